@@ -1,7 +1,7 @@
-//! Bytes of messages: what a grammar allows at a place, as tables that are looked up instead of
-//! compared; and the case of letters.
+//! Tables of the bytes that a grammar allows at a place, and the case of letters. A lookup in a
+//! table replaces comparisons.
 
-/// A table that holds for ASCII letters, digits and `marks`.
+/// Returns a table that is `true` for ASCII letters, digits and `marks`.
 pub const fn alphanumeric_and(marks: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -17,9 +17,9 @@ pub const fn alphanumeric_and(marks: &[u8]) -> [bool; 256] {
     table
 }
 
-/// Brings ASCII letters to lower case, as [`<[u8]>::make_ascii_lowercase`] does. That one is made
-/// for long texts; this one for field names, eight bytes at a time: of the last eight some may be
-/// done twice.
+/// Brings ASCII letters to lower case, as [`<[u8]>::make_ascii_lowercase`] does. The standard
+/// function is made for long texts. This one is made for field names: eight bytes at a time, with
+/// the last eight overlapping the eight before.
 pub(crate) fn make_lower_case(text: &mut [u8]) {
     let Some(last) = text.len().checked_sub(8) else {
         return text.iter_mut().for_each(u8::make_ascii_lowercase);
@@ -32,8 +32,8 @@ pub(crate) fn make_lower_case(text: &mut [u8]) {
     lower_eight(text, last);
 }
 
-/// Eight bytes in one word (Lamport, "Multiple byte processing with full-word instructions", CACM
-/// 18(8), 1975): each byte's highest bit tells whether its other seven are a capital letter's.
+/// Lowers eight bytes in one word (Lamport, "Multiple byte processing with full-word instructions",
+/// CACM 18(8), 1975). Each byte's highest bit shows if its other seven bits are a capital letter's.
 fn lower_eight(text: &mut [u8], at: usize) {
     const EACH: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = EACH << 7;

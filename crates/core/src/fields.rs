@@ -1,32 +1,32 @@
-//! The fields of a message, as whoever reads them sees them, and as the lines that they came in.
+//! Fields of a message: how code reads them, and the lines in which they arrived.
 //!
-//! Most of what a proxy does with a message's fields is to look at a few and to hand on the rest.
-//! For that [`FieldLines`] keeps a head's own bytes and where each name and value stands in them:
-//! making it copies nothing, and asking for a field compares names of the same length. A field map
-//! ([`HeaderMap`]) hashes and holds each field apart, which pays where fields are changed or asked
-//! for often; [`FieldLines::to_map`] makes one.
+//! A proxy looks at a few of a message's fields and forwards the rest. [`FieldLines`] serves this
+//! use: it keeps a head's own bytes and the place of each name and value in them. Making one copies
+//! nothing, and looking up a field compares names of the same length. A field map ([`HeaderMap`])
+//! hashes and holds each field apart, which pays where fields are changed or looked up often.
+//! [`FieldLines::to_map`] makes a map.
 //!
-//! Cost: of making it, one pass over the lines; of a question, one comparison of lengths a line.
+//! Cost: making one is one pass over the lines; a lookup compares one length a line.
 
 use crate::byte_class::make_lower_case;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::ops::Range;
 
-/// Fields to be asked by name.
+/// Fields that are looked up by name.
 pub trait Fields {
-    /// Names, in lower case, and values of all lines.
+    /// Returns names, in lower case, and values of all lines.
     fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])>;
 
-    /// The values of the lines of this name, in their order.
+    /// Returns the values of the lines with this name, in their order.
     fn values<'a>(&'a self, name: &HeaderName) -> impl Iterator<Item = &'a [u8]>;
 
-    /// The first of them.
+    /// Returns the value of the first line with this name.
     fn value<'a>(&'a self, name: &HeaderName) -> Option<&'a [u8]> {
         self.values(name).next()
     }
 
-    /// Whether there is a line of this name.
+    /// Returns `true` if there is a line with this name.
     fn has(&self, name: &HeaderName) -> bool {
         self.value(name).is_some()
     }
@@ -46,42 +46,42 @@ impl Fields for HeaderMap {
     }
 }
 
-/// Fields as lines of one text. Names are tokens in lower case; no value holds what ends a line.
+/// Fields as lines of one text. Names are tokens in lower case; no value holds a line end.
 #[derive(Clone, Debug, Default)]
 pub struct FieldLines {
     text: Bytes,
     lines: Vec<FieldLine>,
-    /// A bit for the length of each name: most questions are for what is not there, and end here.
+    /// One bit for the length of each name. Most lookups are for absent names, and end here.
     lengths: u64,
 }
 
-/// Where a field's name and value stand in a text.
+/// Place of a field's name and value in a text.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldLine {
-    /// The name begins here,
+    /// Offset of the name's first byte.
     pub name_start: u32,
-    /// and ends before this.
+    /// Offset after the name's last byte.
     pub name_end: u32,
-    /// The value begins here,
+    /// Offset of the value's first byte.
     pub value_start: u32,
-    /// and ends before this.
+    /// Offset after the value's last byte.
     pub value_end: u32,
 }
 
 impl FieldLine {
-    /// The name's place.
+    /// Returns the place of the name.
     #[inline]
     pub fn name(self) -> Range<usize> {
         self.name_start as usize..self.name_end as usize
     }
 
-    /// The value's place.
+    /// Returns the place of the value.
     #[inline]
     pub fn value(self) -> Range<usize> {
         self.value_start as usize..self.value_end as usize
     }
 
-    /// Whether its name, in this text, is `name`.
+    /// Returns `true` if the name in `text` is `name`.
     #[inline]
     fn is_named(self, name: &[u8], text: &[u8]) -> bool {
         (self.name_end - self.name_start) as usize == name.len() && text[self.name()] == *name
@@ -89,10 +89,18 @@ impl FieldLine {
 }
 
 impl FieldLines {
-    /// The fields whose lines stand in `text` at these places. The caller has checked that names
-    /// are tokens and that values hold nothing that ends a line; names need not be in lower case
-    /// yet.
+    /// Returns the fields with lines at these places of `text`. The caller has checked that names
+    /// are tokens and that values hold no line end. Names need not be in lower case yet.
     pub fn of_text(mut text: BytesMut, lines: Vec<FieldLine>) -> Self {
+        debug_assert!(
+            lines.iter().all(|line| {
+                line.name_start <= line.name_end
+                    && line.name_end <= line.value_start
+                    && line.value_start <= line.value_end
+                    && line.value_end as usize <= text.len()
+            }),
+            "names and values lie in the text, in order"
+        );
         for line in &lines {
             make_lower_case(&mut text[line.name()]);
         }
@@ -104,25 +112,24 @@ impl FieldLines {
         Self { text, lines, lengths }
     }
 
-    /// Whether there may be a line of this name: false for most that are not there.
+    /// Returns `false` for most names that no line has; `true` if a line may have this name.
     #[inline]
     pub fn may_have(&self, name: &HeaderName) -> bool {
         self.lengths & length_bit(name.as_str().len()) != 0
     }
 
-    /// A part of the text that the lines stand in.
+    /// Returns a part of the text that holds the lines.
     pub fn slice(&self, place: Range<usize>) -> Bytes {
         self.text.slice(place)
     }
 
-    /// The first value of this name as one that lives on by itself, with the text that it stands
-    /// in.
+    /// Returns the first value of this name. The value shares the text and keeps the text alive.
     pub fn shared_value(&self, name: &HeaderName) -> Option<HeaderValue> {
         HeaderValue::from_maybe_shared(self.text.slice_ref(self.value(name)?)).ok()
     }
 
-    /// The same fields with one line of this name, which says `value`, in the place of the first;
-    /// or none.
+    /// Returns the same fields with one line of this name, at the place of the first. That line
+    /// says `value`; without a value there is no line of this name.
     pub fn with_only(&self, name: &HeaderName, value: Option<&[u8]>) -> Self {
         let mut value = value;
         Self::from_iter(Fields::lines(self).filter_map(|(other, held)| {
@@ -133,7 +140,7 @@ impl FieldLines {
         }))
     }
 
-    /// The fields as a map, whose values are slices of the text.
+    /// Returns the fields as a map; the values are slices of the text.
     pub fn to_map(&self) -> HeaderMap {
         let mut map = HeaderMap::with_capacity(self.lines.len() + MAP_ROOM);
         for line in &self.lines {
@@ -146,8 +153,8 @@ impl FieldLines {
         map
     }
 
-    /// As [`Fields::lines`], and with each the whole line where it stands as it would be written:
-    /// `name: value CRLF`.
+    /// Returns names and values as [`Fields::lines`] does. A line that stands in the text as it
+    /// would be written, `name: value CRLF`, comes with its bytes.
     pub fn lines_as_read(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<&[u8]>)> {
         self.lines.iter().map(|line| {
             let (name, value) = (&self.text[line.name()], &self.text[line.value()]);
@@ -165,7 +172,7 @@ impl FieldLines {
     }
 }
 
-/// Of names in lower case and values.
+/// Takes pairs of a name in lower case and a value.
 impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for FieldLines {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(fields: I) -> Self {
         let mut text = Vec::new();
@@ -199,7 +206,7 @@ impl Fields for FieldLines {
     }
 }
 
-/// Names and values of fields that are written as in HTTP/1 (`name: value CRLF`…), in their order.
+/// Returns names and values of fields in the form of HTTP/1 (`name: value CRLF`…), in their order.
 pub fn written_fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     // No value holds a line feed.
     lines.split(|byte| *byte == b'\n').filter_map(|line| {
@@ -208,19 +215,19 @@ pub fn written_fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// A value as text, if it is nothing but visible ASCII, spaces and tabs, as [`HeaderValue::to_str`]
-/// has it.
+/// Returns a value as text if it holds only visible ASCII, spaces and tabs, as
+/// [`HeaderValue::to_str`] does.
 pub fn value_text(value: &[u8]) -> Option<&str> {
     let is_text = value.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
     std::str::from_utf8(value).ok().filter(|_| is_text)
 }
 
-/// The bit of names of this length.
+/// Returns the bit that stands for names of this length.
 fn length_bit(length: usize) -> u64 {
     1 << (length % 64)
 }
 
-/// Room in a map for what a proxy adds.
+/// Room in a map for the fields that a proxy adds.
 const MAP_ROOM: usize = 4;
 
 #[cfg(test)]

@@ -1,26 +1,26 @@
-//! The name under which an object is stored: its full key, and a keyed hash that stands for it.
+//! Name under which an object is stored: its full key, and a keyed hash that stands for the key.
 //!
 //! The hash finds an object in a table; the full key is compared before anything is joined, found
-//! or removed. So two keys with one hash cost a miss and never a wrong body. Nobody outside can
-//! choose two keys with one hash, or many keys for one bucket, since the hash is SipHash-1-3 under
-//! a secret (Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012), which it
-//! is for in the standard library too. Its 64 bits are the low half of a key; the high half is made
-//! of them by a bijection that mixes. Of 100 million keys two have one hash with a chance of 1 in
-//! 4,000.
+//! or removed. Two keys with one hash therefore cost a miss and never a wrong body. Nobody outside
+//! can choose two keys with one hash, or many keys for one bucket. The hash is SipHash-1-3 under a
+//! secret (Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012). The standard
+//! library uses SipHash-1-3 for the same purpose. Its 64 bits are the low half of a key; a
+//! bijection that mixes makes the high half from them. Among 100 million keys, two share a hash
+//! with a chance of 1 in 4,000.
 //!
-//! The secret belongs to the process: the binary draws it, or takes the one of its store, and
-//! [installs](KeySecret::install) it before the first key is made. Where nothing is installed, as
-//! in simulations and tests, it is zero, so that the same input gives the same result.
+//! The secret belongs to the process. The binary draws the secret, or takes the one of its store,
+//! and [installs](KeySecret::install) it before the first key is made. In simulations and tests
+//! nothing is installed and the secret is zero, so that the same input gives the same result.
 //!
-//! Cost: 17 instructions for each 8 bytes, and 90 more. A library's version costs 80 more, for a
-//! state that could be fed in pieces; a lookup in RAM takes 4,000 in all.
+//! Cost: 17 instructions for each 8 bytes, plus 90. A library's version takes 80 more, for a state
+//! that accepts input in pieces; a whole lookup in RAM takes 4,000.
 
 use crate::mixed;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-/// The keyed hash of a full key, in two halves of 64 bits.
+/// Keyed hash of a full key, in two halves of 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(u128);
 
@@ -30,29 +30,30 @@ impl Key {
         KeySecret::installed().key(full)
     }
 
-    /// Hashes a full key with XXH3-128, which has no secret. For what everybody may know and nobody
-    /// gains by colliding: stores of earlier versions, numbers of nodes and disks, choice of an
-    /// upstream.
+    /// Hashes a full key with XXH3-128, which has no secret. Used for keys that may be public,
+    /// where a collision benefits nobody. Such keys are stores of earlier versions, numbers of
+    /// nodes and disks, and the choice of an upstream.
     pub fn unkeyed(full: &[u8]) -> Self {
         Self(xxhash_rust::xxh3::xxh3_128(full))
     }
 
-    /// The key that these 16 little-endian bytes encode.
+    /// Decodes a key from 16 little-endian bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_le_bytes(bytes))
     }
 
-    /// The 16 bytes, little-endian, as stored.
+    /// Returns the 16 bytes, little-endian, as stored.
     pub fn to_bytes(self) -> [u8; 16] {
         self.0.to_le_bytes()
     }
 
-    /// The low 64 bits, uniform enough to choose a bucket or a shard by.
+    /// Returns the low 64 bits, uniform enough to choose a bucket or a shard.
     pub fn low(self) -> u64 {
         self.0 as u64
     }
 
-    /// The high 64 bits, as uniform; few bits of it tell nothing of few bits of [`Key::low`].
+    /// Returns the high 64 bits, equally uniform. A few of these bits tell nothing about a few bits
+    /// of [`Key::low`].
     pub fn high(self) -> u64 {
         (self.0 >> 64) as u64
     }
@@ -64,39 +65,40 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The secret of keyed hashes: 128 random bits that nobody outside the node knows.
+/// Secret of keyed hashes: 128 random bits that nobody outside the node knows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeySecret([u64; 2]);
 
 impl KeySecret {
-    /// A secret of these random bits.
+    /// Makes a secret of these random bits.
     pub fn new(random: [u8; 16]) -> Self {
         let (low, high) = random.split_at(8);
         let word = |half: &[u8]| u64::from_le_bytes(half.try_into().expect("half of sixteen bytes"));
         Self([word(low), word(high)])
     }
 
-    /// Its bytes, to be stored where only the node's user reads.
+    /// Returns the secret's bytes. They may be stored only where the node's user alone reads them.
     pub fn to_bytes(self) -> [u8; 16] {
         let [low, high] = self.0;
         (u128::from(low) | u128::from(high) << 64).to_le_bytes()
     }
 
-    /// The secret of nobody: where none is installed.
+    /// Secret of a process in which no secret is installed.
     pub const NONE: Self = Self([0; 2]);
 
-    /// Makes it the secret of all keys of this process, before any is made. The first one stays.
+    /// Makes this the secret of all keys of the process. Call it before the first key is made;
+    /// later calls change nothing.
     pub fn install(self) {
         INSTALLED.get_or_init(|| self);
     }
 
-    /// The secret of the keys of this process.
+    /// Returns the secret of the keys of this process.
     #[inline]
     pub fn installed() -> Self {
         INSTALLED.get().copied().unwrap_or(Self::NONE)
     }
 
-    /// The keyed hash of a full key.
+    /// Returns the keyed hash of a full key.
     #[inline]
     pub fn key(self, full: &[u8]) -> Key {
         let low = sip_hash(self.0, full);
@@ -148,14 +150,14 @@ fn round([mut a, mut b, mut c, mut d]: [u64; 4]) -> [u64; 4] {
     [a, b, c.rotate_left(32), d]
 }
 
-/// Never tells the secret.
+/// Hides the secret.
 impl fmt::Debug for KeySecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeySecret(..)")
     }
 }
 
-/// A full key together with its hash, computed once.
+/// Full key together with its hash, computed once.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ObjectKey {
     hash: Key,
@@ -169,33 +171,33 @@ impl ObjectKey {
         Self { hash: Key::of(&full), full }
     }
 
-    /// The same full key under another secret.
+    /// Returns the same full key under another secret.
     pub fn under(&self, secret: KeySecret) -> Self {
         Self { hash: secret.key(&self.full), full: Arc::clone(&self.full) }
     }
 
-    /// The same full key as a store of an earlier version knows it: by [`Key::unkeyed`].
+    /// Returns the same full key with its hash in stores of earlier versions ([`Key::unkeyed`]).
     pub fn earlier(&self) -> Self {
         Self { hash: Key::unkeyed(&self.full), full: Arc::clone(&self.full) }
     }
 
-    /// A full key with the hash that it was stored with, under whatever secret that was.
+    /// Makes an object key from a full key and its stored hash, under any secret.
     pub fn stored(full: impl Into<Arc<[u8]>>, hash: Key) -> Self {
         Self { hash, full: full.into() }
     }
 
-    /// The hash that finds the object in a table.
+    /// Returns the hash that finds the object in a table.
     pub fn hash(&self) -> Key {
         self.hash
     }
 
-    /// The full key as it stands in the object's header.
+    /// Returns the full key as the object's header holds it.
     pub fn full(&self) -> &[u8] {
         &self.full
     }
 }
 
-/// By the keyed hash alone; equality compares the full keys.
+/// Hashes the keyed hash alone; equality compares the full keys.
 impl Hash for ObjectKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.hash.hash(state);

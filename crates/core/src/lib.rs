@@ -1,6 +1,6 @@
 //! Shoal's vocabulary: the words that every other crate shares.
 //!
-//! Keys, times, quantities and the fields of messages, and no behaviour beyond arithmetic on them.
+//! Keys, times, quantities and the fields of messages, with no behaviour beyond arithmetic on them.
 //! Nothing here touches a socket, a file, a clock or a source of randomness.
 
 #![forbid(unsafe_code)]

@@ -5,19 +5,18 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A number of bytes. Written `512`, `64 KB`, `1.5 GB` (powers of 1000) or `64 KiB` (powers of
-/// 1024).
+/// Number of bytes. Written `512`, `64 KB`, `1.5 GB` (powers of 1000) or `64 KiB` (powers of 1024).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ByteCount(pub u64);
 
 impl ByteCount {
-    /// So many mebibytes.
+    /// Returns `count` mebibytes.
     pub const fn mib(count: u64) -> Self {
         Self(count << 20)
     }
 }
 
-/// Why a quantity could not be read.
+/// Error for a text that is not a quantity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QuantityError {
     text: String,
@@ -67,15 +66,18 @@ impl<'de> Deserialize<'de> for ByteCount {
     }
 }
 
-/// Reads a duration written `250ms`, `30s`, `5 min`, `2h` or `1 day`.
+/// Reads a duration written `250ms`, `30s`, `5 min`, `2h`, `7d` or `1 week`.
 pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     scaled(text, &TIME_UNITS, 0.0).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(
-        || QuantityError { text: text.into(), expected: "a duration such as \"30s\" or \"5 min\"" },
+        || QuantityError {
+            text: text.into(),
+            expected: "a duration with its unit (ms, s, m, h, d, w), such as \"30s\" or \"7 days\"",
+        },
     )
 }
 
-/// The number times its unit's scale; `bare` is the scale of a number without a unit, 0 to refuse
-/// one.
+/// Returns the number times the scale of its unit. `bare` is the scale of a number without a unit;
+/// 0 refuses such a number.
 fn scaled(text: &str, units: &[(&str, f64)], bare: f64) -> Option<f64> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -101,16 +103,27 @@ const BYTE_UNITS: [(&str, f64); 9] = [
     ("TiB", 1099511627776.0),
 ];
 
-const TIME_UNITS: [(&str, f64); 9] = [
+const TIME_UNITS: [(&str, f64); 20] = [
     ("ms", 0.001),
     ("s", 1.0),
     ("sec", 1.0),
+    ("second", 1.0),
+    ("seconds", 1.0),
     ("m", 60.0),
     ("min", 60.0),
+    ("minute", 60.0),
+    ("minutes", 60.0),
     ("h", 3600.0),
+    ("hour", 3600.0),
     ("hours", 3600.0),
+    ("d", 86400.0),
     ("day", 86400.0),
     ("days", 86400.0),
+    ("w", 604_800.0),
+    ("week", 604_800.0),
+    ("weeks", 604_800.0),
+    ("year", 31_536_000.0),
+    ("years", 31_536_000.0),
 ];
 
 #[cfg(test)]
@@ -133,7 +146,11 @@ mod tests {
     fn durations_need_a_unit() {
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(parse_duration("2 h"), Ok(Duration::from_secs(7200)));
+        for week in ["7d", "7 days", "1w", "1 week", "168 hours"] {
+            assert_eq!(parse_duration(week), Ok(Duration::from_secs(7 * 86_400)), "{week}");
+        }
         assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
-        assert!(parse_duration("5").is_err());
+        let refused = parse_duration("5").expect_err("no unit").to_string();
+        assert!(refused.contains("ms, s, m, h, d, w"), "{refused}");
     }
 }

@@ -1,22 +1,24 @@
 //! Weighted rendezvous hashing: each holder has a score for a key, and the highest has the key.
 //!
 //! Thaler and Ravishankar, *Using name-based mappings to increase hit rates*, IEEE/ACM Transactions
-//! on Networking 1998. A score hangs on key and holder alone, so that a lost holder's keys go to
-//! whoever came second and no other key moves. Weights after Schindelhauer and Schomaker, *Weighted
-//! distributed hash tables*, SPAA 2005: a score of −w / ln u for uniform u wins with probability w
-//! / Σw. O(holders) a key, a logarithm each; for a few hundred holders at most.
+//! on Networking 1998. A score depends on key and holder alone. The keys of a lost holder therefore
+//! go to the holder with the second score, and no other key moves. Weights follow Schindelhauer and
+//! Schomaker, *Weighted distributed hash tables*, SPAA 2005: a score of −w / ln u for uniform u
+//! wins with probability w / Σw. Cost: O(holders) a key, one logarithm each; meant for a few
+//! hundred holders at most.
 
 use crate::Key;
 
-/// The score of a holder of this number and weight for a key.
+/// Returns the score of a holder with this number and weight for a key.
 pub fn rendezvous_score(key: Key, holder: u64, weight: f64) -> f64 {
     let bits = mixed(key.low() ^ mixed(holder.wrapping_add(key.high())));
-    // from 2^-54 up to just below 1, so that the logarithm is finite and below zero
+    // From 2^-54 to just below 1, so that the logarithm is finite and below zero.
     let unit = ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    debug_assert!(0.0 < unit && unit < 1.0 && weight >= 0.0, "score of {weight} by {unit}");
     -weight / unit.ln()
 }
 
-/// Mixes a number: 64 uniform bits (the finalizer of splitmix64, Steele, Lea, Flood 2014).
+/// Mixes a number into 64 uniform bits (the finalizer of splitmix64, Steele, Lea, Flood 2014).
 pub fn mixed(bits: u64) -> u64 {
     let z = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -44,14 +46,14 @@ mod tests {
         for (holder, weight) in holders {
             let found = keys().filter(|key| best(*key, &holders) == holder).count() as f64 / f64::from(KEYS);
             let wanted = weight / 8e12;
-            // four standard deviations of a binomial count
+            // Four standard deviations of a binomial count.
             let tolerance = 4.0 * (wanted * (1.0 - wanted) / f64::from(KEYS)).sqrt();
             assert!((found - wanted).abs() < tolerance, "{holder}: {found} of {wanted}");
         }
     }
 
     #[test]
-    fn only_the_keys_of_a_lost_holder_move_and_they_spread_as_the_weights() {
+    fn lost_holders_keys_spread_by_weight() {
         let all = [(1, 1.0), (2, 2.0), (3, 3.0)];
         let left = [all[0], all[2]];
         let mut moved = [0_u32; 2];

@@ -2,18 +2,18 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A point in time with millisecond resolution. Callers pass it in; nothing below the proxy reads a
-/// clock.
+/// Point in time with millisecond resolution. Callers pass times in; nothing below the proxy reads
+/// a clock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// So many milliseconds after the epoch.
+    /// Returns the time `millis` milliseconds after the epoch.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// So many seconds after the epoch.
+    /// Returns the time `seconds` seconds after the epoch.
     pub const fn from_seconds(seconds: u64) -> Self {
         Self(seconds.saturating_mul(1000))
     }
@@ -23,32 +23,32 @@ impl Timestamp {
         Self(time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64))
     }
 
-    /// Milliseconds since the epoch.
+    /// Returns milliseconds since the epoch.
     pub const fn millis(self) -> u64 {
         self.0
     }
 
-    /// Whole seconds since the epoch.
+    /// Returns whole seconds since the epoch.
     pub const fn seconds(self) -> u64 {
         self.0 / 1000
     }
 
-    /// As a system time.
+    /// Converts to a system time.
     pub fn to_system(self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.0)
     }
 
-    /// The time from `earlier` to `self`; zero when `earlier` is later.
+    /// Returns the time from `earlier` to `self`; zero when `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// This time moved forward, saturating.
+    /// Returns this time moved forward, saturating.
     pub const fn plus(self, by: Duration) -> Self {
         Self(self.0.saturating_add(by.as_millis() as u64))
     }
 
-    /// This time moved back, saturating.
+    /// Returns this time moved back, saturating.
     pub const fn minus(self, by: Duration) -> Self {
         Self(self.0.saturating_sub(by.as_millis() as u64))
     }

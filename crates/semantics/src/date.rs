@@ -1,30 +1,32 @@
-//! HTTP dates (RFC 9110, section 5.6.7): read in the three forms, written in the one.
+//! HTTP dates (RFC 9110, section 5.6.7): reads the three forms, writes one.
 //!
-//! Reading is strict about the shape and lenient about the letters. RFC 9111, section 4.2:
+//! Reading is strict about the shape and lenient about the case of letters. RFC 9111, section 4.2:
 //! "Although all date formats are specified to be case-sensitive, a cache recipient SHOULD match
 //! the field value case-insensitively. […] A cache recipient SHOULD consider a date with a zone
-//! abbreviation other than "GMT" to be invalid for calculating expiration." A day of the week that
-//! does not fit the date is ignored. What has another shape (a year of two digits among spaces, an
-//! hour of one digit) is no date, and a response with such an Expires is stale.
+//! abbreviation other than "GMT" to be invalid for calculating expiration."
+//!
+//! A day of the week that does not fit the date is ignored. A text of another shape is no date: a
+//! year of two digits among spaces, or an hour of one digit. A response with such an Expires is
+//! stale.
 
 use http::HeaderValue;
 use shoal_core::Timestamp;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Seconds since the epoch of an HTTP date; dates before the epoch become 0. `now` places years of
-/// two digits.
+/// Reads an HTTP date as seconds since the epoch; dates before the epoch become 0. `now` gives the
+/// century of years with two digits.
 pub fn parse(value: &[u8], now: Timestamp) -> Option<u64> {
     let value = crate::lists::trim(value);
     imf_fixdate(value).or_else(|| rfc850(value, now)).or_else(|| asctime(value))
 }
 
-/// An IMF-fixdate. Times after the year 9999 are written as its last second.
+/// Writes an IMF-fixdate. Times after the year 9999 are written as the last second of that year.
 pub fn format(at: Timestamp) -> HeaderValue {
     let text = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(at.seconds().min(LAST_SECOND)));
     HeaderValue::try_from(text).expect("an IMF-fixdate is visible ASCII")
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`
+/// Reads `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn imf_fixdate(value: &[u8]) -> Option<u64> {
     let rest = after_day_name(value, &SHORT_DAYS, b", ")?;
     let (day, rest) = (digits(rest.get(..2)?)?, separator(rest.get(2..)?, b" ")?);
@@ -34,7 +36,7 @@ fn imf_fixdate(value: &[u8]) -> Option<u64> {
     rest.eq_ignore_ascii_case(b" GMT").then(|| seconds(year, month, day, time)).flatten()
 }
 
-/// `Sunday, 06-Nov-94 08:49:37 GMT`
+/// Reads `Sunday, 06-Nov-94 08:49:37 GMT`.
 ///
 /// "Recipients of a timestamp value in rfc850-date format, which uses a two-digit year, MUST
 /// interpret a timestamp that appears to be more than 50 years in the future as representing the
@@ -57,7 +59,7 @@ fn rfc850(value: &[u8], now: Timestamp) -> Option<u64> {
         .find_map(|century| seconds(century + short_year, month, day, time).filter(|&at| at <= horizon))
 }
 
-/// `Sun Nov  6 08:49:37 1994`
+/// Reads `Sun Nov  6 08:49:37 1994`.
 fn asctime(value: &[u8]) -> Option<u64> {
     let rest = after_day_name(value, &SHORT_DAYS, b" ")?;
     let (month, rest) = (month(rest.get(..3)?)?, separator(rest.get(3..)?, b" ")?);
@@ -70,7 +72,7 @@ fn asctime(value: &[u8]) -> Option<u64> {
     (rest.len() == 4).then(|| seconds(digits(rest)?, month, day, time)).flatten()
 }
 
-/// What follows one of these names and the separator.
+/// Returns the text after one of these names and the separator.
 fn after_day_name<'a>(value: &'a [u8], names: &[&str; 7], then: &[u8]) -> Option<&'a [u8]> {
     let end = value.iter().position(|byte| !byte.is_ascii_alphabetic())?;
     let name = &value[..end];
@@ -88,20 +90,23 @@ fn digits(text: &[u8]) -> Option<u32> {
         .then(|| text.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')))
 }
 
-/// 1 to 12.
+/// Returns the number of the month, 1 to 12.
 fn month(name: &[u8]) -> Option<u32> {
     let at = MONTHS.iter().position(|month| name.eq_ignore_ascii_case(month.as_bytes()))?;
+    debug_assert!(at < 12);
     Some(at as u32 + 1)
 }
 
-/// Seconds since midnight of `08:49:37`; a leap second is the second after.
+/// Returns the seconds from midnight to a time such as `08:49:37`. A leap second counts as the
+/// second after.
 fn time_of_day(text: &[u8]) -> Option<u32> {
     let [h1, h2, b':', m1, m2, b':', s1, s2] = *text else { return None };
     let (hour, minute, second) = (digits(&[h1, h2])?, digits(&[m1, m2])?, digits(&[s1, s2])?);
     (hour < 24 && minute < 60 && second <= 60).then_some(hour * 3600 + minute * 60 + second)
 }
 
-/// Seconds since the epoch; 0 for days before it. `None` when the month has no such day.
+/// Returns the seconds since the epoch; 0 for days before the epoch. `None` when the month has no
+/// such day.
 fn seconds(year: u32, month: u32, day: u32, time: u32) -> Option<u64> {
     if day == 0 || day > days_in(year, month) {
         return None;
@@ -116,6 +121,8 @@ fn seconds(year: u32, month: u32, day: u32, time: u32) -> Option<u64> {
     let days = u64::from(year) * 365 + u64::from(year / 4) - u64::from(year / 100)
         + u64::from(year / 400)
         + u64::from(day_of_year);
+    debug_assert!(days >= EPOCH_DAYS, "days before the epoch are 0");
+    debug_assert!(time <= 86_400);
     Some((days - EPOCH_DAYS) * 86_400 + u64::from(time))
 }
 
@@ -140,6 +147,12 @@ const MONTHS: [&str; 12] =
 const SHORT_DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const LONG_DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
+const _: () = {
+    // From the first of March of the year 0 to that of 1970, less January and February.
+    assert!(EPOCH_DAYS == 1970 * 365 + 1970 / 4 - 1970 / 100 + 1970 / 400 - 59);
+    assert!(SECONDS_A_YEAR == 3_652_425 * 864 / 100);
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_may_have_any_case_and_the_day_of_the_week_may_be_wrong() {
+    fn parse_ignores_case_and_wrong_day_name() {
         for text in [
             "THU, 18 Aug 2050 02:01:18 GMT",
             "Thu, 18 AUG 2050 02:01:18 GMT",
@@ -221,7 +234,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(at in 0..LAST_SECOND) {
+        fn formatted_date_reads_back(at in 0..LAST_SECOND) {
             let written = format(Timestamp::from_seconds(at));
             prop_assert_eq!(parse(written.as_bytes(), NOW), Some(at));
         }

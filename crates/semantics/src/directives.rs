@@ -1,8 +1,8 @@
-//! Cache-Control, of requests and of responses (RFC 9111, section 5.2), read as caches have learnt
-//! to.
+//! Cache-Control of requests and of responses (RFC 9111, section 5.2), read with the leniency that
+//! is common among caches.
 //!
-//! Names are compared without case, values may be tokens or quoted strings, unknown directives are
-//! skipped. What cannot be read errs to the side of not reusing: a broken number of seconds is 0, a
+//! Names are compared without case, values may be tokens or quoted strings, and unknown directives
+//! are skipped. An unreadable value errs towards not reusing. A broken number of seconds is 0; a
 //! broken list of field names stands for the whole response. Of several values the first counts
 //! (section 4.2.1: "either the first occurrence should be used or the response should be considered
 //! stale").
@@ -11,7 +11,7 @@ use crate::lists;
 use http::header::{CACHE_CONTROL, HeaderName, PRAGMA};
 use shoal_core::Fields;
 
-/// The directives of a response that matter to a shared cache.
+/// Directives of a response that matter to a shared cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheControl {
     /// `max-age`, in seconds.
@@ -40,27 +40,29 @@ pub struct CacheControl {
     pub no_transform: bool,
     /// `immutable` (RFC 8246).
     pub immutable: bool,
+    /// `true` if an operator lets responses with `s-maxage` be served stale.
+    pub stale_beside_s_maxage: bool,
 }
 
-/// How far `no-cache` or `private` reaches.
+/// Reach of `no-cache` or `private`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// The directive is absent.
     #[default]
     Nothing,
-    /// It names these fields.
+    /// The directive names these fields.
     Fields(Vec<HeaderName>),
-    /// It has no argument, and is about the whole response.
+    /// The directive has no argument and covers the whole response.
     Response,
 }
 
 impl CacheControl {
-    /// The directives in the Cache-Control lines of a response.
+    /// Reads the directives in the Cache-Control lines of a response.
     pub fn of(response: &impl Fields) -> Self {
         Self::parse(response.values(&CACHE_CONTROL))
     }
 
-    /// The directives in these lines of the field.
+    /// Reads the directives in these lines of the field.
     pub fn parse<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut read = Self::default();
         for member in lines.into_iter().flat_map(lists::members) {
@@ -70,21 +72,22 @@ impl CacheControl {
         read
     }
 
-    /// Whether a stored response must not be reused without validation, whatever its freshness.
+    /// Returns `true` if a stored response must not be reused without validation, even while fresh.
     pub fn always_validate(&self) -> bool {
         self.no_cache == Scope::Response
     }
 
-    /// Whether it must not be served stale, not even when the origin fails.
+    /// Returns `true` if a response must not be served stale, not even when the origin fails.
     ///
     /// RFC 9111, section 4.2.4: "A cache MUST NOT generate a stale response if it is prohibited by
     /// an explicit in-protocol directive (e.g., by a no-cache response directive, a must-revalidate
     /// response directive, or an applicable s-maxage or proxy-revalidate response directive".
     pub fn forbids_stale(&self) -> bool {
-        self.must_revalidate || self.proxy_revalidate || self.s_maxage.is_some() || self.always_validate()
+        let by_s_maxage = self.s_maxage.is_some() && !self.stale_beside_s_maxage;
+        self.must_revalidate || self.proxy_revalidate || by_s_maxage || self.always_validate()
     }
 
-    /// Applies one directive; the name in any case.
+    /// Applies one directive, with its name in any case.
     pub(crate) fn take(&mut self, name: &[u8], argument: Argument<'_>) {
         let mut lower = [0; NAME_MAX];
         let Some(lower) = lower.get_mut(..name.len()) else { return };
@@ -110,7 +113,7 @@ impl CacheControl {
 }
 
 impl Scope {
-    /// The fields that it names; none when it is about the whole response.
+    /// Returns the named fields; none when the directive covers the whole response.
     pub fn fields(&self) -> &[HeaderName] {
         match self {
             Self::Fields(names) => names,
@@ -127,7 +130,7 @@ impl Scope {
     }
 }
 
-/// The directives of a request (RFC 9111, section 5.2.1).
+/// Directives of a request (RFC 9111, section 5.2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestDirectives {
     /// `no-cache`, or `Pragma: no-cache` without Cache-Control.
@@ -138,20 +141,20 @@ pub struct RequestDirectives {
     pub only_if_cached: bool,
     /// `max-age`: the highest age wanted, in seconds.
     pub max_age: Option<u32>,
-    /// `min-fresh`: how much longer the response shall be fresh, in seconds.
+    /// `min-fresh`: seconds for which the response shall still be fresh.
     pub min_fresh: Option<u32>,
-    /// `max-stale`: how long ago it may have become stale, in seconds; `u32::MAX` for any time.
+    /// `max-stale`: seconds since the response became stale, at most; `u32::MAX` for any time.
     pub max_stale: Option<u32>,
-    /// `stale-if-error` (RFC 5861): the same when the origin fails.
+    /// `stale-if-error` (RFC 5861): the same limit for the case that the origin fails.
     pub stale_if_error: Option<u32>,
 }
 
 impl RequestDirectives {
-    /// The directives of this request.
+    /// Reads the directives of a request.
     ///
-    /// RFC 9111 deprecates Pragma; RFC 7234, section 5.4, said what it means to those who still
-    /// send it: "When the Cache-Control header field is also present and understood in a request,
-    /// Pragma is ignored."
+    /// RFC 9111 deprecates Pragma, but some clients still send it. RFC 7234, section 5.4, defined
+    /// its meaning: "When the Cache-Control header field is also present and understood in a
+    /// request, Pragma is ignored."
     pub fn of(request: &impl Fields) -> Self {
         let mut read = Self::default();
         let mut present = false;
@@ -166,13 +169,13 @@ impl RequestDirectives {
         read
     }
 
-    /// Whether a response that is fresh may not do: the request wants a validation, or an age or a
-    /// freshness of its own (`no-cache`, `max-age`, `min-fresh`).
+    /// Returns `true` if a fresh response may not satisfy the request. Such a request wants a
+    /// validation, or sets its own limit of age or freshness (`no-cache`, `max-age`, `min-fresh`).
     pub fn is_reload(&self) -> bool {
         self.no_cache || self.max_age.is_some() || self.min_fresh.is_some()
     }
 
-    /// The same but for what makes it a reload.
+    /// Returns the directives without those that make the request a reload.
     pub fn without_reload(self) -> Self {
         Self { no_cache: false, max_age: None, min_fresh: None, ..self }
     }
@@ -201,19 +204,19 @@ impl RequestDirectives {
     }
 }
 
-/// What stands behind the `=` of a directive.
+/// Text behind the `=` of a directive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Argument<'a> {
-    /// Nothing: there is no `=`.
+    /// The directive has no `=`.
     None,
     /// A token or quoted string, unread.
     Text(&'a [u8]),
-    /// Whitespace around the `=`, which the grammar does not allow; the argument means nothing.
+    /// Whitespace around the `=`, which the grammar does not allow; the argument is ignored.
     Broken,
 }
 
 impl<'a> Argument<'a> {
-    /// Name and argument of a list member.
+    /// Splits a list member into name and argument.
     fn split(member: &'a [u8]) -> (&'a [u8], Self) {
         let Some(equals) = member.iter().position(|byte| *byte == b'=') else {
             return (member, Self::None);
@@ -238,8 +241,8 @@ impl<'a> Argument<'a> {
         held.get_or_insert(self.seconds().unwrap_or(0));
     }
 
-    /// The field names of `no-cache="…"` or `private="…"`. `None` when there are none, or one is no
-    /// field name.
+    /// Returns the field names of `no-cache="…"` or `private="…"`. `None` when there are none, or
+    /// when one is not a field name.
     ///
     /// RFC 9111, section 5.2.2.4: "This directive uses the quoted-string form of the argument
     /// syntax. A sender SHOULD NOT generate the token form (even if quoting appears not to be
@@ -253,7 +256,7 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// Longest name of a directive known here.
+/// Length of the longest directive name known here.
 const NAME_MAX: usize = "stale-while-revalidate".len();
 
 #[cfg(test)]

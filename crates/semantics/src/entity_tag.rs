@@ -4,10 +4,11 @@ use crate::lists;
 use http::header::ETAG;
 use shoal_core::Fields;
 
-/// An entity tag as it stands in a field.
+/// Entity tag as a field holds it.
 ///
 /// Origins and clients send tags without quotes, or with other spellings of the weakness prefix.
-/// Such a tag is taken as opaque bytes: it equals itself, and its quoted form when it has none.
+/// Such a tag is taken as opaque bytes. It equals itself, and a tag without quotes also equals its
+/// quoted form.
 #[derive(Clone, Copy, Debug)]
 pub struct EntityTag<'a> {
     opaque: &'a [u8],
@@ -16,7 +17,7 @@ pub struct EntityTag<'a> {
 }
 
 impl<'a> EntityTag<'a> {
-    /// The tag that these bytes spell. `None` for no bytes.
+    /// Reads the tag that these bytes spell. `None` for no bytes.
     pub fn parse(value: &'a [u8]) -> Option<Self> {
         let value = lists::trim(value);
         let (rest, weak) = match value {
@@ -31,18 +32,18 @@ impl<'a> EntityTag<'a> {
         }
     }
 
-    /// The tag of a response.
+    /// Returns the tag of a response.
     pub fn of(response: &'a impl Fields) -> Option<Self> {
         Self::parse(response.value(&ETAG)?)
     }
 
-    /// Whether the tag promises equality of every byte. A tag that breaks the grammar promises
-    /// nothing.
+    /// Returns `true` if the tag promises equality of every byte. A tag that breaks the grammar
+    /// promises nothing.
     pub fn is_strong(self) -> bool {
         self.well_formed && !self.weak
     }
 
-    /// Whether the tag keeps to the grammar.
+    /// Returns `true` if the tag keeps to the grammar.
     pub fn is_well_formed(self) -> bool {
         self.well_formed
     }
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn comparisons() {
-        // The table of RFC 9110, section 8.8.3.2, and the spellings found in the wild.
+        // The table of RFC 9110, section 8.8.3.2, and spellings that real origins send.
         for (one, other, strong, weak) in [
             (r#"W/"1""#, r#"W/"1""#, false, true),
             (r#"W/"1""#, r#"W/"2""#, false, false),

@@ -1,5 +1,5 @@
-//! Fields that concern one hop, and the fields in which each hop leaves its name (RFC 9110, section
-//! 7.6; RFC 8586).
+//! Hop-by-hop fields, and the fields in which each hop leaves its name (RFC 9110, section 7.6; RFC
+//! 8586).
 
 use crate::lists;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use shoal_core::{FieldLines, Fields};
 /// CDN-Loop (RFC 8586).
 pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 
-/// Takes out what is meant for this hop or this proxy: Connection and the fields that it names,
+/// Removes the fields meant for this hop or this proxy: Connection and the fields that it names,
 /// framing, upgrades, and the proxy's own authentication.
 ///
 /// RFC 9110, section 7.6.1: "Intermediaries MUST parse a received Connection header field before a
@@ -25,15 +25,15 @@ pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 /// RFC 9111, section 3.1, excepts the same fields from storage, and the proxy fields with them.
 pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
     nominated(fields).iter().for_each(|name| drop(fields.remove(name)));
-    // Few messages have any: comparing names costs less than looking up ten that are not there.
+    // Few messages have such fields. Comparing names costs less than ten lookups of absent names.
     while let Some(name) = fields.keys().find(|name| is_hop_by_hop(name.as_str().as_bytes())).cloned() {
         fields.remove(name);
     }
 }
 
-/// The fields without those that Connection names and that would go on otherwise. What the next hop
-/// will not see must not select a response here: one chosen without the field would be stored as
-/// the variant of its value.
+/// Returns the fields without those that Connection names and that would otherwise be forwarded.
+/// The next hop does not see these fields, so they must not select a response here. A response
+/// chosen without the field would be stored as the variant of the field's value.
 pub fn without_nominated(fields: FieldLines) -> FieldLines {
     let mut taken = nominated(&fields);
     taken.retain(|name| !is_hop_by_hop(name.as_str().as_bytes()));
@@ -46,9 +46,9 @@ pub fn without_nominated(fields: FieldLines) -> FieldLines {
     }
 }
 
-/// What Connection names and may take out.
+/// Returns the fields that Connection names and may remove.
 pub(crate) fn nominated(fields: &impl Fields) -> Vec<HeaderName> {
-    // Mostly there is none, or it names what goes anyway.
+    // Most messages have no Connection, or one that names only fields that are removed anyway.
     let names_nothing =
         |value: &[u8]| value.eq_ignore_ascii_case(b"keep-alive") || value.eq_ignore_ascii_case(b"close");
     if fields.values(&CONNECTION).all(names_nothing) {
@@ -60,7 +60,8 @@ pub(crate) fn nominated(fields: &impl Fields) -> Vec<HeaderName> {
         .collect()
 }
 
-/// Whether the field of this name, in lower case, never passes this hop, whatever Connection says.
+/// Returns `true` if the field of this name, in lower case, never passes this hop, regardless of
+/// Connection.
 pub fn is_hop_by_hop(name: &[u8]) -> bool {
     matches!(
         name,
@@ -77,13 +78,13 @@ pub fn is_hop_by_hop(name: &[u8]) -> bool {
     )
 }
 
-/// Whether Connection cannot take the field out.
+/// Returns `true` if Connection cannot remove the field.
 ///
 /// RFC 9110, section 7.6.1: "A sender MUST NOT send a connection option corresponding to a field
 /// that is intended for all recipients of the content. For example, Cache-Control is never
 /// appropriate as a connection option". A peer that does so anyway would make the next hop see
-/// another message than the sender meant: without credentials, without cache rules, or with its
-/// loop marks gone.
+/// another message than the sender meant. That message would lack credentials, cache rules, or its
+/// loop marks.
 fn is_end_to_end(name: &HeaderName) -> bool {
     END_TO_END.contains(name)
         || *name == CDN_LOOP
@@ -93,15 +94,15 @@ fn is_end_to_end(name: &HeaderName) -> bool {
 
 /// Adds this hop to Via (RFC 9110, section 7.6.3): `1.1 shoal`.
 ///
-/// A pseudonym that is no token, or a Via that would not fit a field, leaves the fields as they
-/// are.
+/// A pseudonym that is not a token, or a Via that would not fit a field, leaves the fields
+/// unchanged.
 pub fn append_via(fields: &mut HeaderMap, version: Version, pseudonym: &str) {
     let mut member = Vec::with_capacity(pseudonym.len() + 4);
     write_via(version, pseudonym, &mut member);
     append_shared_member(fields, &VIA, member.into());
 }
 
-/// Writes what this hop adds to Via.
+/// Writes the member that this hop adds to Via.
 pub fn write_via(version: Version, pseudonym: &str, out: &mut Vec<u8>) {
     let version: &[u8] = match version {
         Version::HTTP_09 => b"0.9 ",
@@ -114,7 +115,7 @@ pub fn write_via(version: Version, pseudonym: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(pseudonym.as_bytes());
 }
 
-/// Whether a hop of this name stands in Via. Comments are not names.
+/// Returns `true` if Via names a hop with this pseudonym. Comments are not names.
 pub fn via_contains(fields: &impl Fields, pseudonym: &str) -> bool {
     lists::field_members(fields, &VIA).any(|member| {
         let mut words = member.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
@@ -123,7 +124,7 @@ pub fn via_contains(fields: &impl Fields, pseudonym: &str) -> bool {
     })
 }
 
-/// Whether this cache stands in CDN-Loop, with or without parameters.
+/// Returns `true` if CDN-Loop names this cache, with or without parameters.
 pub fn cdn_loop_contains(fields: &impl Fields, id: &str) -> bool {
     lists::field_members(fields, &CDN_LOOP).any(|member| {
         let end = member.iter().position(|byte| *byte == b';').unwrap_or(member.len());
@@ -131,8 +132,8 @@ pub fn cdn_loop_contains(fields: &impl Fields, id: &str) -> bool {
     })
 }
 
-/// Adds a member at the end of a list field, as one line with those before it. One that is no field
-/// value leaves the fields as they are.
+/// Adds a member at the end of a list field and joins all members into one line. A member that is
+/// not a field value leaves the fields unchanged.
 pub fn append_shared_member(fields: &mut HeaderMap, name: &HeaderName, member: Bytes) {
     match fields.entry(name) {
         Entry::Vacant(entry) => {
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_connection_names_is_removed() {
+    fn nominated_fields_are_removed() {
         assert_eq!(left(&[("connection", "a, b"), ("a", "1"), ("b", "2"), ("c", "3")]), ["c"]);
         assert_eq!(
             left(&[("connection", "A"), ("connection", "close,B"), ("a", "1"), ("b", "2"), ("c", "3")]),
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_connection_names_selects_nothing() {
+    fn nominated_fields_select_nothing() {
         let names = |lines: &[(&'static str, &'static str)]| {
             let left = without_nominated(fields(lines).lines().collect());
             left.lines().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>()
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_cannot_take_out_what_is_meant_for_all() {
+    fn connection_cannot_remove_end_to_end_fields() {
         for name in
             ["cache-control", "content-length", "host", "authorization", "x-forwarded-for", "cdn-loop", "via"]
         {

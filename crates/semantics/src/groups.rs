@@ -1,4 +1,4 @@
-//! Names under which stored responses are invalidated together: cache groups (RFC 9875), and the
+//! Names under which stored responses are invalidated together: cache groups (RFC 9875) and the
 //! tags of CDNs.
 
 use crate::invalidation;
@@ -10,7 +10,7 @@ pub const CACHE_GROUPS: HeaderName = HeaderName::from_static("cache-groups");
 /// Cache-Group-Invalidation (RFC 9875, section 3).
 pub const CACHE_GROUP_INVALIDATION: HeaderName = HeaderName::from_static("cache-group-invalidation");
 
-/// The groups that a response belongs to, within its origin.
+/// Returns the groups, within its origin, that a response belongs to.
 ///
 /// RFC 9875, section 2: "The Cache-Groups HTTP response header field is a List of Strings […]. Each
 /// member of the List is a value that identifies a group that the response belongs to. […]
@@ -20,7 +20,7 @@ pub fn cache_groups(response: &HeaderMap) -> Vec<String> {
     strings(response, &CACHE_GROUPS)
 }
 
-/// The groups, within the origin of the target, that a response invalidates.
+/// Returns the groups, within the target's origin, that a response invalidates.
 ///
 /// RFC 9875, section 3: "The Cache-Group-Invalidation header field MUST be ignored on responses to
 /// requests that have a safe method".
@@ -31,9 +31,9 @@ pub fn invalidated_groups(method: &Method, response: &HeaderMap) -> Vec<String> 
     }
 }
 
-/// The tags in these fields of a response, each once, in their order. Tags are separated by commas
-/// (Cache-Tag) or by blanks (Surrogate-Key); both separate here. Beyond 1024 tags, and tags longer
-/// than 1024 bytes, are left out.
+/// Returns the tags in these fields of a response, each once, in their order. Commas (Cache-Tag)
+/// and blanks (Surrogate-Key) both separate tags. Tags beyond 1024, and tags longer than 1024
+/// bytes, are left out.
 pub fn tags(response: &HeaderMap, names: &[HeaderName]) -> Vec<String> {
     let mut tags = Vec::new();
     let lines = names.iter().flat_map(|name| response.get_all(name));
@@ -48,21 +48,21 @@ pub fn tags(response: &HeaderMap, names: &[HeaderName]) -> Vec<String> {
     each_once(tags)
 }
 
-/// Whether a response may carry this tag, as [`tags`] reads them.
+/// Returns `true` if a response may carry this tag, as [`tags`] reads tags.
 pub fn is_tag(text: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
 }
 
-/// Whether a response may belong to this group: a structured string (RFC 9651, section 3.3.3) that
-/// [`cache_groups`] takes.
+/// Returns `true` if a response may belong to this group. The name must be a structured string (RFC
+/// 9651, section 3.3.3) that [`cache_groups`] takes.
 pub fn is_group(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
 }
 
-/// The strings of a structured list. None when it is not one; what exceeds the limits of [`tags`]
-/// is left out.
+/// Returns the strings of a structured list; none when the field is no such list. Strings that
+/// exceed the limits of [`tags`] are left out.
 fn strings(response: &HeaderMap, name: &HeaderName) -> Vec<String> {
     let lines: Vec<&[u8]> = response.get_all(name).iter().map(|line| line.as_bytes()).collect();
     let Ok(members) = Parser::new(&lines.join(&b", "[..])).parse::<List>() else { return Vec::new() };
@@ -80,7 +80,7 @@ fn strings(response: &HeaderMap, name: &HeaderName) -> Vec<String> {
     each_once(fitting.take(NAMES_MAX).collect())
 }
 
-/// Without repetitions, in order of first appearance.
+/// Removes repetitions, in order of first appearance.
 fn each_once(names: Vec<String>) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     names.into_iter().filter(|name| seen.insert(name.clone())).collect()
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_response_can_carry_is_no_tag_and_no_group() {
+    fn invalid_names_are_no_tag_and_no_group() {
         let long = "x".repeat(NAME_BYTES_MAX + 1);
         for (text, tag, group) in [
             ("product-3", true, true),

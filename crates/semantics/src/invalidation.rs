@@ -1,4 +1,4 @@
-//! What an unsafe request makes invalid (RFC 9111, section 4.4).
+//! Stored responses that an unsafe request makes invalid (RFC 9111, section 4.4).
 //!
 //! "Because unsafe request methods […] such as PUT, POST, or DELETE have the potential for changing
 //! state on the origin server, intervening caches are required to invalidate stored responses to
@@ -8,9 +8,9 @@ use http::header::{CONTENT_LOCATION, LOCATION};
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 
-/// Whether a method is safe. RFC 9111, section 4.4: caches "MUST invalidate the target URI when
-/// [they receive] a non-error status code in response to an unsafe request method (including
-/// methods whose safety is unknown)."
+/// Returns `true` if a method is safe. RFC 9111, section 4.4: caches "MUST invalidate the target
+/// URI when [they receive] a non-error status code in response to an unsafe request method
+/// (including methods whose safety is unknown)."
 ///
 /// Known to be safe are GET, HEAD, OPTIONS, TRACE (RFC 9110), PROPFIND, REPORT, SEARCH (WebDAV) and
 /// QUERY.
@@ -19,14 +19,15 @@ pub fn is_safe(method: &Method) -> bool {
         || matches!(method.as_str(), "PROPFIND" | "REPORT" | "SEARCH" | "QUERY")
 }
 
-/// Whether a response invalidates: "A "non-error response" is one with a 2xx (Successful) or 3xx
-/// (Redirection) status code."
+/// Returns `true` if a response invalidates: "A "non-error response" is one with a 2xx (Successful)
+/// or 3xx (Redirection) status code."
 pub fn applies(method: &Method, status: StatusCode) -> bool {
     !is_safe(method) && *method != Method::CONNECT && (status.is_success() || status.is_redirection())
 }
 
-/// The absolute URIs whose stored responses a response to `method` on `target` invalidates: the
-/// target first, then those in Location and Content-Location. Empty when it invalidates nothing.
+/// Returns the absolute URIs that a response to `method` on `target` invalidates. The target comes
+/// first, then the URIs in Location and Content-Location. Empty when the response invalidates
+/// nothing.
 ///
 /// "A cache MAY invalidate other URIs when it receives a non-error status code in response to an
 /// unsafe request method […]. In particular, the URI(s) in the Location and Content-Location
@@ -45,14 +46,15 @@ pub fn targets(method: &Method, target: &Uri, status: StatusCode, response: &Hea
     uris
 }
 
-/// The URI reference in the only line of a field.
+/// Returns the URI reference in the only line of a field.
 fn reference<'a>(response: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut lines = response.get_all(name).iter();
     let line = lines.next()?.to_str().ok()?;
     lines.next().is_none().then(|| line.trim())
 }
 
-/// RFC 6454: scheme, host and port are the same; the port that a scheme implies counts as written.
+/// Returns `true` if scheme, host and port are the same (RFC 6454). The default port of a scheme
+/// counts as written.
 pub fn same_origin(one: &Uri, other: &Uri) -> bool {
     let port = |uri: &Uri| uri.port_u16().or_else(|| default_port(uri));
     let host = |uri: &Uri| uri.host().map(str::to_ascii_lowercase);
@@ -70,7 +72,7 @@ fn default_port(uri: &Uri) -> Option<u16> {
     }
 }
 
-/// A reference resolved against an absolute http or https URI (RFC 3986, section 5.2.2), without
+/// Resolves a reference against an absolute http or https URI (RFC 3986, section 5.2.2), without
 /// its fragment. `None` when the result is no such URI.
 pub fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
     let reference = reference.split('#').next().unwrap_or_default();
@@ -97,7 +99,7 @@ pub fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
     compose(scheme, authority, &format!("{folder}{reference}"))
 }
 
-/// Whether a reference begins with `scheme:`.
+/// Returns `true` if a reference begins with `scheme:`.
 fn has_scheme(reference: &str) -> bool {
     let end = reference.find([':', '/', '?']).filter(|end| reference.as_bytes()[*end] == b':');
     end.is_some_and(|end| {
@@ -119,7 +121,7 @@ fn compose(scheme: &Scheme, authority: &Authority, path_and_query: &str) -> Opti
         .ok()
 }
 
-/// RFC 3986, section 5.2.4, for a path that begins at the root or is empty.
+/// Removes dot segments (RFC 3986, section 5.2.4) from a path that begins at the root or is empty.
 fn without_dot_segments(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut segments = path.strip_prefix('/').unwrap_or(path).split('/').peekable();
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_location_and_content_location_name_is_invalidated_too() {
+    fn location_fields_add_invalidation_targets() {
         let lines = [(LOCATION, "/x"), (CONTENT_LOCATION, "d")];
         assert_eq!(
             invalidated("POST", 201, &lines),
@@ -232,7 +234,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn resolving_gives_an_absolute_uri_without_dots_or_nothing(reference in "[a-z./?:#%]{0,24}") {
+        fn resolve_gives_absolute_uri_without_dots_or_none(reference in "[a-z./?:#%]{0,24}") {
             if let Some(uri) = resolved(&reference) {
                 let uri: Uri = uri.parse().expect("was composed");
                 prop_assert!(uri.scheme().is_some() && uri.path().starts_with('/'));

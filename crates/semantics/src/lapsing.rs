@@ -1,16 +1,15 @@
-//! URLs that carry a leave of their own, which lapses: a signature, a token, a time at which they
-//! expire.
+//! URLs that carry a leave that lapses: a signature, a token, or a time of expiry.
 //!
-//! The origin answers such a URL today and refuses it tomorrow, and seldom says so in the response:
-//! that of a presigned URL of S3 has a Last-Modified and nothing else. Freshness that is guessed
-//! from it would outlive the leave. The names are those of S3, Google Cloud Storage, Azure,
-//! CloudFront, Akamai, Cloudflare, Alibaba, and nginx' `secure_link`, and what applications call
-//! theirs.
+//! The origin answers such a URL today and refuses it tomorrow, and its response seldom says so.
+//! The response to a presigned URL of S3 has a Last-Modified and nothing else. A freshness lifetime
+//! guessed from this date would outlive the leave. The names are those of S3, Google Cloud Storage,
+//! Azure, CloudFront, Akamai, Cloudflare, Alibaba and nginx' `secure_link`, and names common among
+//! applications.
 
 use std::borrow::Cow;
 
-/// Whether a parameter of the query is a leave, by its name. The case of letters and what stands
-/// between words do not matter.
+/// Returns `true` if the query has a parameter that is a leave, by its name. The case of letters
+/// and the marks between words do not matter.
 pub(crate) fn has_leave(query: &str) -> bool {
     query.split(['&', ';']).any(|parameter| {
         let end = parameter.find('=').unwrap_or(parameter.len());
@@ -24,7 +23,7 @@ fn is_leave(name: &[u8]) -> bool {
     NAMES.contains(&&*name) || ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// The name as the origin reads it: `%58-Amz-Expires` is no other name.
+/// Decodes the name as the origin reads it: `%58-Amz-Expires` is the same name as `X-Amz-Expires`.
 fn decoded(name: &[u8]) -> Cow<'_, [u8]> {
     if !name.contains(&b'%') {
         return Cow::Borrowed(name);
@@ -44,7 +43,7 @@ fn decoded(name: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(text)
 }
 
-/// Names as they are, in lower case, without what stands between words.
+/// Whole names, in lower case, without the marks between words.
 const NAMES: [&[u8]; 16] = [
     b"sig",
     b"se",
@@ -64,7 +63,7 @@ const NAMES: [&[u8]; 16] = [
     b"otp",
 ];
 
-/// Endings of names, likewise.
+/// Endings of names, in the same form.
 const ENDINGS: [&[u8]; 9] = [
     b"signature",
     b"expires",

@@ -1,15 +1,14 @@
-//! RFC 9111 for a shared cache, as values: may it be stored, may it be reused, what must be asked.
+//! Rules of RFC 9111 for a shared cache, as values: storage, reuse and validation.
 //!
 //! Nothing here does I/O or reads a clock; the time is an argument. A response is judged once, when
-//! it is stored ([`storage::may_store`]), and the judgement is a small fixed-size
-//! [`storage::CachePolicy`] that is kept beside it, so that a hit compares integers
-//! ([`reuse::decide`]).
+//! it is stored ([`storage::may_store`]). The judgement is a small [`storage::CachePolicy`] of
+//! fixed size, kept beside the response, so that a hit compares integers ([`reuse::decide`]).
 //!
 //! ```text
 //! response ── storage::assess ──► Policy, kept with the object
 //! request  ── directives ───────► RequestDirectives ─┐
-//!                                  Policy, now ──────┴─ reuse::decide ──► Fresh | StaleAllowed | … | Validate
-//!                                                                            validation: ask, compare, freshen
+//!                           Policy, now ─────────────┴─ reuse::decide ──► Fresh | … | Validate
+//!                                                          validation: ask, compare, freshen
 //! ```
 
 #![forbid(unsafe_code)]

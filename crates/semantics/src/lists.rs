@@ -1,4 +1,4 @@
-//! Pieces of field values that several fields share: list members, quoted strings, numbers of
+//! Parts of field values that several fields share: list members, quoted strings, numbers of
 //! seconds.
 //!
 //! RFC 9110, section 5.6.1: "A recipient MUST parse and ignore a reasonable number of empty list
@@ -8,27 +8,27 @@ use http::HeaderName;
 use shoal_core::Fields;
 use std::borrow::Cow;
 
-/// The largest number of seconds that this cache tells apart.
+/// Largest number of seconds that this cache distinguishes.
 ///
 /// RFC 9111, section 1.2.2: "If a cache receives a delta-seconds value greater than the greatest
 /// integer it can represent […] the cache MUST consider the value to be 2147483648 (2^31) or the
 /// greatest positive integer it can conveniently represent."
 pub const SECONDS_MAX: u32 = 1 << 31;
 
-/// The members of a comma-separated list, without the whitespace around them and without empty
-/// ones. Commas within quoted strings do not separate; when a quote is never closed, quotes mean
-/// nothing and every comma separates.
+/// Returns the members of a comma-separated list, without surrounding whitespace and without empty
+/// members. Commas within quoted strings do not separate. When a quote is never closed, quotes have
+/// no meaning and every comma separates.
 pub fn members(value: &[u8]) -> Members<'_> {
-    // Most values have no quotes: then every comma separates, and looking for it is simpler.
+    // Most values have no quotes. Then every comma separates, and the search is simpler.
     Members { rest: value, quotes: value.contains(&b'"') && quotes_are_closed(value) }
 }
 
-/// The members of all lines of a field.
+/// Returns the members of all lines of a field.
 pub fn field_members<'a>(fields: &'a impl Fields, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
     fields.values(name).flat_map(members)
 }
 
-/// See [`members`].
+/// Iterator over list members; see [`members`].
 pub struct Members<'a> {
     rest: &'a [u8],
     quotes: bool,
@@ -50,7 +50,7 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// Without spaces and tabs at either end.
+/// Removes spaces and tabs at both ends.
 pub fn trim(mut value: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = value {
         value = rest;
@@ -61,8 +61,8 @@ pub fn trim(mut value: &[u8]) -> &[u8] {
     value
 }
 
-/// The text of a quoted string, or the value itself when it is not quoted. `None` when the quoting
-/// is broken.
+/// Returns the text of a quoted string, or the value itself when it is not quoted. `None` when the
+/// quoting is broken.
 pub fn unquote(value: &[u8]) -> Option<Cow<'_, [u8]>> {
     let Some(inner) = value.strip_prefix(b"\"") else {
         return (!value.contains(&b'"')).then_some(Cow::Borrowed(value));
@@ -83,7 +83,7 @@ pub fn unquote(value: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(text))
 }
 
-/// A number of seconds: digits and nothing else, at most [`SECONDS_MAX`].
+/// Reads a number of seconds: digits and nothing else, at most [`SECONDS_MAX`].
 pub fn delta_seconds(text: &[u8]) -> Option<u32> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -92,7 +92,7 @@ pub fn delta_seconds(text: &[u8]) -> Option<u32> {
     Some(text.iter().fold(0, add).min(SECONDS_MAX))
 }
 
-/// Whether every quoted string within `value` ends.
+/// Returns `true` if every quoted string within `value` ends.
 fn quotes_are_closed(value: &[u8]) -> bool {
     let mut within = false;
     let mut bytes = value.iter();
@@ -108,12 +108,12 @@ fn quotes_are_closed(value: &[u8]) -> bool {
     !within
 }
 
-/// Position of the first comma, or the length.
+/// Returns the position of the first comma, or the length.
 fn comma(value: &[u8]) -> usize {
     value.iter().position(|byte| *byte == b',').unwrap_or(value.len())
 }
 
-/// Position of the first comma outside a quoted string, or the length.
+/// Returns the position of the first comma outside a quoted string, or the length.
 fn unquoted_comma(value: &[u8]) -> usize {
     let mut within = false;
     let mut at = 0;

@@ -1,12 +1,11 @@
-//! Fields on their way to the next hop: copied from the message that brought them straight into
-//! lines as HTTP/1 writes them.
+//! Fields for the next hop, copied straight from the received message into lines of HTTP/1.
 //!
-//! Most of what a proxy forwards it forwards as it came. So the lines of the next message are
-//! written while those of the last are read, without a field map in between: what is for this hop
-//! alone stays out ([`fields::is_hop_by_hop`], and what Connection names), and what each hop adds
-//! to is joined into one line behind the others.
+//! A proxy forwards most fields unchanged. So it writes the lines of the next message while it
+//! reads those of the last, without a field map in between. Fields for this hop alone stay out: the
+//! list of [`fields::is_hop_by_hop`], and fields that Connection names. A list field to which each
+//! hop adds is joined into one line behind the others.
 //!
-//! Cost: one pass over the fields, and one for each list that this node adds to.
+//! Cost: one pass over the fields, and one for each list to which this node adds.
 
 use crate::{fields, lists};
 use http::header::{CONTENT_LENGTH, EXPECT};
@@ -14,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use shoal_core::{FieldLines, Fields};
 use std::ops::Range;
 
-/// The lines of a message in the making, out of those of another.
+/// Builder of a message's lines from the lines of another message.
 pub struct NextHopFieldsBuilder<'f> {
     source: &'f FieldLines,
     nominated: Vec<HeaderName>,
@@ -22,8 +21,8 @@ pub struct NextHopFieldsBuilder<'f> {
 }
 
 impl<'f> NextHopFieldsBuilder<'f> {
-    /// Begins with the fields of `source` that go on from this hop, but for those that
-    /// `is_left_out` names.
+    /// Starts with the fields of `source` that pass this hop, except those for which `is_left_out`
+    /// returns `true`.
     pub fn of(source: &'f FieldLines, is_left_out: impl Fn(&[u8]) -> bool) -> Self {
         let nominated = fields::nominated(source);
         let mut lines = NextHopFields { text: Vec::with_capacity(LINES_BYTES), ..NextHopFields::default() };
@@ -40,7 +39,7 @@ impl<'f> NextHopFieldsBuilder<'f> {
         Self { source, nominated, lines }
     }
 
-    /// Whether Connection names this field, so that it stays here.
+    /// Returns `true` if Connection names this field, so that the field stays here.
     pub fn is_nominated(&self, name: &HeaderName) -> bool {
         self.nominated.contains(name)
     }
@@ -50,8 +49,8 @@ impl<'f> NextHopFieldsBuilder<'f> {
         self.lines.push(name.as_str().as_bytes(), value);
     }
 
-    /// Adds a list field that was left out: as one line, the members that came, and behind them the
-    /// one that `write` appends. Gives that member.
+    /// Adds a list field that was left out, as one line: the received members, then the member that
+    /// `write` appends. Returns the appended member.
     pub fn member(&mut self, name: &HeaderName, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         let text = &mut self.lines.text;
         text.extend_from_slice(name.as_str().as_bytes());
@@ -69,7 +68,7 @@ impl<'f> NextHopFieldsBuilder<'f> {
         &text[start..end]
     }
 
-    /// All of them.
+    /// Returns all lines.
     pub fn finish(self) -> NextHopFields {
         self.lines
     }
@@ -79,19 +78,19 @@ impl<'f> NextHopFieldsBuilder<'f> {
 #[derive(Clone, Debug, Default)]
 pub struct NextHopFields {
     text: Vec<u8>,
-    /// Where the line of Expect stands.
+    /// Place of the line of Expect.
     expect: Option<Range<usize>>,
-    /// Where the value of Content-Length stands.
+    /// Place of the value of Content-Length.
     length: Option<Range<usize>>,
 }
 
 impl NextHopFields {
-    /// The lines.
+    /// Returns the lines.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text
     }
 
-    /// Adds a line. Neither part may hold what ends one.
+    /// Adds a line. Neither part may hold a line end.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         let start = self.text.len();
         for part in [name, b": ", value, b"\r\n"] {
@@ -100,15 +99,14 @@ impl NextHopFields {
         self.note(name, start);
     }
 
-    /// Adds a line that is written already.
+    /// Adds a line that is already written.
     fn push_line(&mut self, name: &[u8], line: &[u8]) {
         let start = self.text.len();
         self.text.extend_from_slice(line);
         self.note(name, start);
     }
 
-    /// Takes note of the line that begins at `start` and is the last, if it says something of the
-    /// body.
+    /// Records the last line, which begins at `start`, if it is Expect or Content-Length.
     fn note(&mut self, name: &[u8], start: usize) {
         let end = self.text.len();
         match name.len() {
@@ -120,23 +118,23 @@ impl NextHopFields {
         }
     }
 
-    /// Whether Expect asks for a `100 Continue`.
+    /// Returns `true` if Expect asks for a `100 Continue`.
     pub fn expects_continue(&self) -> bool {
         let line = self.expect.clone().map(|line| &self.text[line]);
         line.is_some_and(|line| line.eq_ignore_ascii_case(b"expect: 100-continue\r\n"))
     }
 
-    /// The value of Content-Length, and whether there is one at all.
+    /// Returns the value of Content-Length, if the field is present.
     pub fn content_length(&self) -> Option<&[u8]> {
         self.length.clone().map(|value| &self.text[value])
     }
 
-    /// Names and values, in their order.
+    /// Returns names and values, in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         shoal_core::written_fields(&self.text)
     }
 
-    /// The fields as a map, for HTTP/2.
+    /// Returns the fields as a map, for HTTP/2.
     pub fn to_map(&self) -> HeaderMap {
         let mut map = HeaderMap::with_capacity(FIELDS_EXPECTED);
         for (name, value) in self.iter() {
@@ -156,10 +154,10 @@ impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for NextHopFields {
     }
 }
 
-/// More than the lines of most messages take.
+/// Room for the lines of most messages, in bytes.
 const LINES_BYTES: usize = 1024;
 
-/// Room in a map for what most messages hold.
+/// Room in a map for the fields of most messages.
 const FIELDS_EXPECTED: usize = 16;
 
 #[cfg(test)]
@@ -176,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_this_hop_stays_here() {
+    fn hop_by_hop_fields_are_not_forwarded() {
         let source = lines(&[
             ("a", "1"),
             ("connection", "b, via"),
@@ -205,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_tell_what_a_body_needs() {
+    fn lines_report_expect_and_content_length() {
         let fields = [("content-length", "12"), ("expect", "100-Continue"), ("x", "y")];
         let read = lines(&fields);
         for lines in [NextHopFields::from_iter(fields), NextHopFieldsBuilder::of(&read, |_| false).finish()] {

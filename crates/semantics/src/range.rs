@@ -1,9 +1,8 @@
-//! Ranges of bytes (RFC 9110, section 14): what a request asks, what a stored response has, what is
-//! missing.
+//! Ranges of bytes (RFC 9110, section 14): requested, stored and missing ones.
 //!
-//! A position within this module is an offset in bytes from the start of the representation; a
-//! [`ByteRange`] reaches up to but not including its end, and is never empty. The wire's inclusive
-//! last positions appear only in the fields.
+//! A position within this module is an offset in bytes from the start of the representation. A
+//! [`ByteRange`] excludes its end and is never empty. Only the fields use the inclusive last
+//! positions of the protocol.
 
 mod content_range;
 mod extents;
@@ -16,45 +15,44 @@ pub use extents::Extents;
 use http::header::ETAG;
 use http::{HeaderMap, HeaderValue};
 pub use multipart::Multipart;
-pub use requested::{RangeSet, RangeSpec, Resolved, if_range_holds, only_range};
+pub use requested::{RangeAnswer, RangeSet, RangeSpec, if_range_holds, only_range};
 use shoal_core::Fields;
 use std::fmt::Write;
 
-/// The bytes from `start` up to but not including `end`; at least one, as [`ByteRange::new`] makes
-/// it.
+/// Bytes from `start` to before `end`; at least one byte, as [`ByteRange::new`] ensures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ByteRange {
-    /// The first byte.
+    /// Offset of the first byte.
     pub start: u64,
-    /// The byte after the last.
+    /// Offset after the last byte.
     pub end: u64,
 }
 
 impl ByteRange {
-    /// `None` when it would be empty.
+    /// Makes a range; `None` when it would be empty.
     pub fn new(start: u64, end: u64) -> Option<Self> {
         (start < end).then_some(Self { start, end })
     }
 
-    /// The last byte, as fields count.
+    /// Returns the position of the last byte, as fields count.
     pub fn last(self) -> u64 {
         self.end.saturating_sub(1)
     }
 
-    /// Bytes; at least 1.
+    /// Returns the number of bytes, at least 1.
     #[expect(clippy::len_without_is_empty, reason = "a range is never empty")]
     pub fn len(self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 }
 
-/// Whether two responses hold bytes of one representation, so that their ranges may be put
-/// together.
+/// Returns `true` if two responses hold bytes of one representation, so that their ranges may be
+/// combined.
 ///
 /// RFC 9110, section 15.3.7.3: "A client that has received multiple partial responses to GET
 /// requests on a target resource MAY combine those responses into a larger continuous range if they
 /// share the same strong validator." RFC 9111, section 3.4, says the same of caches. Last-Modified
-/// alone is a weak validator here: nothing tells that it changes with each change of the bytes.
+/// alone is a weak validator here: nothing shows that it changes with each change of the bytes.
 pub fn same_representation(one: &impl Fields, other: &impl Fields) -> bool {
     match (EntityTag::of(one), EntityTag::of(other)) {
         (Some(one), Some(other)) => one.matches_strongly(other),
@@ -62,14 +60,14 @@ pub fn same_representation(one: &impl Fields, other: &impl Fields) -> bool {
     }
 }
 
-/// The validator that may stand in If-Range when more of a stored response is asked for: its ETag,
-/// when that is strong.
+/// Returns the validator for If-Range when the cache requests more of a stored response: its ETag,
+/// if strong.
 pub fn strong_validator(stored: &HeaderMap) -> Option<&HeaderValue> {
     EntityTag::of(stored).filter(|tag| tag.is_strong()).and_then(|_| stored.get(ETAG))
 }
 
-/// The Range field that asks for what is missing of a representation of `complete_length` bytes:
-/// `bytes=5-` when it is the rest, `bytes=0-4,9-9` otherwise. `None` when nothing is missing.
+/// Returns the Range field for the missing bytes of a representation of `complete_length` bytes:
+/// `bytes=5-` for the rest, `bytes=0-4,9-9` otherwise. `None` when nothing is missing.
 pub fn completion(missing: &[ByteRange], complete_length: u64) -> Option<HeaderValue> {
     let mut value = String::from("bytes=");
     for (at, range) in missing.iter().enumerate() {
@@ -108,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_asked_for() {
+    fn completion_asks_for_missing_ranges() {
         let range = |start, end| ByteRange::new(start, end).expect("not empty");
         let ask =
             |missing: &[ByteRange]| completion(missing, 10).map(|it| it.to_str().expect("ASCII").to_owned());

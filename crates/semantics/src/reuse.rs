@@ -1,8 +1,7 @@
-//! Whether a stored response may answer a request, and how (RFC 9111, section 4; RFC 5861; RFC
+//! Decides by time if a stored response may answer a request (RFC 9111, section 4; RFC 5861; RFC
 //! 8246).
 //!
-//! That the response belongs to the request (key, Vary, range) has been settled before; this is
-//! about time.
+//! The caller has already established that the response belongs to the request (key, Vary, range).
 
 use crate::directives::RequestDirectives;
 use crate::storage::CachePolicy;
@@ -12,21 +11,21 @@ use http::header::RETRY_AFTER;
 use shoal_core::{Fields, Timestamp};
 use std::time::Duration;
 
-/// What to do with a stored response.
+/// Use of a stored response for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
-    /// Send it.
+    /// Send the response.
     Fresh,
-    /// Send it: it is stale, and the request takes that (`max-stale`).
+    /// Send the response: it is stale, and the request accepts that (`max-stale`).
     StaleAllowed,
-    /// Send it, and validate it in the background.
+    /// Send the response, and validate it in the background.
     StaleWhileRevalidate,
-    /// Validate it first.
+    /// Validate the response first.
     Validate,
 }
 
-/// Decides about reuse at `now`. `only-if-cached` is the caller's: where this says
-/// [`Reuse::Validate`], such a request is answered with 504.
+/// Decides about reuse at `now`. The caller handles `only-if-cached`: such a request gets a 504
+/// where this function returns [`Reuse::Validate`].
 pub fn decide(policy: &CachePolicy, request: &RequestDirectives, now: Timestamp) -> Reuse {
     if request.no_cache || policy.always_validates() {
         return Reuse::Validate;
@@ -40,28 +39,30 @@ pub fn decide(policy: &CachePolicy, request: &RequestDirectives, now: Timestamp)
     if policy.forbids_stale() {
         return Reuse::Validate;
     }
+    debug_assert!(!policy.is_fresh(now));
     let staleness = policy.staleness(now);
     if accepts_stale(request, staleness) && is_young_enough(policy, request, now) {
         return Reuse::StaleAllowed;
     }
     // RFC 5861, section 3: "caches MAY serve the response in which it appears after it becomes
-    // stale, up to the indicated number of seconds." A request with an age or freshness of its own
-    // in mind does not take it.
+    // stale, up to the indicated number of seconds."
+    //
+    // A request that limits age or freshness itself does not accept such a response.
     match staleness < policy.stale_while_revalidate() && !refuses_stale(request) {
         true => Reuse::StaleWhileRevalidate,
         false => Reuse::Validate,
     }
 }
 
-/// Whether a stored response may be sent because the origin cannot be reached or answered with an
-/// error ([`is_error`]).
+/// Returns `true` if a stored response may be sent after the origin failed. The origin is then
+/// unreachable or has answered with an error ([`is_error`]).
 ///
 /// RFC 5861, section 4: "The stale-if-error Cache-Control extension indicates that when an error is
 /// encountered, a cached stale response MAY be used to satisfy the request, regardless of other
-/// freshness information." It may stand in the response or in the request; without either the
-/// operator's default counts, unless the request wants no stale response (RFC 9111, section 4.2.4:
-/// a stale response may be sent when the cache "is disconnected or doing so is explicitly permitted
-/// by the client or origin server").
+/// freshness information." The extension may stand in the response or in the request. Without
+/// either the operator's default counts, unless the request wants no stale response. RFC 9111,
+/// section 4.2.4: a stale response may be sent when the cache "is disconnected or doing so is
+/// explicitly permitted by the client or origin server".
 pub fn may_serve_on_error(
     policy: &CachePolicy,
     request: &RequestDirectives,
@@ -85,18 +86,18 @@ pub fn may_serve_on_error(
     staleness < rules.stale_if_error && !refuses_stale(request)
 }
 
-/// RFC 5861, section 4: "an error is any situation that would result in a 500, 502, 503, or 504
-/// HTTP response status code being returned."
+/// Returns `true` for an error status. RFC 5861, section 4: "an error is any situation that would
+/// result in a 500, 502, 503, or 504 HTTP response status code being returned."
 ///
-/// Deliberately 429 (RFC 6585) too: an origin that says it has had too many requests is spared one
-/// by a stale response, and says nothing about the representation.
+/// Deliberately 429 (RFC 6585) too. A stale response spares one request to an origin that reports
+/// too many requests, and a 429 says nothing about the representation.
 pub fn is_error(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 500 | 502 | 503 | 504)
 }
 
-/// How long an origin that answered with an error is not to be asked for the same where a stale
-/// response stands in: as long as its Retry-After says, within the operator's limit; after a 429
-/// without one a second.
+/// Returns the time for which the cache does not repeat a request that the origin answered with an
+/// error, while a stale response stands in. This is the time in Retry-After, within the operator's
+/// limit; one second after a 429 without Retry-After.
 ///
 /// RFC 9110, section 10.2.3: "Servers send the "Retry-After" header field to indicate how long the
 /// user agent ought to wait before making a follow-up request."
@@ -114,7 +115,7 @@ pub fn rest_asked_for(
     Duration::from_secs(said.unwrap_or(unsaid)).min(rules.retry_after_max)
 }
 
-/// Whether a fresh response meets the request's `max-age` and `min-fresh`.
+/// Returns `true` if a fresh response meets the request's `max-age` and `min-fresh`.
 ///
 /// RFC 9111, section 5.2.1.3: `min-fresh` "indicates that the client prefers a response whose
 /// freshness lifetime is no less than its current age plus the specified time in seconds."
@@ -124,29 +125,33 @@ fn is_fresh_enough(policy: &CachePolicy, request: &RequestDirectives, now: Times
         left >= Duration::from_secs(u64::from(seconds))
     };
     // RFC 8246, section 2: "The immutable extension only applies during the freshness lifetime of
-    // the stored response", and reloads, which browsers send as max-age=0, are what it is meant to
-    // spare.
+    // the stored response". The extension is meant to spare reloads, which browsers send as
+    // max-age=0.
     request.min_fresh.is_none_or(lasts) && (policy.is_immutable() || is_young_enough(policy, request, now))
 }
 
+/// Returns `true` if the response is young enough for the request.
+///
 /// RFC 9111, section 5.2.1.1: `max-age` "indicates that the client prefers a response whose age is
-/// less than or equal to the specified number of seconds." `max-age=0` is how clients ask for
-/// validation, so it is not met by an age of 0.
+/// less than or equal to the specified number of seconds."
+///
+/// Clients send `max-age=0` to ask for validation, so an age of 0 does not meet it.
 fn is_young_enough(policy: &CachePolicy, request: &RequestDirectives, now: Timestamp) -> bool {
     request.max_age.is_none_or(|most| most > 0 && policy.current_age(now).as_secs() <= u64::from(most))
 }
 
-/// RFC 9111, section 5.2.1.2: `max-stale` "indicates that the client will accept a response that
-/// has exceeded its freshness lifetime. If a value is present, then the client is willing to accept
-/// a response that has exceeded its freshness lifetime by no more than the specified number of
-/// seconds."
+/// Returns `true` if the request accepts this staleness. RFC 9111, section 5.2.1.2: `max-stale`
+/// "indicates that the client will accept a response that has exceeded its freshness lifetime. If a
+/// value is present, then the client is willing to accept a response that has exceeded its
+/// freshness lifetime by no more than the specified number of seconds."
 fn accepts_stale(request: &RequestDirectives, staleness: Duration) -> bool {
     let within = |most: u32| most == u32::MAX || staleness <= Duration::from_secs(u64::from(most));
     request.max_stale.is_some_and(within) && request.min_fresh.is_none()
 }
 
-/// RFC 9111, section 5.2.1.1: "Unless the max-stale request directive is also present, the client
-/// does not wish to receive a stale response."
+/// Returns `true` if the request refuses stale responses. RFC 9111, section 5.2.1.1: "Unless the
+/// max-stale request directive is also present, the client does not wish to receive a stale
+/// response."
 fn refuses_stale(request: &RequestDirectives) -> bool {
     request.min_fresh.is_some() || (request.max_age.is_some() && request.max_stale.is_none())
 }

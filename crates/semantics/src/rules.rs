@@ -1,58 +1,57 @@
-//! What the operator decides about the judging of responses.
+//! Operator's settings for judging responses.
 
 use crate::Overrides;
 use http::HeaderName;
 use std::time::Duration;
 
-/// The settings that freshness and reuse depend on; they mirror the `[cache]` section of the
+/// Settings that freshness and reuse depend on. They mirror the `[cache]` section of the
 /// configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheRules {
-    /// Share of the time since Last-Modified that a response without explicit freshness stays
-    /// fresh.
+    /// Freshness lifetime of a response without an explicit one, as a share of the time since
+    /// Last-Modified.
     pub heuristic_fraction: f64,
     /// Longest heuristic freshness lifetime.
     pub heuristic_max: Duration,
-    /// Which URLs with a query get heuristic freshness.
+    /// URLs with a query that get heuristic freshness.
     pub heuristic_query: HeuristicQuery,
-    /// How long after it became stale a response may be served when the origin fails and neither
-    /// side said anything about it.
+    /// Time for which a stale response may be served when the origin fails and neither request nor
+    /// response sets a limit.
     pub stale_if_error: Duration,
-    /// Freshness lifetime of an error that says nothing of its freshness, for those who bring no
+    /// Freshness lifetime of an error without an explicit one, for clients that send no
     /// credentials.
     pub negative_ttl: Duration,
-    /// Longest time for which an origin's Retry-After is heeded where a stale response stands in.
+    /// Longest time for which the cache obeys an origin's Retry-After while a stale response stands
+    /// in.
     pub retry_after_max: Duration,
-    /// Fields that take the place of Cache-Control and Expires when present, the most specific
-    /// first (RFC 9213).
+    /// Fields that replace Cache-Control and Expires when present, most specific first (RFC 9213).
     pub targeted: Vec<HeaderName>,
-    /// What becomes of responses that set a cookie.
+    /// Treatment of responses that set a cookie.
     pub set_cookie: SetCookie,
-    /// The name by which Surrogate-Control addresses this cache; `None` where it is no surrogate.
+    /// Name by which Surrogate-Control addresses this cache; `None` if the cache is no surrogate.
     pub surrogate: Option<String>,
     /// Decisions of the operator about this response.
     pub overrides: Overrides,
 }
 
-/// What becomes of a response that sets a cookie. The cookie itself is never stored: it is for the
-/// client who asked.
+/// Treatment of a response that sets a cookie. The cookie itself is never stored: it is for the
+/// requesting client alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetCookie {
-    /// The response goes to the client who asked, and is not stored.
+    /// The response goes to the requesting client and is not stored.
     Pass,
     /// The response is stored without the cookie.
     Strip,
 }
 
-/// Which URLs with a query get heuristic freshness.
+/// URLs with a query that get heuristic freshness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeuristicQuery {
-    /// None.
+    /// No URLs with a query.
     Never,
-    /// Those without a parameter that is a leave, such as a signature or a time at which it
-    /// expires.
+    /// URLs without a parameter that is a leave, such as a signature or a time of expiry.
     Unsigned,
-    /// All.
+    /// All URLs with a query.
     Always,
 }
 

@@ -1,14 +1,16 @@
-//! Cache-Status (RFC 9211) and Proxy-Status (RFC 9209): what this node tells about how it handled a
+//! Cache-Status (RFC 9211) and Proxy-Status (RFC 9209): this node's report of how it handled a
 //! request.
 //!
-//! Both are structured lists to which each node on the way adds a member of its own at the end. A
-//! member is written where it is wanted, since every answer carries one.
+//! Both fields are structured lists. Each node on the way adds a member at the end. Every answer
+//! carries one, so a member is written directly into its output buffer.
 
 mod cache_status;
 mod proxy_status;
+mod reason;
 
-pub use cache_status::{CACHE_STATUS, CacheStatus, ForwardReason, Forwarded, Handling};
+pub use cache_status::{CACHE_STATUS, CacheStatus, ForwardFacts, HandlingWay};
 pub use proxy_status::{PROXY_STATUS, ProxyError, ProxyStatus};
+pub use reason::{ForwardReason, Reason};
 
 use shoal_core::alphanumeric_and;
 
@@ -20,7 +22,7 @@ fn push_name(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Writes a structured string; what is no printable ASCII becomes a question mark.
+/// Writes a structured string; a character outside printable ASCII becomes a question mark.
 fn push_quoted(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     for char in text.chars() {
@@ -33,13 +35,14 @@ fn push_quoted(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// RFC 9651, section 3.3.4: a letter or `*`, then characters of a token, `:` or `/`.
+/// Returns `true` for a structured token (RFC 9651, section 3.3.4): a letter or `*`, then
+/// characters of a token, `:` or `/`.
 fn is_token(text: &str) -> bool {
     let first = |byte: u8| byte.is_ascii_alphabetic() || byte == b'*';
     text.bytes().next().is_some_and(first) && text.bytes().all(|byte| IN_TOKEN[usize::from(byte)])
 }
 
-/// More than most members take.
+/// Room for most members, in bytes.
 const MEMBER_BYTES: usize = 96;
 
 static IN_TOKEN: [bool; 256] = alphanumeric_and(b"!#$%&'*+-.^_`|~:/");

@@ -1,39 +1,41 @@
-//! Whether a response may be stored, and what of it (RFC 9111, section 3).
+//! Decides if a response may be stored, and which of its fields (RFC 9111, section 3).
 //!
-//! [`may_store`] judges a response once and gives the [`CachePolicy`] that is kept beside it. It is
-//! also what freshens a policy: after a 304 or a HEAD has changed the stored fields, assess them
-//! again with the times of that exchange.
+//! [`may_store`] judges a response once and returns the [`CachePolicy`] that is kept beside it. The
+//! same function freshens a policy. After a 304 or a HEAD has changed the stored fields, the caller
+//! judges them again with the times of that exchange.
 //!
-//! Stored are responses to GET. A response to HEAD freshens a stored one
-//! ([`crate::validation::head_update`]) and is not stored by itself. A response to POST could be
-//! stored when it has explicit freshness and a Content-Location equal to its target (RFC 9110,
-//! section 9.3.3); this cache declines, as nearly all do: such responses are rare, and storing them
-//! would make the answer to a GET depend on what some client posted.
+//! Responses to GET are stored. A response to HEAD freshens a stored one
+//! ([`crate::validation::head_update`]) and is not stored itself. RFC 9110, section 9.3.3, allows
+//! storing a response to POST with explicit freshness and a Content-Location equal to its target.
+//! This cache declines, as nearly all do. Such responses are rare, and storing them would make the
+//! answer to a GET depend on one client's POST.
 
 mod apart;
 mod freshness;
+mod judgement;
 mod policy;
 
 use crate::directives::Scope;
 use crate::range::ContentRange;
+use crate::status_fields::Reason;
 use crate::targeted::{self, EffectiveDirectives};
 use crate::vary::{self, Vary};
 use crate::{CacheRules, EntityTag, directives::RequestDirectives};
 pub use apart::{sets_cookie, split_fields, stored_fields, take_apart, unstored_fields};
+use freshness::Freshness;
 pub use freshness::brings_credentials;
-use freshness::{Freshness, LifetimeSource};
 use http::header::{AUTHORIZATION, COOKIE, LAST_MODIFIED};
 use http::{HeaderMap, Method, StatusCode};
+pub use judgement::{Judgement, LifetimeSource};
 pub use policy::CachePolicy;
 use shoal_core::{Fields, Timestamp};
 
-/// A request that was forwarded and the final response to it, as they were exchanged with the
-/// origin.
+/// Forwarded request and its final response, as exchanged with the origin.
 #[derive(Debug)]
 pub struct ForwardedExchange<'a, Q = HeaderMap, R = HeaderMap> {
     /// Method of the request.
     pub method: &'a Method,
-    /// The query of the target; `None` without a `?`.
+    /// Query of the target; `None` without a `?`.
     pub query: Option<&'a str>,
     /// Fields of the request.
     pub request: &'a Q,
@@ -41,22 +43,22 @@ pub struct ForwardedExchange<'a, Q = HeaderMap, R = HeaderMap> {
     pub status: StatusCode,
     /// Fields of the response; on freshening, the stored fields updated by the new ones.
     pub response: &'a R,
-    /// When the request was sent.
+    /// Time when the request was sent.
     pub request_time: Timestamp,
-    /// When the response's head had arrived.
+    /// Time when the response's head had arrived.
     pub response_time: Timestamp,
 }
 
-/// The verdict.
+/// Decision about storing a response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StorageDecision {
-    /// Store it, with this policy.
+    /// Store the response, with this policy.
     Store(CachePolicy),
-    /// Do not.
+    /// Do not store the response.
     Refuse(StoreRefusal),
 }
 
-/// Why a response is not stored.
+/// Reason for not storing a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreRefusal {
     /// The method is not GET.
@@ -71,67 +73,91 @@ pub enum StoreRefusal {
     Private,
     /// The request was authorized and the response does not permit sharing.
     Authorization,
-    /// It sets a cookie, and neither it nor the rules permit to store it without that.
+    /// The response sets a cookie, and neither the response nor the rules permit storing it without
+    /// the cookie.
     SetCookie,
     /// `Vary: *`: no request would ever match.
     VaryAny,
-    /// A 206 whose Content-Range cannot be read.
+    /// The response is a 206 with an unreadable Content-Range.
     ContentRange,
-    /// Nothing permits it: neither directives nor Expires nor a status that may be cached by
+    /// Nothing permits storing: no directive, no Expires, and no status that is cacheable by
     /// default.
     NotPermitted,
-    /// It would never be fresh and has nothing to validate it by.
+    /// The response would never be fresh and has no validator.
     NeverReusable,
-    /// A rule of the operator forbids it.
+    /// A rule of the operator forbids storing.
     Rule,
-    /// Only a rule of the operator gives it a lifetime, and the request had cookies that the rule
-    /// does not name.
+    /// Only a rule of the operator gives the response a lifetime, and the request had cookies that
+    /// the rule does not name.
     RequestCookie,
 }
 
 impl StoreRefusal {
-    /// Whether it is for what the request says: a response to another's may be stored.
+    /// Returns `true` if the refusal concerns the request alone: the response to another request
+    /// may be stored.
     pub fn is_of_request(self) -> bool {
         matches!(self, Self::Method | Self::RequestNoStore | Self::Authorization | Self::RequestCookie)
     }
 
-    /// A token for logs and for Cache-Status.
-    pub fn as_str(self) -> &'static str {
+    /// Returns the reason as Cache-Status says it.
+    pub fn reason(self) -> Reason {
         match self {
-            Self::Method => "method",
-            Self::Status => "status",
-            Self::RequestNoStore => "request-no-store",
-            Self::NoStore => "no-store",
-            Self::Private => "private",
-            Self::Authorization => "authorization",
-            Self::SetCookie => "set-cookie",
-            Self::VaryAny => "vary-any",
-            Self::ContentRange => "content-range",
-            Self::NotPermitted => "not-permitted",
-            Self::NeverReusable => "never-reusable",
-            Self::Rule => "rule",
-            Self::RequestCookie => "request-cookie",
+            Self::Method => Reason::Method,
+            Self::Status => Reason::Status,
+            Self::RequestNoStore => Reason::RequestNoStore,
+            Self::NoStore => Reason::NoStore,
+            Self::Private => Reason::Private,
+            Self::Authorization => Reason::Authorization,
+            Self::SetCookie => Reason::SetCookie,
+            Self::VaryAny => Reason::VaryAny,
+            Self::ContentRange => Reason::ContentRange,
+            Self::NotPermitted => Reason::NotPermitted,
+            Self::NeverReusable => Reason::NeverReusable,
+            Self::Rule => Reason::Rule,
+            Self::RequestCookie => Reason::RequestCookie,
         }
     }
 }
 
-/// Judges a response.
+/// Decides about storing a response.
 pub fn may_store(
     exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
     rules: &CacheRules,
 ) -> StorageDecision {
+    judge(exchanged, rules).decision
+}
+
+/// Judges a response like [`may_store`], and names the grounds.
+pub fn judge(exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>, rules: &CacheRules) -> Judgement {
     let governing = targeted::effective_directives(exchanged.response, rules);
     if let Some(refusal) = refusal(exchanged, &governing, rules) {
-        return StorageDecision::Refuse(refusal);
+        let decision = StorageDecision::Refuse(refusal);
+        return Judgement { decision, source: None, is_limited: false, is_targeted: governing.targeted };
     }
     let freshness = Freshness::of(exchanged, &governing, rules);
+    debug_assert!(freshness.basis != LifetimeSource::Nothing || freshness.lifetime == 0);
+    Judgement {
+        decision: decide(exchanged, &governing, freshness, rules),
+        source: Some(freshness.basis),
+        is_limited: freshness.is_limited,
+        is_targeted: governing.targeted,
+    }
+}
+
+/// Decides about a response that nothing forbids to store.
+fn decide(
+    exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
+    governing: &EffectiveDirectives,
+    freshness: Freshness,
+    rules: &CacheRules,
+) -> StorageDecision {
     if !freshness.is_explicit()
         && !governing.directives.public
         && !is_heuristically_cacheable(exchanged.status)
     {
         return StorageDecision::Refuse(StoreRefusal::NotPermitted);
     }
-    if freshness.basis == LifetimeSource::Rule && !may_share_by_rule(exchanged, &governing, rules) {
+    if freshness.basis.is_rule() && !may_share_by_rule(exchanged, governing, rules) {
         return StorageDecision::Refuse(StoreRefusal::RequestCookie);
     }
     let policy = CachePolicy::new(exchanged, &governing.directives, freshness, rules);
@@ -141,7 +167,7 @@ pub fn may_store(
     }
 }
 
-/// The first rule of RFC 9111, section 3, or of the operator, that forbids storing.
+/// Returns the first rule of RFC 9111, section 3, or of the operator, that forbids storing.
 fn refusal(
     exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
     governing: &EffectiveDirectives,
@@ -168,11 +194,13 @@ fn refusal(
         })
         .or_else(|| refused(vary::nominated(exchanged.response) == Vary::Any, StoreRefusal::VaryAny))
         .or_else(|| refused(is_broken_partial(exchanged), StoreRefusal::ContentRange))
-        // Last what is for the request, which says nothing of others'.
+        // Last come reasons of the request, which do not apply to other requests.
         .or_else(|| refused(!may_share_authorized(exchanged, governing, rules), StoreRefusal::Authorization))
         .or_else(|| refused(RequestDirectives::of(exchanged.request).no_store, StoreRefusal::RequestNoStore))
 }
 
+/// Returns `true` unless the rule on authorized requests forbids storing.
+///
 /// RFC 9111, section 3.5: "A shared cache MUST NOT use a cached response to a request with an
 /// Authorization header field to satisfy any subsequent request unless the response contains a
 /// Cache-Control field with a response directive that allows it to be stored by a shared cache […]
@@ -191,9 +219,9 @@ fn may_share_authorized(
         || directives.s_maxage.is_some()
 }
 
-/// Returns `true` if a response to which only a rule gives a lifetime may be shared: the origin has
-/// not said that the page is the same for all, so a request with cookies that the key does not have
-/// may have got a page of its own.
+/// Returns `true` if a response may be shared to which only a rule gives a lifetime. The origin has
+/// not said that the page is the same for all. A request with cookies that the key does not include
+/// may have received a page of its own.
 fn may_share_by_rule(
     exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
     governing: &EffectiveDirectives,
@@ -205,33 +233,35 @@ fn may_share_by_rule(
         || rules.overrides.share_private == Some(true)
 }
 
-/// A partial response whose place within the whole is not known cannot be used for anything.
+/// Returns `true` for a partial response of unknown place within the whole; nothing can use such a
+/// response.
 fn is_broken_partial(exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>) -> bool {
     exchanged.status == StatusCode::PARTIAL_CONTENT
         && ContentRange::of(exchanged.response).is_none_or(|range| range.range().is_none())
 }
 
-/// Whether keeping it can ever spare anything: it can be validated, or it is fresh for a while, or
-/// may be served stale.
+/// Returns `true` if keeping the response can spare a transfer. The response then has a validator,
+/// is fresh for a while, or may be served stale.
 fn is_reusable(policy: &CachePolicy, exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>) -> bool {
     let validator = EntityTag::of(exchanged.response).is_some() || exchanged.response.has(&LAST_MODIFIED);
     let fresh = policy.is_fresh(exchanged.response_time) && !policy.always_validates();
     validator || fresh || policy.may_be_stale()
 }
 
-/// Statuses that are never stored, whatever the response says.
+/// Returns `true` for statuses that are never stored, regardless of the response's fields.
 ///
 /// 206 is stored as partial. 304, 412 and 416 answer the conditions or the range of one request and
-/// would be wrong for the next. 407 is about this hop. RFC 6585: "Responses with the 428 [429, 431,
-/// 511] status code MUST NOT be stored by a cache." 226 (RFC 3229) is a delta to something that the
-/// next client may not have. 101 ends HTTP.
+/// would be wrong for the next. 407 is about this hop. 226 (RFC 3229) is a delta to a response that
+/// the next client may not have. 101 ends HTTP. RFC 6585: "Responses with the 428 [429, 431, 511]
+/// status code MUST NOT be stored by a cache."
 fn is_never_stored(status: StatusCode) -> bool {
     status.is_informational()
         || matches!(status.as_u16(), 226 | 304 | 407 | 412 | 416 | 428 | 429 | 431 | 511)
 }
 
-/// Statuses whose requirements on caches this one implements: the registered ones, as none but 206,
-/// 304 and those of [`is_never_stored`] have special ones.
+/// Returns `true` for statuses with caching requirements that this cache implements. These are the
+/// registered ones: only 206, 304 and the statuses of [`is_never_stored`] have special
+/// requirements.
 fn is_understood(status: StatusCode) -> bool {
     matches!(
         status.as_u16(),
@@ -239,6 +269,8 @@ fn is_understood(status: StatusCode) -> bool {
     )
 }
 
+/// Returns `true` for statuses that are cacheable by default.
+///
 /// RFC 9110, section 15.1: "Responses with status codes that are defined as heuristically cacheable
 /// (e.g., 200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 414, and 501 in this specification) can
 /// be reused by a cache with heuristic expiration unless otherwise indicated by the method

@@ -1,28 +1,30 @@
 //! Surrogate-Control (Edge Architecture Specification 1.0, W3C Note 2001), the forerunner of RFC
 //! 9213.
 //!
-//! Origins that were written for Akamai, Fastly or Varnish still send it. It governs surrogates,
-//! caches that work for the origin, and stands above Cache-Control and Expires there. Each
-//! directive may name the surrogate that it is for: `max-age=3600;north`. `max-age=600+60` allows a
-//! stale response for 60 seconds more.
+//! Origins that were written for Akamai, Fastly or Varnish still send it. The field governs
+//! surrogates, caches that work for the origin, and overrides Cache-Control and Expires there. Each
+//! directive may name its surrogate: `max-age=3600;north`. `max-age=600+60` allows a stale response
+//! for 60 seconds more.
 
 use crate::directives::{Argument, CacheControl};
 use crate::lists;
 use http::HeaderName;
 use shoal_core::Fields;
 
-/// The field.
+/// Surrogate-Control.
 pub const SURROGATE_CONTROL: HeaderName = HeaderName::from_static("surrogate-control");
 
-/// The request field by which a surrogate announces itself.
+/// Request field by which a surrogate announces itself.
 pub const SURROGATE_CAPABILITY: HeaderName = HeaderName::from_static("surrogate-capability");
 
-/// The directives about caching that concern the surrogate `device`; `None` when there are none: a
-/// field that only tells what to process (`content="ESI/1.0"`) leaves Cache-Control in force, which
-/// may say that the response is private.
+/// Returns the caching directives for the surrogate `device`; `None` when there are none. A field
+/// that only names processing (`content="ESI/1.0"`) leaves Cache-Control in force, which may mark
+/// the response as private.
 ///
 /// Section 2.2: "If a target is present, the directive only applies to the surrogate whose device
-/// token matches". A directive meant for us stands above one meant for all.
+/// token matches".
+///
+/// A directive for this device overrides one for all.
 pub fn directives(response: &impl Fields, device: &str) -> Option<CacheControl> {
     let mut read = None;
     let mut for_all = Vec::new();
@@ -43,7 +45,7 @@ pub fn directives(response: &impl Fields, device: &str) -> Option<CacheControl> 
     read.filter(|read| *read != CacheControl::default())
 }
 
-/// The value of Surrogate-Capability for the surrogate `device`.
+/// Returns the value of Surrogate-Capability for the surrogate `device`.
 pub fn capability(device: &str) -> String {
     format!("{device}=\"Surrogate/1.0\"")
 }

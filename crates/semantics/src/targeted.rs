@@ -1,7 +1,8 @@
-//! Targeted cache control (RFC 9213): CDN-Cache-Control and its like, for this kind of cache alone.
+//! Targeted cache control (RFC 9213): fields such as CDN-Cache-Control, for this kind of cache
+//! alone.
 //!
-//! A targeted field is a structured dictionary, so it is parsed strictly: one mistake and it counts
-//! as absent. The first of the configured fields with a valid, non-empty value takes the place of
+//! A targeted field is a structured dictionary, so it is parsed strictly: with one mistake it
+//! counts as absent. The first of the configured fields with a valid, non-empty value replaces
 //! Cache-Control *and* Expires.
 
 use crate::directives::{Argument, CacheControl};
@@ -9,16 +10,16 @@ use crate::{CacheRules, surrogate};
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 use shoal_core::Fields;
 
-/// The directives that govern this cache, and where they stand.
+/// Directives that govern this cache, and their source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EffectiveDirectives {
-    /// The directives.
+    /// Directives in force.
     pub directives: CacheControl,
-    /// Whether a targeted field gave them, so that Expires means nothing.
+    /// `true` if a targeted field gave the directives, so that Expires is ignored.
     pub targeted: bool,
 }
 
-/// The directives that govern this response here.
+/// Returns the directives that govern this response here.
 ///
 /// RFC 9213, section 2.2: "the cache MUST select the first (in target-list order) field with a
 /// valid, non-empty value and use its value to determine the caching policy for the response, and
@@ -30,7 +31,7 @@ pub fn effective_directives(response: &impl Fields, rules: &CacheRules) -> Effec
     governing
 }
 
-/// The directives as the origin gave them.
+/// Returns the directives as the origin gave them.
 fn said_directives(response: &impl Fields, rules: &CacheRules) -> EffectiveDirectives {
     for name in &rules.targeted {
         let mut lines = response.values(name);
@@ -52,7 +53,7 @@ fn said_directives(response: &impl Fields, rules: &CacheRules) -> EffectiveDirec
     }
 }
 
-/// The directives of a targeted field's value. `None` when it is empty or no dictionary.
+/// Reads the directives of a targeted field's value. `None` when it is empty or no dictionary.
 ///
 /// RFC 9213, section 2.1: "If a targeted field in a given response is empty, or a parsing error is
 /// encountered, that field MUST be ignored by the cache". Directives of an unexpected type are

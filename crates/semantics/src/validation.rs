@@ -1,5 +1,7 @@
-//! Validation, both ways (RFC 9111, section 4.3): asking the origin whether a stored response still
-//! holds, answering a client's conditions from storage, and bringing a stored response up to date.
+//! Validation of stored responses at the origin, and of clients' conditions from storage (RFC 9111,
+//! section 4.3).
+//!
+//! Also brings stored responses up to date.
 
 mod conditions;
 mod update;
@@ -13,25 +15,26 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-/// Whether a request has conditions, If-Range included.
+/// Returns `true` if a request has conditions, If-Range included.
 pub fn is_conditional(request: &HeaderMap) -> bool {
     CONDITIONS.iter().any(|name| request.contains_key(name))
 }
 
-/// Whether a field of this name, in lower case, is a condition, or If-Range.
+/// Returns `true` if a field of this name, in lower case, is a condition, or If-Range.
 pub fn is_condition(name: &[u8]) -> bool {
     CONDITIONS.iter().any(|condition| condition.as_str().as_bytes() == name)
 }
 
-/// Takes a request's conditions out, If-Range included.
+/// Removes a request's conditions, If-Range included.
 pub fn remove_conditions(request: &mut HeaderMap) {
     for name in &CONDITIONS {
         request.remove(name);
     }
 }
 
-/// Makes a request one that validates a stored 200: the stored validators take the place of the
-/// client's conditions. False when the stored response has none; the request is then unconditional.
+/// Turns a request into one that validates a stored 200: the stored validators replace the client's
+/// conditions. Returns `false` when the stored response has no validators; the request is then
+/// unconditional.
 ///
 /// RFC 9111, section 4.3.1: "When generating a conditional request for validation, a cache: MUST
 /// send the relevant entity tags (using If-Match, If-None-Match, or If-Range) if the entity tags
@@ -51,11 +54,11 @@ pub fn add_conditions(stored: &HeaderMap, request: &mut HeaderMap) -> bool {
     added
 }
 
-/// The conditions by which a stored response of this status is validated, as [`add_conditions`]
+/// Returns the conditions that validate a stored response of this status, as [`add_conditions`]
 /// sets them.
 ///
-/// What is no success is not asked for by its date: that of an error page, say, may be later than
-/// that of the representation that has come since, and a 304 about this would renew the error.
+/// Only a success is validated by its date. The date of an error page may be later than that of a
+/// newer representation. A 304 to such a date would renew the error.
 pub fn conditions_of(
     status: StatusCode,
     stored: &HeaderMap,
@@ -70,8 +73,8 @@ pub fn conditions_of(
     )
 }
 
-/// Whether a 304 that stands for a stored response has its fields of this name, which is in lower
-/// case.
+/// Returns `true` if a 304 that stands for a stored response carries its fields of this name, in
+/// lower case.
 ///
 /// RFC 9110, section 15.4.5: "The server generating a 304 response MUST generate any of the
 /// following header fields that would have been sent in a 200 (OK) response to the same request:

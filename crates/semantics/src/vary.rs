@@ -1,8 +1,8 @@
-//! Vary: by which request fields the responses of one URL differ (RFC 9111, section 4.1).
+//! Vary: the request fields by which the responses of one URL differ (RFC 9111, section 4.1).
 //!
-//! The fields that a response nominates, sorted and each once, and the request's values of these
-//! fields in a normal form give the secondary key under which the response is stored and found. Two
-//! requests match when their keys are equal.
+//! A response nominates fields, here sorted and each once. The request's values of these fields, in
+//! a normal form, give the secondary key for storing and finding the response. Two requests match
+//! when their keys are equal.
 //!
 //! RFC 9111, section 4.1: "The header fields from two requests are defined to match if and only if
 //! those in the first request can be transformed to those in the second request by applying any of
@@ -22,24 +22,26 @@ use shoal_core::Fields;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// What a response's Vary says.
+/// Meaning of a response's Vary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vary {
-    /// It is the same for all requests.
+    /// The response is the same for all requests.
     Nothing,
-    /// It depends on more than fields: it matches no other request. Also when Vary cannot be read.
+    /// The response depends on more than fields: it matches no other request. Also used when Vary
+    /// cannot be read.
     Any,
-    /// It depends on these request fields; sorted, each once.
+    /// The response depends on these request fields; sorted, each once.
     Fields(Vec<HeaderName>),
 }
 
-/// What the Vary lines of a response say together.
+/// Returns the meaning of a response's Vary lines together.
 pub fn nominated(response: &impl Fields) -> Vary {
     let mut names = Vec::new();
     for member in lists::field_members(response, &VARY) {
         // RFC 9111, section 4.1: "A stored response with a Vary header field value containing a
-        // member "*" always fails to match." An asterisk alone is a valid field name, so it is
-        // looked for first.
+        // member "*" always fails to match."
+        //
+        // An asterisk alone is a valid field name, so the code checks for it first.
         match HeaderName::from_bytes(member) {
             Ok(name) if member != b"*" && names.len() < NAMES_MAX => names.push(name),
             _ => return Vary::Any,
@@ -54,7 +56,7 @@ pub fn nominated(response: &impl Fields) -> Vary {
 }
 
 impl Vary {
-    /// Whether responses that `wider` tells apart are apart by this, too.
+    /// Returns `true` if `wider` also distinguishes every two responses that `self` distinguishes.
     pub fn is_within(&self, wider: &Self) -> bool {
         match (self, wider) {
             (Self::Nothing, _) => true,
@@ -64,18 +66,32 @@ impl Vary {
     }
 }
 
-/// The normal form of a request's values of these fields, which are to be sorted as [`nominated`]
-/// gives them.
+/// Returns the normal form of a request's values of these fields. The names must be sorted as
+/// [`nominated`] returns them.
 ///
-/// Each field is its name, then `0` when the request has none of it, or `1` and its value, then an
-/// end mark; no two different lists of values have one key.
+/// Each field is its name, then `0` if the request lacks it, or `1` and its value, then an end
+/// mark. No two different lists of values have one key.
 pub fn secondary_key(names: &[HeaderName], request: &impl Fields) -> Vec<u8> {
     let mut key = Vec::with_capacity(names.len() * 32);
     push_secondary_key(&mut key, names, request);
     key
 }
 
-/// The same, appended to `key`. Nothing else is allocated, unless a field lists many choices.
+/// Returns the fields and values of a secondary key, for people. `None` stands for a field that the
+/// request lacked. Bytes after the last field are left out.
+pub fn described(key: &[u8]) -> Vec<(String, Option<String>)> {
+    let mut parts: Vec<&[u8]> = key.split(|byte| *byte == END).collect();
+    parts.pop();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let described = parts.into_iter().filter_map(|part| {
+        let at = part.iter().position(|byte| [ABSENT, PRESENT].contains(byte))?;
+        let value = (part[at] == PRESENT).then(|| text(&part[at + 1..]));
+        Some((text(&part[..at]), value))
+    });
+    described.collect()
+}
+
+/// Appends the secondary key to `key`. Allocates nothing else, unless a field lists many choices.
 pub fn push_secondary_key(key: &mut Vec<u8>, names: &[HeaderName], request: &impl Fields) {
     for name in names {
         key.extend_from_slice(name.as_str().as_bytes());
@@ -91,7 +107,7 @@ pub fn push_secondary_key(key: &mut Vec<u8>, names: &[HeaderName], request: &imp
 }
 
 /// Appends the normal form of one field. Field values hold no control bytes but tab, so the marks
-/// cannot stand in one.
+/// cannot occur in a value.
 fn normalise(name: &HeaderName, request: &impl Fields, key: &mut Vec<u8>) {
     match Syntax::of(name) {
         Syntax::Preferences => preferences(name, request, key),
@@ -100,16 +116,16 @@ fn normalise(name: &HeaderName, request: &impl Fields, key: &mut Vec<u8>) {
             join(lines, key);
         }
         // Whitespace at the commas of a field that is no list may matter to its owner, but hardly
-        // to an origin; the fields of free text that are known are excepted.
+        // to an origin. The known fields of free text are excepted.
         Syntax::List => join(lists::field_members(request, name), key),
     }
 }
 
-/// How the values of a field may be rewritten without changing what they mean.
+/// Way to rewrite the values of a field without changing their meaning.
 enum Syntax {
-    /// A list of case-insensitive choices with weights, in any order.
+    /// List of case-insensitive choices with weights, in any order.
     Preferences,
-    /// A list, in order, whose members are kept as they are; also what is unknown.
+    /// List, in order, with unchanged members; also used for unknown fields.
     List,
     /// Text with commas of its own.
     Text,
@@ -127,9 +143,9 @@ impl Syntax {
     }
 }
 
-/// RFC 9110, section 12.4.2: weights say what is preferred, so the order does not; 12.5: the
-/// choices are case-insensitive. A weight of 1 is the default. Parameters of media ranges (Accept)
-/// keep their case, as their values may be sensitive to it.
+/// Appends the sorted choices. RFC 9110, section 12.4.2: weights express the preference, so the
+/// order does not. 12.5: the choices are case-insensitive. A weight of 1 is the default. Parameters
+/// of media ranges (Accept) keep their case, as their values may be sensitive to it.
 fn preferences(name: &HeaderName, request: &impl Fields, key: &mut Vec<u8>) {
     let start = key.len();
     let mut choices: SmallVec<[Range<usize>; CHOICES_EXPECTED]> = SmallVec::new();
@@ -150,7 +166,7 @@ fn preferences(name: &HeaderName, request: &impl Fields, key: &mut Vec<u8>) {
     key.drain(start..end);
 }
 
-/// One choice: `Text/HTML ; level=1;q=0.50` is `text/html;level=1;q=0.5`.
+/// Appends one choice: `Text/HTML ; level=1;q=0.50` becomes `text/html;level=1;q=0.5`.
 fn push_choice(key: &mut Vec<u8>, member: &[u8]) {
     let mut parts = split_parameters(member);
     key.extend(parts.next().unwrap_or_default().iter().map(u8::to_ascii_lowercase));
@@ -170,7 +186,7 @@ fn push_choice(key: &mut Vec<u8>, member: &[u8]) {
     }
 }
 
-/// The parts between semicolons, trimmed; a quoted string is not split.
+/// Returns the parts between semicolons, trimmed; a quoted string is not split.
 fn split_parameters(member: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut quoted = false;
     member
@@ -182,16 +198,16 @@ fn split_parameters(member: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|part| !part.is_empty())
 }
 
-/// A weight in its normal form.
+/// Weight in its normal form.
 enum Weight<'a> {
     One,
     Zero,
-    /// The digits behind the point, of which the last is not 0.
+    /// Digits after the point; the last digit is not 0.
     Fraction(&'a [u8]),
 }
 
-/// The weight that a parameter says, as `Q=0.500` does. `None` when this is another one, or no
-/// weight by the grammar of RFC 9110, section 12.4.2.
+/// Returns the weight in a parameter such as `Q=0.500`. `None` for another parameter, or for a
+/// weight that breaks the grammar of RFC 9110, section 12.4.2.
 fn weight(parameter: &[u8]) -> Option<Weight<'_>> {
     let [b'q' | b'Q', b'=', digits @ ..] = parameter else { return None };
     let (whole, fraction) = match digits {
@@ -211,7 +227,7 @@ fn weight(parameter: &[u8]) -> Option<Weight<'_>> {
     }
 }
 
-/// Members with a comma between.
+/// Appends the members, with commas between them.
 fn join<'a>(members: impl Iterator<Item = &'a [u8]>, key: &mut Vec<u8>) {
     for (at, member) in members.enumerate() {
         if at > 0 {
@@ -221,11 +237,12 @@ fn join<'a>(members: impl Iterator<Item = &'a [u8]>, key: &mut Vec<u8>) {
     }
 }
 
-/// Most fields that a response may nominate; with more it is treated as `Vary: *`.
+/// Largest number of fields that a response may nominate; beyond it the response is treated as
+/// `Vary: *`.
 const NAMES_MAX: usize = 64;
-/// Choices of a field for which nothing is allocated.
+/// Number of a field's choices that fit without an allocation.
 const CHOICES_EXPECTED: usize = 16;
-/// The marks of a key: bytes that stand in no field name and no field value.
+/// Marks of a key: bytes that occur in no field name and no field value.
 const ABSENT: u8 = 0;
 const PRESENT: u8 = 1;
 const END: u8 = 2;

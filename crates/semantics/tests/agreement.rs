@@ -1,21 +1,24 @@
 //! Agreement with an independent RFC 9111 engine, http-cache-semantics, wherever it follows the
 //! RFC.
 //!
-//! Where it does not, the generated cases stay away, and the difference is stated here:
+//! The generated cases avoid the points where the engine deviates. Each item gives the engine's
+//! behaviour, then the RFC's and this crate's:
 //!
-//! | it | the RFC, and this crate |
-//! |---|---|
-//! | takes `proxy-revalidate` as a lifetime of 0 | 5.2.2.8: about stale responses only |
-//! | never reuses a response with Set-Cookie unless `public` | 7.3: it may; this crate stores none by default, with `public` neither |
-//! | serves stale to `max-stale` despite `s-maxage` | 5.2.2.10: s-maxage includes proxy-revalidate |
-//! | takes `private="f"` and `no-cache="f"` for the whole response | 5.2.2.4, 5.2.2.7: about these fields only |
-//! | heeds `Pragma` beside Cache-Control | 5.4: Pragma is then ignored |
-//! | has no apparent age, no response delay | 4.2.3 |
-//! | keeps `immutable` fresh for a day without being told | RFC 8246, section 2: only during the freshness lifetime |
-//! | takes `max-stale=5` as less than five seconds | 5.2.1.2: "no more than" |
-//! | stores what can never be reused | allowed, but costs a write |
-//! | keeps no error for a moment without being told | 4.2.2: a lifetime may be guessed; `negative_ttl` is 0 here |
-//! | knows few statuses | section 3 asks to understand a status only with `must-understand` |
+//! - Takes `proxy-revalidate` as a lifetime of 0. 5.2.2.8: about stale responses only.
+//! - Never reuses a response with Set-Cookie unless `public`. 7.3: it may; this crate stores none
+//!   by default, with `public` neither.
+//! - Serves stale to `max-stale` despite `s-maxage`. 5.2.2.10: s-maxage includes proxy-revalidate.
+//! - Takes `private="f"` and `no-cache="f"` for the whole response. 5.2.2.4, 5.2.2.7: about these
+//!   fields only.
+//! - Obeys `Pragma` beside Cache-Control. 5.4: Pragma is then ignored.
+//! - Has no apparent age, no response delay. 4.2.3.
+//! - Keeps `immutable` fresh for a day by default. RFC 8246, section 2: only during the freshness
+//!   lifetime.
+//! - Takes `max-stale=5` as less than five seconds. 5.2.1.2: "no more than".
+//! - Stores responses that can never be reused. Allowed, but costs a write.
+//! - Keeps no error for a moment by default. 4.2.2: a lifetime may be guessed; `negative_ttl` is 0
+//!   here.
+//! - Knows few statuses. Section 3 requires understanding a status only with `must-understand`.
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_cache_semantics::{CacheOptions, CachePolicy};
@@ -128,8 +131,8 @@ impl Case {
         CachePolicy::new_options(&request(self.first_request()), &response, RECEIVED.to_system(), options)
     }
 
-    /// Whether `max-stale` meets a directive of the response that only one of the two engines
-    /// heeds.
+    /// Returns `true` if `max-stale` meets a response directive that only one of the two engines
+    /// obeys.
     fn is_disputed(&self) -> bool {
         let asks_stale = self.asked.iter().any(|directive| directive.starts_with("max-stale"));
         let says = |name: &str| self.cache_control.iter().any(|directive| directive.starts_with(name));
@@ -151,13 +154,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn on_what_may_be_stored(case in cases()) {
+    fn engines_agree_on_storing(case in cases()) {
         let ours = !matches!(case.judge(), StorageDecision::Refuse(why) if why != StoreRefusal::NeverReusable);
         prop_assert_eq!(ours, case.theirs().is_storable());
     }
 
     #[test]
-    fn on_what_may_be_reused(case in cases()) {
+    fn engines_agree_on_reuse(case in cases()) {
         let StorageDecision::Store(policy) = case.judge() else { return Ok(()) };
         prop_assume!(!case.is_disputed());
         let now = RECEIVED.plus(Duration::from_secs(case.later));

@@ -1,5 +1,5 @@
-//! The public conformance suite's cases, played on the values of this crate: store a response, let
-//! time pass, ask again.
+//! Cases of the public conformance suite, played on the values of this crate: store a response, let
+//! time pass, send a second request.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use shoal_core::Timestamp;
@@ -20,7 +20,7 @@ fn every_case_has_its_outcome() {
         let case = Case::parse(line);
         let outcome = case.outcome();
         played += 1;
-        // "origin" is met by a conditional request too.
+        // A conditional request also counts as "origin".
         let forwarded =
             case.expected == "origin" && ["if-none-match", "if-modified-since"].contains(&outcome);
         if outcome != case.expected && !forwarded {
@@ -65,7 +65,7 @@ impl<'a> Case<'a> {
         case
     }
 
-    /// What a cache does with the second request after it has seen the first exchange.
+    /// Returns the action of a cache on the second request, after the first exchange.
     fn outcome(&self) -> &'static str {
         let rules = CacheRules::default();
         let exchanged = ForwardedExchange {
@@ -104,7 +104,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// How the second request reaches the origin.
+    /// Returns the form in which the second request reaches the origin.
     fn at_the_origin(&self, stored: Option<&HeaderMap>) -> &'static str {
         let mut request = self.second_request.clone();
         if self.expected.ends_with("on error") {
@@ -130,5 +130,5 @@ fn append(fields: &mut HeaderMap, line: &str) {
     fields.append(HeaderName::from_bytes(name.as_bytes()).expect("a field name"), value);
 }
 
-/// When the first request was sent.
+/// Time when the first request was sent.
 const FIRST: Timestamp = Timestamp::from_millis(1_795_000_000_250);

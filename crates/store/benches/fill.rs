@@ -1,16 +1,16 @@
 //! Fills a volume with any number of small objects through the store's own calls, and then waits to
 //! be killed.
 //!
-//! `cargo bench -p shoal-store --bench fill -- FOLDER DISK_BYTES OBJECTS`, with a folder in which a
-//! node that was stopped in order has left one object. That one is the pattern: its metadata, and
-//! its key with the last part of the path replaced by a number from 1. So a node finds what it
-//! would have stored itself, and ten million objects take a minute instead of an hour of requests.
-//! `bench/restart.py` measures with it how soon they are served again.
+//! Run `cargo bench -p shoal-store --bench fill -- FOLDER DISK_BYTES OBJECTS`. FOLDER holds one
+//! object, left by a node that was stopped in order. That object is the pattern: its metadata, and
+//! its key with the last part of the path replaced by a number from 1. A node thus finds objects as
+//! it stores them itself. Ten million objects take a minute, and an hour of requests otherwise.
+//! `bench/restart.py` uses this program to measure how soon the objects are served again.
 
-use shoal_core::{ObjectKey, Timestamp};
+use shoal_core::ObjectKey;
 use shoal_policy::Admission;
 use shoal_store::architectures::VolumeSettings;
-use shoal_store::{Declined, Error, OpenOptions, Store};
+use shoal_store::{Error, InsertRefusal, OpenOptions, Store};
 use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,16 +32,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 }
 
-/// An object that others are made after.
+/// Object that the others are copied from.
 struct Pattern {
-    /// Its key up to what is replaced.
+    /// Start of the key, up to the part that is replaced.
     key: Vec<u8>,
     metadata: Vec<u8>,
     body_bytes: usize,
 }
 
 impl Pattern {
-    /// The last object of the store in a folder.
+    /// Returns the last object of the store in a folder.
     fn of(folder: &Path) -> Result<Self, Box<dyn std::error::Error>> {
         let mut pattern = None;
         shoal_store::inspect::inspect(folder)?.list(true, &mut |object| {
@@ -53,7 +53,7 @@ impl Pattern {
         pattern.ok_or_else(|| "the store is empty".into())
     }
 
-    /// Stores the object of a number; waits for the disk where the store asks for that.
+    /// Stores the object of a number; waits for the disk if the store asks for that.
     fn store(&self, store: &dyn Store, number: u64) -> Result<(), Error> {
         let key = ObjectKey::new([&self.key[..], number.to_string().as_bytes()].concat());
         let body = self.body(number);
@@ -63,13 +63,14 @@ impl Pattern {
                 .and_then(|mut insert| insert.append(&body).map(|()| insert))
                 .and_then(|insert| insert.commit(None));
             match stored {
-                Err(Error::Declined(Declined::NoSpace)) => std::thread::yield_now(),
+                Err(Error::Declined(InsertRefusal::NoSpace)) => std::thread::yield_now(),
                 stored => return stored,
             }
         }
     }
 
-    /// The number in decimal, again and again: who reads it can tell whose it is.
+    /// Returns the number in decimal, repeated, so that a reader can tell which object a body
+    /// belongs to.
     fn body(&self, number: u64) -> Vec<u8> {
         format!("{number} ").into_bytes().into_iter().cycle().take(self.body_bytes).collect()
     }
@@ -79,13 +80,8 @@ fn options(directory: PathBuf, disk_bytes: u64) -> OpenOptions {
     OpenOptions {
         directory,
         disk_bytes,
-        max_objects: 0,
         object_max_bytes: 1 << 20,
-        files_per_folder: 0,
-        replacement: "clock".into(),
-        segments: Default::default(),
         volume: VolumeSettings { admission: Admission::Always, ..Default::default() },
-        architecture: "volume".into(),
-        now: Timestamp::from_millis(0),
+        ..OpenOptions::default()
     }
 }

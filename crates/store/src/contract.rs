@@ -1,59 +1,20 @@
-//! What a cache architecture promises, and what it is promised.
+//! Contract between the proxy and a cache architecture: duties of both sides.
 
 use bytes::Bytes;
 use shoal_core::{Key, ObjectKey};
 use std::sync::Arc;
 
-/// A cache architecture: objects on disk, found by key.
+/// Cache architecture: objects on disk, found by key.
 ///
-/// Every call may block on the disk unless it says otherwise, and may be made from any thread.
-pub trait Store: Send + Sync {
-    /// The architecture's name, as the settings spell it.
-    fn name(&self) -> &'static str;
-
-    /// Which of the store's disks has this key, from 0: work for one disk should not wait behind
-    /// another's. Touches no device.
-    fn disk_index(&self, _key: Key) -> usize {
-        0
-    }
-
-    /// Whether the index holds an entry for `key`. Touches no device; may be wrong either way for
-    /// an instant, and an entry that it names may still turn out to be a miss. Always true where
-    /// nothing is remembered.
-    fn may_contain(&self, key: &ObjectKey) -> bool;
-
-    /// Whether anything is kept at all: not while every disk is out of service. Touches no device.
-    fn is_in_service(&self) -> bool {
-        true
-    }
-
-    /// Whether the index names all that is stored. False while a store looks for what was written
-    /// last before a crash: until then objects may come that [`may_contain`](Self::may_contain)
-    /// denies, so that who wants one gone has to say so whatever that answers. Touches no device.
-    fn index_is_complete(&self) -> bool {
-        true
-    }
-
-    /// Where on its disk a read of the object would begin, in bytes: reads are best made in the
-    /// order of their places. `None` where that is not known. Touches no device.
-    fn position(&self, _key: &ObjectKey) -> Option<u64> {
-        None
-    }
-
-    /// Opens the object, counting as a hit for replacement. `None` is a miss: absent, or what was
-    /// found did not stand up to its checks (then counted, and its entry dropped).
+/// Every call may block on the disk, and may be made from any thread.
+pub trait Store: PromptStore + StoreView + StoreUpkeep + Peek + Send + Sync {
+    /// Opens the object, counting as a hit for replacement. `None` is a miss: the object is absent
+    /// or failed its checks. A failed check is counted, and the entry dropped.
     fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error>;
 
-    /// The same without waiting for the device, for who must not: an object that still waits to be
-    /// written, or that lies in what has been read for another. `None` says nothing:
-    /// [`open`](Self::open) knows.
-    fn try_open(&self, _key: &ObjectKey) -> Option<OpenObject> {
-        None
-    }
-
-    /// Starts an insert. `body_bytes` is the length when it is known beforehand. Nothing becomes
-    /// visible until [`Insert::commit`]; an older object of the same key stays until then (with
-    /// `cern` it is locked).
+    /// Starts an insert. `body_bytes` is the length if known in advance. The object becomes visible
+    /// at [`Insert::commit`]. An older object of the key stays until then; with `cern` it is
+    /// locked.
     fn insert(
         &self,
         key: &ObjectKey,
@@ -61,9 +22,38 @@ pub trait Store: Send + Sync {
         body_bytes: Option<u64>,
     ) -> Result<Box<dyn Insert>, Error>;
 
-    /// Inserts an object whose body is at hand without waiting for the device, for who must not.
-    /// Once it is visible `still` is asked whether it should be, and if not it is taken back. The
-    /// bytes of the body are held until they are written.
+    /// Replaces the metadata of a stored object, without its body, if `replaces` accepts the stored
+    /// metadata. This check keeps metadata from one object apart from the body of another. Returns
+    /// `false` if `replaces` refuses, or the object is absent.
+    fn update_metadata(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        replaces: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<bool, Error>;
+
+    /// Removes the object; open bodies stay readable. Returns `false` if the object was absent.
+    /// After an error the object is not found either, but may be found when the store is opened
+    /// again.
+    fn remove(&self, key: &ObjectKey) -> Result<bool, Error>;
+
+    /// Writes to disk all that a power loss should not take. Marks the store as closed in order.
+    fn close(&self) -> Result<(), Error>;
+}
+
+/// Calls of a store that never wait for the device, for callers that must not wait. A store without
+/// them says so to each.
+pub trait PromptStore {
+    /// Opens the object without waiting for the device, for callers that must not wait. Finds an
+    /// object that still waits to be written, or lies in bytes read for another. `None` says
+    /// nothing: only [`Store::open`] can tell.
+    fn try_open(&self, _key: &ObjectKey) -> Option<OpenObject> {
+        None
+    }
+
+    /// Inserts an object with a complete body without waiting for the device, for callers that must
+    /// not wait. Calls `still` once the object is visible, and takes the object back if `still`
+    /// returns `false`. Holds the bytes of the body until they are written.
     fn try_insert(
         &self,
         _key: &ObjectKey,
@@ -73,135 +63,176 @@ pub trait Store: Send + Sync {
     ) -> Result<TryInsert, Error> {
         Ok(TryInsert::WouldBlock)
     }
+}
 
-    /// Writes what [`insert_at_once`](Self::try_insert) has left to be written, on the disk that
-    /// has this key.
-    fn flush_due(&self, _key: Key) -> Result<(), Error> {
-        Ok(())
+/// View of a store: none of its calls touches a device.
+pub trait StoreView {
+    /// Returns the architecture's name, as the settings spell it.
+    fn name(&self) -> &'static str;
+
+    /// Returns the index, from 0, of the disk that has this key. Work for one disk should not wait
+    /// behind work for another.
+    fn disk_index(&self, _key: Key) -> usize {
+        0
     }
 
-    /// Replaces the metadata of a stored object without rewriting its body, if `replaces` says so
-    /// of the metadata that it has: what is meant for one object must not come to stand with
-    /// another's body. False when it does not, or the object is absent.
-    fn update_metadata(
-        &self,
-        key: &ObjectKey,
-        metadata: &[u8],
-        replaces: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<bool, Error>;
+    /// Returns `true` if the index holds an entry for `key`. The answer may be
+    /// wrong for an instant, and a named entry may still be a miss. Always `true` for a store that
+    /// remembers nothing.
+    fn may_contain(&self, key: &ObjectKey) -> bool;
 
-    /// Removes the object; bodies that are open stay readable. False when it was absent. After an
-    /// error it is not found any more either, but may be when the store is opened again.
-    fn remove(&self, key: &ObjectKey) -> Result<bool, Error>;
+    /// Returns `false` if every disk is out of service, so that nothing is kept.
+    fn is_in_service(&self) -> bool {
+        true
+    }
 
-    /// Whether a removal that was made just now holds also when the store is opened again: not
-    /// while a disk is out of service that might have the object too. Touches no device.
+    /// Returns `false` during crash recovery: the index may then lack stored objects. Callers must
+    /// issue removals even if [`may_contain`](Self::may_contain) returns `false`.
+    fn index_is_complete(&self) -> bool {
+        true
+    }
+
+    /// Returns the offset on its disk, in bytes, at which a read of the object would begin. Reads
+    /// are best made in the order of their offsets. `None` if the offset is unknown.
+    fn position(&self, _key: &ObjectKey) -> Option<u64> {
+        None
+    }
+
+    /// Returns `true` if a removal made now also holds after the store is opened again. Returns
+    /// `false` while a disk is out of service that might have the object too.
     fn removals_last(&self) -> bool {
         true
     }
 
-    /// Gives up a disk, by its [`lane`](Self::disk_index): it does not answer, and more has to be
-    /// removed from it than can be remembered elsewhere. This object is not found there any more,
-    /// nor when the disk comes back. False where a disk cannot be done without. Touches no device.
-    fn fail_disk(&self, _lane: usize, _key: &ObjectKey) -> bool {
-        false
-    }
-
-    /// The largest body that takes at most `stored_bytes` with its key, metadata and checksums; 0
-    /// when these alone take more. The answer here is that of architectures that keep object files.
+    /// Returns the largest body that takes at most `stored_bytes` with its key, metadata and
+    /// checksums. Returns 0 if these alone take more. This default is for architectures that keep
+    /// object files.
     fn largest_body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
         crate::object::body_within(stored_bytes, key_bytes, metadata_bytes)
     }
 
-    /// Will tell `gave_up` of each key whose object is given up to make room, or could not be
-    /// written. Where that is not told, who keeps a copy elsewhere cannot know that it has become
-    /// the only one.
+    /// Returns the store's present contents and its counters.
+    fn usage(&self) -> Usage;
+}
+
+/// Upkeep of a store by the node that runs it.
+pub trait StoreUpkeep {
+    /// Writes the objects that [`PromptStore::try_insert`] left unwritten on this key's disk.
+    fn flush_due(&self, _key: Key) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Gives up the disk with this [`StoreView::disk_index`], since the disk does not answer
+    /// and too many removals wait for it. This object is not found there any more, nor when the
+    /// disk comes back. Returns `false` if the store cannot do without the disk. Touches no device.
+    fn fail_disk(&self, _lane: usize, _key: &ObjectKey) -> bool {
+        false
+    }
+
+    /// Registers `gave_up`, called with the key of each object that the store evicts or fails to
+    /// write. A holder of another copy learns from the call that its copy has become the only one.
     fn on_evicted(&self, gave_up: EvictionCallback) {
         drop(gave_up);
     }
-
-    /// What is stored now.
-    fn usage(&self) -> Usage;
-
-    /// Writes to disk what a power loss should not take, and marks the store as closed in order.
-    fn close(&self) -> Result<(), Error>;
 }
 
-/// What became of an insert without waiting.
+/// Look at a store for people, beside the requests of clients.
+pub trait Peek {
+    /// Returns a summary of the object that [`Store::open`] would find. May block on the disk.
+    /// Counts no hit, changes no order of use, and drops nothing: an object in doubt is absent.
+    fn peek(&self, key: &ObjectKey) -> Result<Option<ObjectSummary>, Error>;
+}
+
+/// Outcome of an insert without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryInsert {
-    /// It has been made.
+    /// The object has been inserted.
     Inserted,
-    /// The same, and so much waits to be written by now that somebody should call
-    /// [`Store::flush_due`].
+    /// The object has been inserted, and enough waits to be written that a caller should call
+    /// [`StoreUpkeep::flush_due`].
     InsertedFlushDue,
-    /// Nothing has been done: it takes the device, so [`Store::insert`] has to be called where that
-    /// can be waited for.
+    /// Nothing has been done, since the insert needs the device. Call [`Store::insert`] on a thread
+    /// that may wait.
     WouldBlock,
 }
 
-/// Who wants to know which objects the disk has no longer.
+/// Receiver of the keys of objects that the disk no longer has.
 pub type EvictionCallback = Arc<dyn Fn(Key) + Send + Sync>;
 
-/// An object that stood up to its checks on opening.
+/// Object that passed its checks on opening.
 pub struct OpenObject {
-    /// The metadata given on insert or by the last update.
+    /// Metadata given on insert or by the last update.
     pub metadata: Bytes,
-    /// The body.
+    /// Body of the object.
     pub body: Arc<dyn StoredBody>,
 }
 
-/// A body on disk. Readable while it is being written, up to what has been appended.
+/// Summary of a stored object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectSummary {
+    /// Metadata given on insert or by the last update.
+    pub metadata: Bytes,
+    /// Length of the body.
+    pub body_bytes: u64,
+}
+
+impl From<OpenObject> for ObjectSummary {
+    fn from(object: OpenObject) -> Self {
+        Self { metadata: object.metadata, body_bytes: object.body.length() }
+    }
+}
+
+/// Body on disk. Readable while it is being written, up to the bytes appended.
 pub trait StoredBody: Send + Sync {
-    /// Its length; of a body still being written, what has been appended so far.
+    /// Returns the body's length; while the body is being written, the bytes appended so far.
     fn length(&self) -> u64;
 
-    /// Reads at most `limit` bytes from `offset`, fewer at the body's end. What comes back has been
-    /// checked against the body's checksums once the body is complete; bytes that do not match are
-    /// [`Error::Corrupt`], and the entry has been dropped.
+    /// Reads at most `limit` bytes from `offset`, fewer at the body's end. Once the body is
+    /// complete, its checksums have been checked for the bytes returned. Bytes that do not match
+    /// are [`Error::Corrupt`], and the entry has been dropped.
     fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error>;
 
-    /// The same without waiting for the device: of a body that is in memory. `None` says nothing:
-    /// [`read`](Self::read) knows.
+    /// Reads a body that is in memory, without waiting for the device. `None` says nothing: only
+    /// [`read`](Self::read) can tell.
     fn read_at_once(&self, _offset: u64, _limit: usize) -> Option<Bytes> {
         None
     }
 
-    /// The same body for who keeps it for longer, when this one keeps more in memory than what it
-    /// is.
+    /// Returns the same body for long keeping, if this one holds more memory than the body itself.
     fn detached(&self) -> Option<Arc<dyn StoredBody>> {
         None
     }
 
-    /// Which of the store's disks it is on: see [`Store::disk_index`].
+    /// Returns the index of the body's disk; see [`StoreView::disk_index`].
     fn disk_index(&self) -> usize {
         0
     }
 
-    /// Where on it a read from `offset` would begin: see [`Store::position`].
+    /// Returns the disk offset of a read from `offset`; see [`StoreView::position`].
     fn position(&self, _offset: u64) -> Option<u64> {
         None
     }
 }
 
-/// An object being written. Dropping it uncommitted leaves no trace.
+/// Object being written. Dropping it uncommitted leaves no trace.
 pub trait Insert: Send {
     /// Appends to the body.
     fn append(&mut self, bytes: &[u8]) -> Result<(), Error>;
 
-    /// A view of what has been and will be appended; it stays readable after commit and after drop.
+    /// Returns a view of the bytes appended so far and later; it stays readable after commit and
+    /// drop.
     fn body(&self) -> Arc<dyn StoredBody>;
 
-    /// Completes the object and makes it visible, with its final metadata when it changed.
+    /// Completes the object and makes it visible; `metadata` replaces the metadata given on insert.
     fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error>;
 
-    /// Which of the store's disks it goes to: see [`Store::disk_index`].
+    /// Returns the index of the disk written to; see [`StoreView::disk_index`].
     fn disk_index(&self) -> usize {
         0
     }
 }
 
-/// What a store holds.
+/// Contents of a store and its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Objects visible.
@@ -210,60 +241,60 @@ pub struct Usage {
     pub objects_max: u64,
     /// Disk space charged, in bytes.
     pub bytes: u64,
-    /// The configured limit, in bytes.
+    /// Configured limit, in bytes.
     pub bytes_max: u64,
-    /// Objects given up to make room, since start.
+    /// Objects evicted to make room, since start.
     pub evictions: u64,
-    /// Those of them that there was space for, but no place in the index.
+    /// Evictions for which there was space, but no place in the index, since start.
     pub crowded_out: u64,
     /// Objects that failed a check and were dropped, since start.
     pub corrupt: u64,
-    /// Reads from the disk that what was read before has spared, since start.
+    /// Disk reads spared by bytes that earlier reads brought along, since start.
     pub spared_reads: u64,
-    /// Calls to the disk that failed while nobody waited for them, since start.
+    /// Calls to the disk that failed while no caller waited for them, since start.
     pub failures: u64,
-    /// Objects that are found and not written to disk yet, and one more while anything is being
-    /// brought there: the end of the process loses nothing only when this is 0.
+    /// Objects found but not yet written to disk, and one more while a write is under way. A
+    /// process that ends loses nothing only if this is 0.
     pub unwritten: u64,
 }
 
-/// Why the store and its disk could not do it.
+/// Reason why the store or its disk failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
     Disk {
-        /// What was attempted.
+        /// Action that was attempted.
         action: &'static str,
-        /// What it said.
+        /// Error from the operating system.
         source: std::io::Error,
     },
-    /// Stored bytes do not match their checksum or cannot be read as what they should be.
+    /// Stored bytes do not match their checksum, or have the wrong form.
     Corrupt {
-        /// Which part.
+        /// Part of the stored bytes that is corrupt.
         part: &'static str,
     },
     /// The store chose not to take the object.
-    Declined(Declined),
+    Declined(InsertRefusal),
     /// The folder or file cannot be used as this store.
     Unusable(String),
     /// The object has been given up while it was read.
     Gone,
 }
 
-/// Why an insert was declined.
+/// Reason why an insert was declined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Declined {
+pub enum InsertRefusal {
     /// Larger than the store takes, or than the store is.
     TooLarge,
     /// No space could be made: everything else is being written or read.
     NoSpace,
     /// The disk is out of service.
     OutOfService,
-    /// Another is writing an object of this key.
+    /// Another caller is writing an object of this key.
     Locked,
-    /// Nobody has asked for it before, and what is on disk is worth more. A second attempt before
-    /// long succeeds.
+    /// The object has not been asked for before, and objects on disk are worth more. A second
+    /// attempt soon after succeeds.
     OnProbation,
 }
 

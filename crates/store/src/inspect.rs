@@ -1,46 +1,46 @@
-//! Looking at a store from outside: what it is, what it holds, whether it is sound. Nothing is
-//! locked and nothing written.
+//! Inspection of a store from outside: its form, its contents, its soundness. Locks nothing and
+//! writes nothing.
 //!
-//! A store that a running node has open can be looked at too: it is then seen as the node would
-//! find it if it were killed now, less what is being written meanwhile.
+//! A store that a running node has open can be inspected too. It looks as the node would find it if
+//! killed now, without the objects written meanwhile.
 
 use crate::{Error, OpenObject};
 use shoal_core::ObjectKey;
 
 pub use crate::architectures::{format, inspect};
 
-/// A store as it is seen from outside.
+/// Store as seen from outside.
 pub trait Inspect: Send + Sync {
-    /// What it is.
+    /// Returns the store's facts.
     fn facts(&self) -> StoreInfo;
 
-    /// Shows objects in the order in which they were written, or the other way round, until `visit`
-    /// says false. What stands behind an object has not been checked.
+    /// Shows objects in the order in which they were written, or newest first, until `visit`
+    /// returns `false`. Bodies have not been checked.
     ///
     /// # Errors
     /// [`Error::Disk`] when the disk cannot be read.
     fn list(&self, newest_first: bool, visit: &mut dyn FnMut(&ListedObject<'_>) -> bool)
     -> Result<(), Error>;
 
-    /// Reads everything and checks it. `progress` is told how many parts of how many have been
-    /// looked at.
+    /// Reads and checks everything. Calls `progress` with the number of parts checked and of all
+    /// parts.
     fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> VerifyReport;
 
-    /// The object of this key; what is read of it has been checked.
+    /// Returns the object of this key; its bytes are checked as they are read.
     ///
     /// # Errors
     /// [`Error::Disk`] when the disk cannot be read.
     fn find(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error>;
 }
 
-/// What a store is.
+/// Facts about a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreInfo {
-    /// Its architecture.
+    /// Name of the store's architecture.
     pub architecture: &'static str,
-    /// A process has it open now.
+    /// `true` if a process has the store open now.
     pub is_live: bool,
-    /// It was closed in order.
+    /// `true` if the store was closed in order.
     pub is_clean: bool,
     /// Objects in its index.
     pub objects: u64,
@@ -48,53 +48,52 @@ pub struct StoreInfo {
     pub objects_max: u64,
     /// Disk space written so far, its index included.
     pub bytes: u64,
-    /// Disk space that it takes.
+    /// Disk space that the store may take.
     pub bytes_max: u64,
-    /// Bytes written at once.
+    /// Bytes of a stripe, the unit of writing.
     pub stripe_bytes: u64,
-    /// Such pieces in all.
+    /// Stripes of the store.
     pub stripes: u32,
-    /// Those written so far.
+    /// Stripes written so far.
     pub written_stripes: u32,
-    /// The one that is being filled.
+    /// Index of the stripe that is being filled.
     pub cursor: u32,
-    /// Bytes of it that are filled.
+    /// Bytes filled in that stripe.
     pub cursor_bytes: u64,
     /// Bytes of the index.
     pub index_bytes: u64,
-    /// The number of the last write. Each write has the next number; a start that finds the store
-    /// not closed in order leaves some out.
+    /// Number of the last write. Each write has the next number. After an unclean stop, the next
+    /// start skips some numbers.
     pub sequence: u64,
 }
 
-/// An object as it stands in the store.
+/// Object as it lies in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedObject<'a> {
-    /// Its full key.
+    /// Full key of the object.
     pub key: &'a [u8],
-    /// What was stored beside the body.
+    /// Metadata stored beside the body.
     pub metadata: &'a [u8],
     /// Length of the body.
     pub body_bytes: u64,
-    /// Where its record begins, in bytes from the volume's beginning.
+    /// Offset of the object's record in the volume, in bytes.
     pub position: u64,
 }
 
-/// What a check of everything has found.
+/// Findings of a check of everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
     /// Objects that are whole.
     pub objects: u64,
     /// Bytes of their bodies.
     pub body_bytes: u64,
-    /// Stripes whose chunks are all sound, to the end or as far as they have been written.
+    /// Stripes with sound chunks only, to the end or as far as written.
     pub stripes: u64,
-    /// Entries of the index that lead to something else: written over since, or removed. They cost
-    /// a read each.
+    /// Index entries that lead to a record since overwritten or removed. Each costs a read.
     pub stale_entries: u64,
-    /// What is damaged.
+    /// Number of damaged places.
     pub damaged: u64,
-    /// The first few of these.
+    /// The first 100 of these places (`DAMAGE_TOLD`).
     pub damage: Vec<Damage>,
 }
 
@@ -108,14 +107,14 @@ impl VerifyReport {
     }
 }
 
-/// Something that does not stand up to its check.
+/// Place that fails its check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where it begins, in bytes from the volume's beginning.
+    /// Offset of the damage in the volume, in bytes.
     pub position: u64,
-    /// What it is.
+    /// Name of the damaged part.
     pub part: &'static str,
 }
 
-/// Places of damage that are told one by one.
+/// Places of damage that are listed one by one.
 const DAMAGE_TOLD: usize = 100;

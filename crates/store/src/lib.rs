@@ -1,12 +1,12 @@
-//! Objects in RAM and on disk.
+//! Objects on disk.
 //!
-//! A *cache architecture* is how a cache names, places, finds and gives up objects on disk; each
-//! one stands behind the [`Store`] trait, and [`open`] finds it in a table. Calls are blocking: the
-//! proxy makes them on its I/O pool. [`memory`] is the tier in RAM.
+//! A *cache architecture* is how a cache names, places, finds and gives up objects on disk. Each
+//! one implements the [`Store`] trait, and [`open`] finds it in a table. Calls are blocking: the
+//! proxy makes them on its I/O pool. The tier in RAM is the crate `memory`.
 //!
-//! [`disks`] makes one store of several disks; [`inspect`] looks at one from outside. From the
-//! trait down: [`architectures`] (what a store does) → [`index`] (which objects there are) and
-//! `object` (what a file looks like) → [`fs`] (how files are reached).
+//! [`disks`] makes one store of several disks; [`inspect`] looks at a store from outside. From the
+//! trait down: [`architectures`] (behaviour of a store) → [`index`] (list of its objects) and
+//! `object` (format of an object file) → [`fs`] (access to files).
 
 #![deny(unsafe_code)]
 
@@ -16,7 +16,6 @@ pub mod disks;
 pub mod fs;
 pub mod index;
 pub mod inspect;
-pub mod memory;
 mod object;
 mod options;
 pub mod patience;
@@ -24,6 +23,7 @@ mod sys;
 mod together;
 
 pub use contract::{
-    Declined, Error, EvictionCallback, Insert, OpenObject, Store, StoredBody, TryInsert, Usage,
+    Error, EvictionCallback, Insert, InsertRefusal, ObjectSummary, OpenObject, Peek, PromptStore, Store,
+    StoreUpkeep, StoreView, StoredBody, TryInsert, Usage,
 };
 pub use options::{OpenOptions, open};

@@ -1,12 +1,12 @@
-//! How a store is opened, and the table's entrance: [`open`].
+//! Options of a store, and [`open`], which finds the architecture in the table.
 
-use crate::architectures::{SegmentSettings, VolumeSettings};
+use crate::architectures::{ArchitectureOptions, SegmentSettings, VolumeSettings};
 use crate::{Error, Store, architectures};
 use shoal_core::Timestamp;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a store needs to know before it opens.
+/// Options for opening a store.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Folder of the store; made when absent.
@@ -34,12 +34,31 @@ pub struct OpenOptions {
     pub now: Timestamp,
 }
 
+impl Default for OpenOptions {
+    /// Options of the default architecture, as [`ArchitectureOptions::default`]. A store needs
+    /// `directory` and `disk_bytes`.
+    fn default() -> Self {
+        let options = ArchitectureOptions::default();
+        Self {
+            directory: PathBuf::new(),
+            disk_bytes: options.disk_bytes,
+            max_objects: options.max_objects,
+            object_max_bytes: options.object_max_bytes,
+            files_per_folder: options.files_per_folder,
+            replacement: options.replacement.into(),
+            segments: options.segments,
+            volume: options.volume,
+            architecture: "volume".into(),
+            now: options.now,
+        }
+    }
+}
+
 /// Opens or creates the store in a folder of the file system, in constant time.
 ///
 /// # Errors
-/// [`Error::Unusable`] says what an operator can do about it: unknown architecture, a folder that
-/// cannot be read or written, a limit too small to hold anything, another process that has the
-/// store open.
+/// [`Error::Unusable`] says how an operator can help: unknown architecture, unreadable or read-only
+/// folder, limit too small for any object, or another process that has the store open.
 pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
     architectures::open(options)
 }

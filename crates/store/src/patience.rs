@@ -1,21 +1,20 @@
-//! Work that may take a disk that does not answer: on threads of its own, and waited for only so
-//! long.
+//! Work on a disk that may not answer: on threads of its own, waited for with a time limit.
 //!
-//! What is not done in time goes on alone. A caller sees to it that it is begun once at a time,
-//! lest such threads pile up.
+//! Work that is late goes on without its caller. The caller must begin such work once at a time, so
+//! that threads do not pile up.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
 
-/// What became of work, and how much is not over.
+/// Results of the work, and the number of threads that have not ended.
 struct Outcomes<R> {
     done: Mutex<(Vec<Option<R>>, usize)>,
     changed: Condvar,
 }
 
-/// Counts work as over when it is dropped, also by one that panics.
+/// Counts work as over when dropped, even if the work panicked.
 struct Over<R>(Arc<Outcomes<R>>);
 
 impl<R> Drop for Over<R> {
@@ -25,8 +24,8 @@ impl<R> Drop for Over<R> {
     }
 }
 
-/// Does all of these, each on a thread of its own, and waits for so long in all. Gives what became
-/// of each, in their order; `None` where it is not done yet, or has panicked.
+/// Does each piece of `work` on a thread of its own, and waits for at most `limit` in all. Returns
+/// the results in order; `None` for work that is not done yet, or has panicked.
 pub fn all_within<R, F>(limit: Duration, name: &str, work: Vec<F>) -> Vec<Option<R>>
 where
     R: Send + 'static,
@@ -38,7 +37,7 @@ where
         let over = Over(Arc::clone(&outcomes));
         begin(name, move || {
             let result = work();
-            // What comes late nobody looks at.
+            // A late result finds no place: the caller has taken the vector.
             if let Some(place) = over.0.done.lock().0.get_mut(at) {
                 *place = Some(result);
             }
@@ -49,7 +48,7 @@ where
     std::mem::take(&mut done.0)
 }
 
-/// The same for one.
+/// Does one piece of work like [`all_within`].
 pub fn within<R: Send + 'static>(
     limit: Duration,
     name: &str,
@@ -58,7 +57,7 @@ pub fn within<R: Send + 'static>(
     all_within(limit, name, vec![work]).pop().flatten()
 }
 
-/// Begins work on a thread. Where none can be had it is done here: later, but done.
+/// Begins work on a thread. If the system grants no thread, the caller does it: late, but done.
 fn begin(name: &str, work: impl FnOnce() + Send + 'static) {
     let work = Arc::new(Mutex::new(Some(work)));
     let take = |work: &Mutex<Option<_>>| work.lock().take();
@@ -81,7 +80,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn what_is_done_in_time_is_given_and_the_rest_goes_on_alone() {
+    fn work_in_time_is_returned_and_late_work_goes_on() {
         let (go, gate) = mpsc::channel::<()>();
         let (told, heard) = mpsc::channel();
         let late = move || {

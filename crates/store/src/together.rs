@@ -1,12 +1,12 @@
-//! Work on several things at once, by a thread for each as far as threads can be had.
+//! Work on several things in parallel, on a thread for each as far as the system grants threads.
 //!
-//! A system that is short of memory or of threads refuses more of both. What no thread was to be
-//! had for is done by the caller, one after the other: later, but done.
+//! A system that is short of memory or threads refuses new threads. The caller then does that work
+//! itself, item by item: late, but done.
 
 use std::thread::{Builder, Result, ScopedJoinHandle, scope};
 
-/// Does the work for all of these, and gives what became of each, in their order; an error where
-/// the work panicked on a thread.
+/// Does the work for every item of `all`. Returns the results in the order of the items, with an
+/// error for work that panicked on its thread.
 pub(crate) fn run_parallel<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<Result<R>> {
     each_by(Builder::new, all, work)
 }

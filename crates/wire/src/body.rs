@@ -1,44 +1,44 @@
-//! The body of a request, however it is framed.
+//! Body of a request, in any framing.
 
 use crate::BodyFraming;
 use crate::chunk::ChunkDecoder;
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 
-/// Reads one body off the front of a connection's buffer and leaves what follows it untouched.
+/// Decoder of one body at the front of a connection's buffer; bytes after the body stay untouched.
 #[derive(Debug)]
 pub enum BodyDecoder {
-    /// So many bytes are still to come.
+    /// Body by length: this number of bytes is still to come.
     Length(u64),
-    /// In chunks.
+    /// Body in chunks.
     Chunked(ChunkDecoder),
 }
 
-/// The next piece of a body.
+/// Next piece of a body.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Decoded {
+pub enum BodyEvent {
     /// Data, never empty.
     Data(Bytes),
-    /// The body is at its end; trailers when there were any.
+    /// The body has ended; with its trailers, if any.
     End(Option<HeaderMap>),
-    /// Nothing more in the buffer.
+    /// The buffer holds nothing more of the body.
     NeedMore,
 }
 
-/// A body whose framing makes no sense. What follows it on the connection cannot be used.
+/// Body with invalid framing. Bytes after it on the connection cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed(pub &'static str);
+pub struct MalformedBody(pub &'static str);
 
-impl std::fmt::Display for Malformed {
+impl std::fmt::Display for MalformedBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.0)
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for MalformedBody {}
 
 impl BodyDecoder {
-    /// A decoder for a body framed so.
+    /// Makes a decoder for a body with this framing.
     pub fn new(framing: BodyFraming) -> Self {
         match framing {
             BodyFraming::None => Self::Length(0),
@@ -47,21 +47,21 @@ impl BodyDecoder {
         }
     }
 
-    /// Takes the next piece off `buffer`. After the end it goes on saying so.
-    pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, Malformed> {
+    /// Takes the next piece off `buffer`. After the end each call returns [`BodyEvent::End`].
+    pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<BodyEvent, MalformedBody> {
         match self {
-            Self::Length(0) => Ok(Decoded::End(None)),
-            Self::Length(_) if buffer.is_empty() => Ok(Decoded::NeedMore),
+            Self::Length(0) => Ok(BodyEvent::End(None)),
+            Self::Length(_) if buffer.is_empty() => Ok(BodyEvent::NeedMore),
             Self::Length(remaining) => {
                 let count = usize::try_from(*remaining).unwrap_or(usize::MAX).min(buffer.len());
                 *remaining -= count as u64;
-                Ok(Decoded::Data(buffer.split_to(count).freeze()))
+                Ok(BodyEvent::Data(buffer.split_to(count).freeze()))
             }
             Self::Chunked(chunks) => chunks.decode(buffer),
         }
     }
 
-    /// Whether the body was read to its end.
+    /// Returns `true` if the body was read to its end.
     pub fn is_ended(&self) -> bool {
         match self {
             Self::Length(remaining) => *remaining == 0,
@@ -69,7 +69,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Bytes of data still to come, when that is known.
+    /// Returns the bytes of data still to come, when known.
     pub fn remaining(&self) -> Option<u64> {
         match self {
             Self::Length(remaining) => Some(*remaining),

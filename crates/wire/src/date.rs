@@ -1,16 +1,16 @@
-//! The Date field's value, made once a second.
+//! Value of the Date field, made once a second.
 
 use shoal_core::Timestamp;
 use std::io::Write;
 
-/// Keeps the current date as text.
+/// Cache of the current date as text.
 #[derive(Debug)]
 pub struct DateCache {
     second: u64,
     text: [u8; IMF_FIXDATE_BYTES],
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`
+/// Length of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub const IMF_FIXDATE_BYTES: usize = 29;
 
 impl Default for DateCache {
@@ -20,13 +20,13 @@ impl Default for DateCache {
 }
 
 impl DateCache {
-    /// An empty cache.
+    /// Makes an empty cache.
     pub fn new() -> Self {
         Self { second: u64::MAX, text: [b' '; IMF_FIXDATE_BYTES] }
     }
 
-    /// `now` as an IMF-fixdate (RFC 9110 section 5.6.7). Years beyond 9999 are shown as that year's
-    /// end.
+    /// Returns `now` as an IMF-fixdate (RFC 9110 section 5.6.7). A time after the year 9999 becomes
+    /// the last second of that year.
     pub fn at(&mut self, now: Timestamp) -> &[u8; IMF_FIXDATE_BYTES] {
         let second = now.seconds().min(LAST_SECOND);
         if second != self.second {

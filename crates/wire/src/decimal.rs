@@ -1,15 +1,15 @@
-//! Numbers in decimal, for what is written of every request.
+//! Decimal numbers for output that every request writes.
 
-/// A number in decimal, as text.
+/// Decimal number as text.
 #[derive(Clone, Copy, Debug)]
 pub struct Decimal {
-    /// Its digits are the last.
+    /// Room for the digits; they fill its end.
     text: [u8; 20],
     start: usize,
 }
 
 impl Decimal {
-    /// Of `value`.
+    /// Converts `value`.
     pub fn of(value: u64) -> Self {
         let (mut text, mut rest) = ([0; 20], value);
         let (fours, _) = text.as_chunks_mut();
@@ -23,7 +23,7 @@ impl Decimal {
         unreachable!("twenty digits hold every number")
     }
 
-    /// Its digits.
+    /// Returns the digits.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text[self.start..]
     }
@@ -49,11 +49,12 @@ pub fn push_decimal(out: &mut Vec<u8>, value: u64) {
 #[inline]
 pub fn push_filled(out: &mut Vec<u8>, value: u64, width: usize, fill: u8) {
     debug_assert!(width <= 8);
+    debug_assert!(fill.is_ascii());
     if value >= EIGHT_DIGITS {
         return push_decimal(out, value);
     }
     let text = eight_digits(value);
-    // A number has one digit at least.
+    // A number has at least one digit.
     let zeros = (u64::from_le_bytes(text) ^ ZEROS).trailing_zeros().min(56) / 8;
     let is_zero = (1 << (8 * zeros)) - 1;
     let text = (u64::from_le_bytes(text) & !is_zero) | (u64::from_le_bytes([fill; 8]) & is_zero);
@@ -61,49 +62,51 @@ pub fn push_filled(out: &mut Vec<u8>, value: u64, width: usize, fill: u8) {
     push_first(out, &(text >> (8 * (8 - length))).to_le_bytes(), length);
 }
 
-/// Appends the first `length` bytes of a text. Always so many are copied: to copy those alone would
-/// take a call.
+/// Appends the first `length` bytes of a text. All N bytes are copied and then truncated: copying
+/// only `length` bytes would take a call.
 #[inline]
 fn push_first<const N: usize>(out: &mut Vec<u8>, text: &[u8; N], length: usize) {
+    debug_assert!(length <= N);
     let length = out.len() + length;
     out.extend_from_slice(text);
     out.truncate(length);
 }
 
-/// The eight digits of a number below 100,000,000, with zeros before it.
+/// Returns the eight digits of a number below 100,000,000, padded with zeros in front.
 #[inline]
 fn eight_digits(value: u64) -> [u8; 8] {
     let ([a, b, c, d], [e, f, g, h]) = (four_digits(value / 10_000), four_digits(value % 10_000));
     [a, b, c, d, e, f, g, h]
 }
 
-/// The three digits of a number below a thousand; of others the last three.
+/// Returns the last three digits of a number, padded with zeros in front.
 #[inline]
 pub fn three_digits(value: u64) -> [u8; 3] {
     let [_, digits @ ..] = four_digits(value % 10_000);
     digits
 }
 
-/// The digits of a number below 10,000, with zeros before it.
+/// Returns the four digits of a number below 10,000, padded with zeros in front.
 #[inline]
 fn four_digits(value: u64) -> [u8; 4] {
+    debug_assert!(value < 10_000);
     let ([a, b], [c, d]) = (PAIRS[(value / 100) as usize], PAIRS[(value % 100) as usize]);
     [a, b, c, d]
 }
 
-/// How many of its four digits are such zeros.
+/// Returns the number of padding zeros among the four digits.
 #[inline]
 fn zeros_before(value: u64) -> usize {
     usize::from(value < 1000) + usize::from(value < 100) + usize::from(value < 10)
 }
 
-/// The least number that has more.
+/// Least number with more than eight digits.
 const EIGHT_DIGITS: u64 = 100_000_000;
 
-/// Eight digits that are.
+/// Eight zero digits, `00000000`.
 const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
 
-/// `00` to `99`.
+/// Pairs of digits from `00` to `99`.
 static PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut value = 0;

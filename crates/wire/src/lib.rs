@@ -1,16 +1,14 @@
-//! Strict HTTP/1 framing, HTTP/2's frames and field blocks, and the PROXY protocol, as pure
-//! functions of bytes.
+//! Strict HTTP/1 framing and the PROXY protocol, as pure functions of bytes.
 //!
 //! ```text
 //!   bytes ──► HeadParser ──► RequestHead ──► BodyDecoder ──► data, trailers
 //!   bytes ──► ResponseHeadParser ──► ResponseHead ──► BodyDecoder ──► data, trailers
 //!   bytes ◄── response::{status_line, fields, …} ◄── chunk::{size_line, trailers}
-//!   bytes ──► http2::Frame ──► hpack::Decoder ──► FieldList ──► http2::Http2Head
 //! ```
 //!
-//! Nothing here reads a socket or a clock. What could be understood in two ways by two recipients
-//! is refused, never guessed: request smuggling lives on such guesses. Every buffer that a peer can
-//! make grow has a limit.
+//! Nothing here reads a socket or a clock. Bytes that two recipients could understand in two ways
+//! are refused, never guessed: request smuggling exploits such guesses. Every buffer that a peer
+//! can make grow has a limit.
 
 #![forbid(unsafe_code)]
 
@@ -18,8 +16,6 @@ mod body;
 pub mod chunk;
 mod date;
 mod decimal;
-pub mod hpack;
-pub mod http2;
 mod lines;
 pub mod proxy_protocol;
 mod refusal;
@@ -27,17 +23,17 @@ mod request;
 pub mod response;
 mod response_head;
 
-pub use body::{BodyDecoder, Decoded, Malformed};
+pub use body::{BodyDecoder, BodyEvent, MalformedBody};
 pub use date::{DateCache, IMF_FIXDATE_BYTES};
 pub use decimal::{Decimal, push_decimal, push_filled, three_digits};
 pub use refusal::RequestRefusal;
 pub use request::{
-    Authority, BodyFraming, Conditions, FastPathRequest, HeadLimits, HeadParser, Parsed, RequestHead,
+    Authority, BodyFraming, Conditions, FastPathRequest, HeadLimits, HeadParser, ParseOutcome, RequestHead,
     RequestParts,
 };
 pub use response_head::{BadHead, RESPONSE_FIELDS_MAX, ResponseHead, ResponseHeadParser};
 
-/// The longest body that a length may tell of. Recipients with signed numbers read a longer one as
-/// negative, or as none (RFC 9110, section 8.6: "a recipient MUST anticipate potentially large
-/// decimal numerals and prevent parsing errors").
+/// Largest permitted length of a body. Recipients with signed numbers read a longer one as
+/// negative, or as none. RFC 9110, section 8.6: "a recipient MUST anticipate potentially large
+/// decimal numerals and prevent parsing errors".
 pub const BODY_BYTES_MAX: u64 = i64::MAX as u64;

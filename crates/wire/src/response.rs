@@ -1,37 +1,36 @@
-//! Response heads as bytes, and how the body after them is delimited.
+//! Response heads as bytes, and the framing of the body after them.
 
 use crate::chunk::CRLF;
 use crate::decimal::Decimal;
 use http::{HeaderMap, HeaderName, Method, StatusCode, Version, header};
 
-/// How the end of a response's body is made known.
+/// Way in which the end of a response's body is made known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseFraming {
-    /// There is no body, and no field says how long it is beyond what the head brings along.
+    /// No body; no field gives its length, except fields that the head brings along.
     Bodiless,
     /// `Content-Length`.
     Length(u64),
     /// `Transfer-Encoding: chunked`.
     Chunked,
-    /// By the end of the connection, for HTTP/1.0 clients.
+    /// End of the connection, for HTTP/1.0 clients.
     UntilClose,
 }
 
-/// What the head says of the connection.
+/// Statement of the head about the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
-    /// Nothing: HTTP/1.1 keeps it.
+    /// No statement: HTTP/1.1 keeps the connection.
     Keep,
-    /// That it is kept, as HTTP/1.0 clients want it said.
+    /// The connection is kept, stated explicitly for HTTP/1.0 clients.
     KeepExplicitly,
-    /// That it will be closed.
+    /// The connection will be closed.
     Close,
-    /// That it goes over to another protocol.
+    /// The connection changes to another protocol.
     Upgrade,
 }
 
-/// Decides how the body is delimited, when the response has `length` bytes of it, or an unknown
-/// number.
+/// Decides the framing of a body of `length` bytes, or of unknown length.
 ///
 /// RFC 9112 section 6.3: "Any response to a HEAD request and any response with a 1xx
 /// (Informational), 204 (No Content), or 304 (Not Modified) status code is always terminated by the
@@ -53,14 +52,14 @@ pub fn framing(
     }
 }
 
-/// Whether responses with this status never have a body.
+/// Returns `true` if responses with this status never have a body.
 pub fn is_bodiless(status: StatusCode) -> bool {
     status.is_informational() || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED
 }
 
-/// Appends the status line. We say HTTP/1.1 to every client, as RFC 9110 section 6.2 has it: "A
-/// server SHOULD send a response version equal to the highest version to which the server is
-/// conformant that has a major version less than or equal to the one received in the request."
+/// Appends the status line. It says HTTP/1.1 to every client. RFC 9110 section 6.2: "A server
+/// SHOULD send a response version equal to the highest version to which the server is conformant
+/// that has a major version less than or equal to the one received in the request."
 pub fn status_line(out: &mut Vec<u8>, status: StatusCode) {
     if status == StatusCode::OK {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
@@ -86,8 +85,8 @@ pub fn number_field(out: &mut Vec<u8>, name: &str, value: u64) {
     field(out, name, Decimal::of(value).as_bytes());
 }
 
-/// Appends all fields but those that this connection's framing decides: Content-Length,
-/// Transfer-Encoding, Connection and its kin. `Upgrade` stays when the status is 101.
+/// Appends all fields except those that depend on this connection's framing: Content-Length,
+/// Transfer-Encoding, Connection and related ones. `Upgrade` stays when the status is 101.
 pub fn fields(out: &mut Vec<u8>, status: StatusCode, fields: &HeaderMap) {
     for (name, value) in fields {
         let upgrade = status == StatusCode::SWITCHING_PROTOCOLS && name == header::UPGRADE;
@@ -97,7 +96,7 @@ pub fn fields(out: &mut Vec<u8>, status: StatusCode, fields: &HeaderMap) {
     }
 }
 
-/// Appends the fields that say where the body ends and what becomes of the connection.
+/// Appends the fields that give the body's end and the connection's future.
 pub fn framing_fields(out: &mut Vec<u8>, framing: ResponseFraming, persistence: Persistence) {
     match framing {
         ResponseFraming::Length(length) => number_field(out, "content-length", length),
@@ -120,10 +119,10 @@ pub fn interim(out: &mut Vec<u8>, status: StatusCode, extra: &HeaderMap) {
     out.extend_from_slice(CRLF);
 }
 
-/// Whether a field is this connection's own business (RFC 9110 section 7.6.1), or its message
+/// Returns `true` if a field concerns this connection alone (RFC 9110 section 7.6.1), or message
 /// framing.
 pub fn belongs_to_connection(name: &HeaderName) -> bool {
-    // Comparing lengths first spares nearly every comparison of names.
+    // Comparing lengths first avoids nearly every comparison of names.
     match name.as_str().len() {
         2 => name == header::TE,
         7 => name == header::UPGRADE,

@@ -1,9 +1,10 @@
-//! Response heads from origins: bytes in; a head, an error, or the wish for more bytes out.
+//! Parser of response heads from origins: from bytes to a head, an error, or a request for more
+//! bytes.
 //!
-//! More is taken than of requests, as RFC 9112 allows or demands of a proxy: whitespace before a
-//! colon is removed (5.1), folded lines are joined (5.2), a bare LF ends a line (2.2). Framing is
-//! for the caller to judge, who knows what was asked. The fields stay where they were read: nothing
-//! is copied, and no field map is made ([`FieldLines`]).
+//! The parser is more tolerant than for requests, as RFC 9112 allows or demands of a proxy.
+//! Whitespace before a colon is removed (5.1), folded lines are joined (5.2), a bare LF ends a line
+//! (2.2). The caller judges the framing, since it depends on the request. The fields stay in the
+//! read buffer: nothing is copied, and no field map is made ([`FieldLines`]).
 //!
 //! Cost: one pass over the head ([`crate::lines`]), and one over its names.
 
@@ -12,10 +13,10 @@ use bytes::BytesMut;
 use http::{HeaderValue, StatusCode, Version};
 use shoal_core::{FieldLine, FieldLines, Fields};
 
-/// A response head as it came: interim or final.
+/// Response head as received: interim or final.
 #[derive(Debug)]
 pub struct ResponseHead {
-    /// The status, from 100 to 999.
+    /// Status, from 100 to 999.
     pub status: StatusCode,
     /// HTTP/1.0 or HTTP/1.1.
     pub version: Version,
@@ -23,28 +24,28 @@ pub struct ResponseHead {
     pub fields: FieldLines,
 }
 
-/// Why bytes are no response head. The connection cannot be used further.
+/// Error for bytes that are no response head. The connection cannot be used further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadHead {
-    /// They make no sense.
+    /// The bytes are invalid.
     Malformed(&'static str),
-    /// More bytes than allowed, or more than [`RESPONSE_FIELDS_MAX`] fields.
+    /// The head has too many bytes, or more than [`RESPONSE_FIELDS_MAX`] fields.
     TooLarge,
 }
 
-/// Reads the response heads of one connection.
+/// Parser of the response heads of one connection.
 #[derive(Debug, Default)]
 pub struct ResponseHeadParser {
-    /// Tokenize again once the buffer holds so many bytes, so that a head that trickles in costs
-    /// linear time.
+    /// Size of the buffer from which the head is tokenized again, so that a head that trickles in
+    /// costs linear time.
     attempt_at: usize,
     /// Bytes of the buffer that are known to hold no end of a head.
     searched: usize,
 }
 
 impl ResponseHeadParser {
-    /// Takes one head off the front of `buffer`; `None` while it is not whole. Call it again with
-    /// more bytes appended.
+    /// Takes one head off the front of `buffer`; `None` while the head is incomplete. Call it again
+    /// with more bytes appended.
     pub fn parse(
         &mut self,
         buffer: &mut BytesMut,
@@ -53,10 +54,12 @@ impl ResponseHeadParser {
         if buffer.is_empty() {
             return Ok(None);
         }
+        debug_assert!(self.searched <= buffer.len(), "a buffer that became shorter");
         let is_due = buffer.len() >= self.attempt_at || holds_end(&buffer[self.searched..]);
         if is_due {
             if let Some(lines) = tokenize(buffer, head_bytes_max)? {
                 *self = Self::default();
+                debug_assert!(lines.head_bytes <= head_bytes_max);
                 let head = buffer.split_to(lines.head_bytes);
                 return build(lines, head).map(Some);
             }
@@ -72,16 +75,16 @@ struct ResponseTokens {
     version: Version,
     head_bytes: usize,
     fields: Vec<FieldLine>,
-    /// A value goes on over several lines.
+    /// `true` if a value continues over several lines.
     is_folded: bool,
 }
 
-/// Finds the parts of the head at the front of `buffer`. `None` when it is not whole.
+/// Finds the parts of the head at the front of `buffer`. `None` when the head is incomplete.
 fn tokenize(buffer: &[u8], head_bytes_max: usize) -> Result<Option<ResponseTokens>, BadHead> {
     let mut lines = Lines::new(buffer, Strictness::Lenient);
     let line = loop {
         match lines.line().map_err(|_| INVALID_STATUS)? {
-            // Some origins send an empty line too many after a body.
+            // Some origins send a needless empty line after a body.
             Some([]) => {}
             Some(line) => break line,
             None if may_begin_a_head(lines.ahead()) => return Ok(None),
@@ -99,13 +102,13 @@ fn tokenize(buffer: &[u8], head_bytes_max: usize) -> Result<Option<ResponseToken
     }
 }
 
-/// Whether what has come of a line may become an empty one, or a status line.
+/// Returns `true` if the beginning of a line may become an empty line or a status line.
 fn may_begin_a_head(begun: &[u8]) -> bool {
     begun == b"\r" || begun.iter().zip(b"HTTP/1.").all(|(byte, expected)| byte == expected)
 }
 
-/// RFC 9112 section 4: `status-line = HTTP-version SP status-code SP [ reason-phrase ]`; the second
-/// blank may be missing.
+/// Reads the status line. RFC 9112 section 4: `status-line = HTTP-version SP status-code SP [
+/// reason-phrase ]`; the second blank may be missing.
 fn status_line(line: &[u8]) -> Result<(Version, u16), BadHead> {
     let (version, rest) = match line.split_first_chunk() {
         Some((b"HTTP/1.1", rest)) => (Version::HTTP_11, rest),
@@ -133,8 +136,8 @@ fn build(lines: ResponseTokens, head: BytesMut) -> Result<ResponseHead, BadHead>
     Ok(ResponseHead { status, version: lines.version, fields })
 }
 
-/// A field's value with its folds joined. RFC 9112, 5.2: a proxy "MUST either discard the message
-/// […] or replace each received obs-fold with one or more SP octets".
+/// Returns a field's value with its folds joined. RFC 9112, 5.2: a proxy "MUST either discard the
+/// message […] or replace each received obs-fold with one or more SP octets".
 fn unfold(value: &[u8]) -> Vec<u8> {
     let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(&b' ')
@@ -150,10 +153,10 @@ fn bad_field_line(bad: BadLine) -> BadHead {
 const NO_VERSION: BadHead = BadHead::Malformed("no version of HTTP/1");
 const INVALID_STATUS: BadHead = BadHead::Malformed("invalid status");
 
-/// Fields that most responses have at most.
+/// Number of fields that suffices for most responses.
 const FIELDS_EXPECTED: usize = 16;
 
-/// Fields of a response, at most.
+/// Largest number of fields of a response.
 pub const RESPONSE_FIELDS_MAX: usize = 128;
 
 #[cfg(test)]
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_head_is_refused() {
+    fn invalid_head_is_refused() {
         for text in [
             "SSH-2.0-OpenSSH\r\n",
             "<html>",
@@ -210,7 +213,7 @@ mod tests {
     }
 
     proptest! {
-        /// However it is cut into pieces, the same head comes out.
+        /// Any division into pieces gives the same head.
         #[test]
         fn pieces_make_the_same_head(cuts in prop::collection::vec(1usize..9, 0..40)) {
             let text = b"\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: a\r\n b\r\n\r\nhello";
@@ -230,8 +233,7 @@ mod tests {
             prop_assert!(b"hello".starts_with(&buffer[..]));
         }
 
-        /// Whatever is taken can be sent on: names are tokens in lower case, values hold nothing
-        /// that ends a line.
+        /// Accepted heads can be sent on: names are tokens in lower case, values hold no line end.
         #[test]
         fn no_bytes_panic_and_lines_are_sound(
             bytes in prop::collection::vec(prop_oneof![3 => any::<u8>(), 1 => prop::sample::select(&b"aB:\r\n\t "[..])], 0..200),

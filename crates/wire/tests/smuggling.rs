@@ -1,10 +1,10 @@
-//! The corpus of ambiguous requests: each was, somewhere, read in two ways by two servers in a row.
+//! Corpus of ambiguous requests: in practice, two servers in a row have read each in two ways.
 //!
-//! Every one must be refused with the status given. The second table holds near relatives that are
-//! sound and must be taken, so that the first cannot be passed by refusing everything.
+//! Each must be refused with the given status. The second table holds similar valid requests that
+//! must be accepted, so that a parser that refuses everything fails.
 
 use bytes::BytesMut;
-use shoal_wire::{HeadLimits, HeadParser, Parsed};
+use shoal_wire::{HeadLimits, HeadParser, ParseOutcome};
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 16_384, fields_max: 64, target_bytes_max: 4096 };
 
@@ -12,7 +12,9 @@ const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 16_384, fields_max: 64, 
 fn ambiguous_requests_are_refused() {
     for (name, text, status) in REFUSED {
         match HeadParser::new().parse(&mut BytesMut::from(*text), &LIMITS) {
-            Parsed::Refused(refusal) => assert_eq!(refusal.status.as_u16(), *status, "{name}: {refusal:?}"),
+            ParseOutcome::Refused(refusal) => {
+                assert_eq!(refusal.status.as_u16(), *status, "{name}: {refusal:?}")
+            }
             other => panic!("{name} gave {other:?}"),
         }
     }
@@ -22,7 +24,7 @@ fn ambiguous_requests_are_refused() {
 fn sound_requests_are_taken() {
     for (name, text) in TAKEN {
         let outcome = HeadParser::new().parse(&mut BytesMut::from(*text), &LIMITS);
-        assert!(matches!(outcome, Parsed::Head(_)), "{name} gave {outcome:?}");
+        assert!(matches!(outcome, ParseOutcome::Head(_)), "{name} gave {outcome:?}");
     }
 }
 
@@ -54,7 +56,7 @@ const REFUSED: &[(&str, &[u8], u16)] = &[
         400,
     ),
     ("list of lengths", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6, 6\r\n\r\n", 400),
-    // Lengths that are numbers to some.
+    // Lengths that some parsers read as numbers.
     ("signed length", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +6\r\n\r\n", 400),
     ("negative length", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -6\r\n\r\n", 400),
     ("hexadecimal length", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x6\r\n\r\n", 400),
@@ -67,7 +69,7 @@ const REFUSED: &[(&str, &[u8], u16)] = &[
         400,
     ),
     ("length with vertical tab", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \x0b6\r\n\r\n", 400),
-    // Codings that are chunked to some.
+    // Codings that some parsers read as chunked.
     ("unknown coding", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n", 400),
     ("identity", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity\r\n\r\n", 400),
     ("empty coding", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n\r\n", 400),
@@ -101,7 +103,7 @@ const REFUSED: &[(&str, &[u8], u16)] = &[
         400,
     ),
     ("chunked in HTTP/1.0", b"POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
-    // Field names that are hidden from some.
+    // Field names that some parsers do not see.
     ("space before colon", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n", 400),
     ("tab before colon", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length\t: 6\r\n\r\n", 400),
     ("space before first field", b"POST / HTTP/1.1\r\n Host: a\r\n\r\n", 400),
@@ -112,7 +114,7 @@ const REFUSED: &[(&str, &[u8], u16)] = &[
     ("control in name", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer\x01Encoding: chunked\r\n\r\n", 400),
     ("non-ASCII in name", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encod\xefng: chunked\r\n\r\n", 400),
     ("zero in name", b"POST / HTTP/1.1\r\nHost: a\r\nX\0: y\r\n\r\n", 400),
-    // Line ends that are not for all.
+    // Line ends that only some parsers accept.
     ("bare LF after the request line", b"GET / HTTP/1.1\nHost: a\r\n\r\n", 400),
     ("bare LF after a field", b"GET / HTTP/1.1\r\nHost: a\nX: y\r\n\r\n", 400),
     (

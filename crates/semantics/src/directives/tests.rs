@@ -1,4 +1,4 @@
-//! Cache-Control as sent and as mangled: what each directive means, and that any bytes are read
+//! Cache-Control, well-formed and mangled: the meaning of each directive, and any bytes read
 //! without harm.
 
 use super::*;
@@ -118,7 +118,7 @@ fn pragma_counts_only_without_cache_control() {
 proptest! {
     #[test]
     fn restrictions_survive_whatever_stands_around_them(before in "[ -~]{0,20}", after in "[ -~]{0,20}") {
-        // A quote opened before and closed after may legitimately swallow the directive.
+        // A quote that opens before and closes after may legitimately swallow the directive.
         prop_assume!(!before.contains('"') || !after.contains('"'));
         let line = format!("{before}, no-store, private, no-cache, {after}");
         let read = response(&[&line]);

@@ -1,4 +1,4 @@
-//! Content-Range (RFC 9110, section 14.4): which bytes a part holds, of how many.
+//! Content-Range (RFC 9110, section 14.4): the bytes that a part holds, and the complete length.
 
 use super::ByteRange;
 use super::requested::position;
@@ -8,7 +8,7 @@ use http::header::CONTENT_RANGE;
 use shoal_core::Fields;
 use std::fmt;
 
-/// A Content-Range of bytes.
+/// Content-Range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentRange {
     range: Option<ByteRange>,
@@ -16,18 +16,19 @@ pub struct ContentRange {
 }
 
 impl ContentRange {
-    /// `bytes 0-4/10`: this range of a representation, whose length may be unknown.
+    /// Makes `bytes 0-4/10`: this range of a representation of known or unknown length.
     pub fn satisfied(range: ByteRange, complete_length: Option<u64>) -> Self {
+        debug_assert!(complete_length.is_none_or(|length| range.end <= length), "a range behind the end");
         Self { range: Some(range), complete_length }
     }
 
-    /// `bytes */10`: what a 416 says.
+    /// Makes `bytes */10`, the value of a 416.
     pub fn unsatisfied(complete_length: u64) -> Self {
         Self { range: None, complete_length: Some(complete_length) }
     }
 
-    /// The Content-Range of a response: the only line, of bytes, with a range that its length can
-    /// hold.
+    /// Returns the Content-Range of a response: the only line, in bytes, with a range that fits its
+    /// length.
     pub fn of(response: &impl Fields) -> Option<Self> {
         let mut lines = response.values(&CONTENT_RANGE);
         let line = lines.next()?;
@@ -61,17 +62,17 @@ impl ContentRange {
         fits.then_some(Self { range: Some(range), complete_length })
     }
 
-    /// The range; `None` in a 416.
+    /// Returns the range; `None` in a 416.
     pub fn range(self) -> Option<ByteRange> {
         self.range
     }
 
-    /// Length of the whole representation, when it is known.
+    /// Returns the length of the whole representation, when it is known.
     pub fn complete_length(self) -> Option<u64> {
         self.complete_length
     }
 
-    /// As a field value.
+    /// Returns the field value.
     pub fn to_value(self) -> HeaderValue {
         HeaderValue::try_from(self.to_string()).expect("digits and punctuation")
     }
@@ -120,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(start in 0..1_u64 << 40, len in 1..1_u64 << 40, more in proptest::option::of(0..9_u64)) {
+        fn written_value_reads_back(start in 0..1_u64 << 40, len in 1..1_u64 << 40, more in proptest::option::of(0..9_u64)) {
             let range = ByteRange::new(start, start + len).expect("not empty");
             let written = ContentRange::satisfied(range, more.map(|more| range.end + more));
             prop_assert_eq!(ContentRange::parse(written.to_value().as_bytes()), Some(written));

@@ -1,23 +1,23 @@
-//! Which bytes of a representation are held: disjoint ranges, sorted.
+//! Held bytes of a representation, as disjoint, sorted ranges.
 
 use super::ByteRange;
 
-/// A set of bytes as sorted ranges that neither overlap nor touch.
+/// Set of bytes as sorted ranges that neither overlap nor touch.
 ///
-/// Insert costs one move of the ranges behind it; the others one binary search, and the answer's
-/// length.
+/// Cost: an insert moves the ranges behind it once. Other operations cost one binary search and the
+/// length of the answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extents {
     ranges: Vec<ByteRange>,
 }
 
 impl Extents {
-    /// No bytes.
+    /// Makes a set without bytes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a range, joining it with those that it overlaps or touches.
+    /// Adds a range and joins it with the ranges that it overlaps or touches.
     pub fn insert(&mut self, added: ByteRange) {
         let from = self.ranges.partition_point(|held| held.end < added.start);
         let to = self.ranges.partition_point(|held| held.start <= added.end);
@@ -25,16 +25,19 @@ impl Extents {
             start: joined.start.min(held.start),
             end: joined.end.max(held.end),
         });
+        debug_assert!(from <= to);
         self.ranges.splice(from..to, [joined]);
+        debug_assert!(self.ranges.is_sorted_by(|one, next| one.end < next.start), "ranges that touch");
+        debug_assert!(self.contains(added));
     }
 
-    /// Whether all bytes of `wanted` are held.
+    /// Returns `true` if all bytes of `wanted` are held.
     pub fn contains(&self, wanted: ByteRange) -> bool {
         let at = self.ranges.partition_point(|held| held.end < wanted.end);
         self.ranges.get(at).is_some_and(|held| held.start <= wanted.start)
     }
 
-    /// The stretches of `wanted` that are not held, in order.
+    /// Returns the parts of `wanted` that are not held, in order.
     pub fn missing(&self, wanted: ByteRange) -> Vec<ByteRange> {
         let mut missing = Vec::new();
         let mut from = wanted.start;
@@ -44,20 +47,22 @@ impl Extents {
             from = held.end;
         }
         missing.extend(ByteRange::new(from, wanted.end));
+        debug_assert!(missing.iter().all(|range| wanted.start <= range.start && range.end <= wanted.end));
+        debug_assert!(missing.is_sorted_by(|one, next| one.end < next.start));
         missing
     }
 
-    /// Whether all bytes of a representation of this length are held.
+    /// Returns `true` if all bytes of a representation of this length are held.
     pub fn is_complete(&self, length: u64) -> bool {
         ByteRange::new(0, length).is_none_or(|whole| self.contains(whole))
     }
 
-    /// The ranges, in order.
+    /// Returns the ranges, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = ByteRange> {
         self.ranges.iter().copied()
     }
 
-    /// How many bytes are held.
+    /// Returns the number of bytes held.
     pub fn covered(&self) -> u64 {
         self.ranges.iter().map(|range| range.len()).sum()
     }
@@ -89,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_lies_between() {
+    fn missing_ranges_lie_between_held_ones() {
         let extents: Extents = [range(2, 4), range(6, 8)].into_iter().collect();
         assert_eq!(extents.missing(range(0, 10)), [range(0, 2), range(4, 6), range(8, 10)]);
         assert_eq!(extents.missing(range(3, 7)), [range(4, 6)]);
@@ -102,7 +107,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain list of bytes.
+        /// Compares the set with a plain list of bytes.
         #[test]
         fn agrees_with_a_bitmap(ranges in proptest::collection::vec(some_range(), 0..12), wanted in some_range()) {
             let mut bitmap = [false; 80];

@@ -6,13 +6,13 @@
 //! CRLF --boundary-- CRLF
 //! ```
 //!
-//! The length of the whole is known before a byte of a body is read.
+//! The length of the whole body is known before any byte of it is read.
 
 use super::{ByteRange, ContentRange};
 use bytes::Bytes;
 use http::HeaderValue;
 
-/// The frame around the parts of a multipart response.
+/// Frame around the parts of a multipart response.
 #[derive(Clone, Debug)]
 pub struct Multipart {
     boundary: String,
@@ -22,16 +22,18 @@ pub struct Multipart {
 }
 
 impl Multipart {
-    /// The frame for these ranges of a representation of `complete_length` bytes.
+    /// Makes the frame for these ranges of a representation of `complete_length` bytes.
     ///
-    /// `boundary_seed` makes the boundary; it should differ from response to response, so that a
-    /// stored body cannot be made to hold the boundary of a later response.
+    /// `boundary_seed` makes the boundary. The seed should differ between responses, so that no
+    /// stored body can contain the boundary of a later response.
     pub fn new(
         boundary_seed: u64,
         content_type: Option<&HeaderValue>,
         ranges: &[ByteRange],
         complete_length: u64,
     ) -> Self {
+        debug_assert!(ranges.iter().all(|range| range.start < range.end));
+        debug_assert!(ranges.iter().all(|range| range.end <= complete_length));
         let boundary = format!("shoal-{boundary_seed:016x}");
         let head = |range: &ByteRange| {
             let mut head = format!("\r\n--{boundary}\r\n").into_bytes();
@@ -52,23 +54,23 @@ impl Multipart {
         }
     }
 
-    /// The Content-Type of the response.
+    /// Returns the Content-Type of the response.
     pub fn content_type(&self) -> HeaderValue {
         let text = format!("multipart/byteranges; boundary={}", self.boundary);
         HeaderValue::try_from(text).expect("a boundary of letters and digits")
     }
 
-    /// What precedes the bytes of each range, in the ranges' order.
+    /// Returns the text before the bytes of each range, in the ranges' order.
     pub fn heads(&self) -> &[Bytes] {
         &self.heads
     }
 
-    /// What follows the bytes of the last range.
+    /// Returns the text after the bytes of the last range.
     pub fn tail(&self) -> Bytes {
         self.tail.clone()
     }
 
-    /// Length of the whole body in bytes.
+    /// Returns the length of the whole body in bytes.
     pub fn length(&self) -> u64 {
         self.heads.iter().map(|head| head.len() as u64).sum::<u64>()
             + self.body_bytes

@@ -5,7 +5,7 @@ use crate::{EntityTag, date, lists};
 use http::header::{DATE, IF_RANGE, LAST_MODIFIED, RANGE};
 use shoal_core::{Fields, Timestamp};
 
-/// The ranges that a request asks for, in its order.
+/// Ranges that a request asks for, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeSet {
     specs: Vec<RangeSpec>,
@@ -16,33 +16,33 @@ pub struct RangeSet {
 pub enum RangeSpec {
     /// `first-last`, both inclusive.
     FromTo(u64, u64),
-    /// `first-`: to the end.
+    /// `first-`: from this position to the end.
     From(u64),
-    /// `-length`: so many bytes at the end.
+    /// `-length`: this number of bytes at the end.
     Suffix(u64),
 }
 
-/// What a request's ranges mean for a representation of known length.
+/// Answer to a request's ranges for a representation of known length.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Resolved {
-    /// Send the whole: the ranges are too many, or overlap, or it is empty.
+pub enum RangeAnswer {
+    /// Send the whole: the ranges overlap, or the representation is empty.
     Whole,
-    /// Send these, at least one, in the order asked for.
+    /// Send these ranges, at least one, in the requested order.
     Parts(Vec<ByteRange>),
     /// Send 416: none of the ranges has a byte.
     Unsatisfiable,
 }
 
 impl RangeSet {
-    /// The ranges of a request; `None` when it has none, or none that this cache obeys, so that the
-    /// whole is to be sent.
+    /// Returns the ranges of a request. `None` when it has none, or none that this cache obeys; the
+    /// whole is sent then.
     pub fn of(request: &impl Fields) -> Option<Self> {
         let mut lines = request.values(&RANGE);
         let line = lines.next()?;
         lines.next().is_none().then(|| Self::parse(line)).flatten()
     }
 
-    /// The ranges of a Range value.
+    /// Reads the ranges of a Range value.
     ///
     /// RFC 9110, section 14.2: "An origin server MUST ignore a Range header field that contains a
     /// range unit it does not understand. […] A server that supports range requests MAY ignore or
@@ -62,36 +62,38 @@ impl RangeSet {
             }
             specs.push(RangeSpec::parse(member)?);
         }
+        debug_assert!(specs.len() <= SPECS_MAX);
         (!specs.is_empty()).then_some(Self { specs })
     }
 
-    /// The ranges as written.
+    /// Returns the ranges as written.
     pub fn specs(&self) -> &[RangeSpec] {
         &self.specs
     }
 
-    /// What they mean for a representation of `length` bytes. Ranges that begin beyond its end are
-    /// left out.
+    /// Resolves the ranges for a representation of `length` bytes. Ranges that begin beyond its end
+    /// are left out.
     ///
-    /// Ranges that overlap or touch one another get the whole: section 15.3.7.2 would allow to
-    /// coalesce them, but clients that mean well do not send them.
-    pub fn resolve(&self, length: u64) -> Resolved {
+    /// Ranges that overlap or touch one another get the whole. Section 15.3.7.2 would allow
+    /// coalescing them, but well-behaved clients do not send such ranges.
+    pub fn resolve(&self, length: u64) -> RangeAnswer {
         if length == 0 {
-            // 14.1.2: an int-range is satisfiable if its first position is less than the length,
-            // which nothing is here; a suffix-range that asks for at least one byte is, and then
-            // means the whole.
+            // 14.1.2: an int-range is satisfiable if its first position is less than the length. No
+            // position is here. A suffix-range of at least one byte is satisfiable, and then means
+            // the whole.
             let suffix = self.specs.iter().any(|spec| matches!(spec, RangeSpec::Suffix(1..)));
-            return if suffix { Resolved::Whole } else { Resolved::Unsatisfiable };
+            return if suffix { RangeAnswer::Whole } else { RangeAnswer::Unsatisfiable };
         }
         let parts: Vec<ByteRange> = self.specs.iter().filter_map(|spec| spec.resolve(length)).collect();
         if parts.is_empty() {
-            return Resolved::Unsatisfiable;
+            return RangeAnswer::Unsatisfiable;
         }
+        debug_assert!(parts.iter().all(|part| part.start < part.end && part.end <= length));
         let mut sorted = parts.clone();
         sorted.sort_unstable();
         match sorted.windows(2).any(|pair| pair[1].start <= pair[0].end) {
-            true => Resolved::Whole,
-            false => Resolved::Parts(parts),
+            true => RangeAnswer::Whole,
+            false => RangeAnswer::Parts(parts),
         }
     }
 }
@@ -111,7 +113,7 @@ impl RangeSpec {
         }
     }
 
-    /// Its bytes within a representation of `length` bytes; `None` when there are none.
+    /// Returns its bytes within a representation of `length` bytes; `None` when there are none.
     pub fn resolve(self, length: u64) -> Option<ByteRange> {
         match self {
             Self::FromTo(first, last) => ByteRange::new(first, last.saturating_add(1).min(length)),
@@ -121,7 +123,7 @@ impl RangeSpec {
     }
 }
 
-/// The bytes that a Range value with one range means for a representation of `length` bytes, as
+/// Returns the bytes of a Range value with one range, for a representation of `length` bytes, as
 /// [`RangeSet`] resolves them. `None` for any other value.
 pub fn only_range(value: &[u8], length: u64) -> Option<ByteRange> {
     let (unit, set) = value.split_at_checked("bytes=".len())?;
@@ -131,7 +133,7 @@ pub fn only_range(value: &[u8], length: u64) -> Option<ByteRange> {
     RangeSpec::parse(lists::trim(set))?.resolve(length)
 }
 
-/// Whether If-Range lets the Range of a request count for this stored response. True without
+/// Returns `true` if If-Range lets a request's Range count for this stored response. `true` without
 /// If-Range.
 ///
 /// RFC 9110, section 13.1.5: "If the validator given is an HTTP-date […]: If the HTTP-date
@@ -159,15 +161,15 @@ pub fn if_range_holds(request: &impl Fields, stored: &impl Fields, now: Timestam
     }
 }
 
-/// A position or length: digits. What does not fit is taken as the largest number, which is beyond
-/// every end.
+/// Reads a position or length: digits only. A number that does not fit becomes the largest number,
+/// which is beyond every end.
 pub(super) fn position(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
     digits.then(|| text.iter().fold(0, add))
 }
 
-/// Most ranges of one request that are obeyed.
+/// Largest number of ranges of one request that this cache obeys.
 const SPECS_MAX: usize = 64;
 
 #[cfg(test)]
@@ -178,13 +180,13 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_seconds(1_795_000_000);
 
-    fn resolve(value: &str, length: u64) -> Option<Resolved> {
+    fn resolve(value: &str, length: u64) -> Option<RangeAnswer> {
         RangeSet::parse(value.as_bytes()).map(|set| set.resolve(length))
     }
 
-    fn parts(parts: &[(u64, u64)]) -> Option<Resolved> {
+    fn parts(parts: &[(u64, u64)]) -> Option<RangeAnswer> {
         let range = |&(start, end)| ByteRange::new(start, end).expect("not empty");
-        Some(Resolved::Parts(parts.iter().map(range).collect()))
+        Some(RangeAnswer::Parts(parts.iter().map(range).collect()))
     }
 
     #[test]
@@ -201,12 +203,12 @@ mod tests {
             ("bytes=8-8,0-1", parts(&[(8, 9), (0, 2)])),
             ("bytes=0-1,20-30", parts(&[(0, 2)])),
             ("bytes=0-", parts(&[(0, 10)])),
-            ("bytes=0-4,4-5", Some(Resolved::Whole)),
-            ("bytes=0-4,5-6", Some(Resolved::Whole)),
-            ("bytes=0-,-1", Some(Resolved::Whole)),
-            ("bytes=10-", Some(Resolved::Unsatisfiable)),
-            ("bytes=10-11,20-", Some(Resolved::Unsatisfiable)),
-            ("bytes=-0", Some(Resolved::Unsatisfiable)),
+            ("bytes=0-4,4-5", Some(RangeAnswer::Whole)),
+            ("bytes=0-4,5-6", Some(RangeAnswer::Whole)),
+            ("bytes=0-,-1", Some(RangeAnswer::Whole)),
+            ("bytes=10-", Some(RangeAnswer::Unsatisfiable)),
+            ("bytes=10-11,20-", Some(RangeAnswer::Unsatisfiable)),
+            ("bytes=-0", Some(RangeAnswer::Unsatisfiable)),
             ("bytes=5-4", None),
             ("bytes=0-1,x", None),
             ("bytes=-", None),
@@ -223,9 +225,9 @@ mod tests {
 
     #[test]
     fn ranges_of_nothing() {
-        assert_eq!(resolve("bytes=0-", 0), Some(Resolved::Unsatisfiable));
-        assert_eq!(resolve("bytes=-5", 0), Some(Resolved::Whole));
-        assert_eq!(resolve("bytes=-0", 0), Some(Resolved::Unsatisfiable));
+        assert_eq!(resolve("bytes=0-", 0), Some(RangeAnswer::Unsatisfiable));
+        assert_eq!(resolve("bytes=-5", 0), Some(RangeAnswer::Whole));
+        assert_eq!(resolve("bytes=-0", 0), Some(RangeAnswer::Unsatisfiable));
     }
 
     #[test]
@@ -283,7 +285,7 @@ mod tests {
     proptest! {
         #[test]
         fn parts_lie_within_and_apart(value in "bytes=([0-9]{0,2}-[0-9]{0,2},?){1,6}", length in 0_u64..120) {
-            if let Some(Resolved::Parts(mut parts)) = resolve(&value, length) {
+            if let Some(RangeAnswer::Parts(mut parts)) = resolve(&value, length) {
                 parts.sort_unstable();
                 prop_assert!(parts.iter().all(|part| part.end <= length));
                 prop_assert!(parts.windows(2).all(|pair| pair[0].end < pair[1].start));
@@ -297,9 +299,9 @@ mod tests {
         ) {
             let set = resolve(&value, length);
             match only_range(value.as_bytes(), length) {
-                Some(range) => prop_assert_eq!(set, Some(Resolved::Parts(vec![range]))),
+                Some(range) => prop_assert_eq!(set, Some(RangeAnswer::Parts(vec![range]))),
                 None if value.contains(',') => {}
-                None => prop_assert!(!matches!(set, Some(Resolved::Parts(_)))),
+                None => prop_assert!(!matches!(set, Some(RangeAnswer::Parts(_)))),
             }
         }
 

@@ -1,4 +1,4 @@
-//! Reuse by age, by what the request wants, and by what the response forbids.
+//! Reuse by age, by the request's directives, and by the response's prohibitions.
 
 use super::*;
 use crate::storage::{ForwardedExchange, StorageDecision, may_store};
@@ -109,7 +109,7 @@ fn serving_when_the_origin_fails() {
 }
 
 #[test]
-fn what_is_invalidated_needs_validation() {
+fn invalidated_response_needs_validation() {
     let policy = policy("max-age=10").invalidated();
     assert_eq!(decide(&policy, &RequestDirectives::default(), after(1)), Reuse::Validate);
     assert_eq!(decide(&policy, &asked("max-stale"), after(1)), Reuse::Validate);
@@ -155,8 +155,7 @@ fn some_directives() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// RFC 9111, section 4.2.4: what forbids stale responses forbids them whatever the request
-    /// says.
+    /// RFC 9111, section 4.2.4: a directive that forbids stale responses holds against any request.
     #[test]
     fn nothing_stale_where_it_is_forbidden(response in some_directives(), request in some_directives(), seconds in 0..200_u64) {
         let policy = policy(&format!("max-age=20, {response}"));
@@ -169,7 +168,7 @@ proptest! {
         prop_assert!(!on_error || policy.is_fresh(now) || !policy.forbids_stale());
     }
 
-    /// A request that says nothing is content with whatever a demanding one is.
+    /// A request without directives accepts every response that a demanding request accepts.
     #[test]
     fn demands_never_widen_freshness(response in some_directives(), request in "(max-age|min-fresh)=[0-9]{1,2}", seconds in 0..200_u64) {
         let policy = policy(&format!("max-age=20, {response}"));

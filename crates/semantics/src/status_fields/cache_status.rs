@@ -1,6 +1,6 @@
 //! Cache-Status (RFC 9211).
 
-use super::{MEMBER_BYTES, push_name, push_quoted};
+use super::{ForwardReason, MEMBER_BYTES, push_name, push_quoted};
 use crate::fields::append_shared_member;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode};
@@ -8,96 +8,54 @@ use http::{HeaderMap, HeaderName, StatusCode};
 /// Cache-Status.
 pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
-/// A member of Cache-Status.
+/// Member of Cache-Status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheStatus<'a> {
-    /// The name of this cache.
+    /// Name of this cache.
     pub cache: &'a str,
-    /// Whether it answered or forwarded the request.
-    pub handling: Handling,
+    /// Handling of the request: answered from storage, forwarded, or answered by the cache itself.
+    pub handling: HandlingWay,
     /// Seconds for which the response stays fresh; negative when it is stale.
     pub ttl: Option<i64>,
-    /// The cache key used.
+    /// Cache key used.
     pub key: Option<&'a str>,
-    /// Anything more to know, a token by preference.
+    /// Further detail, preferably a token.
     pub detail: Option<&'a str>,
 }
 
-/// What a cache did with a request.
+/// Way in which a cache handled a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handling {
-    /// Answered it from storage, without forwarding it.
+pub enum HandlingWay {
+    /// The cache answered from storage, without forwarding.
     Hit,
-    /// Forwarded it, or let it share a forwarded request.
-    Forwarded(Forwarded),
-    /// Neither: it made the answer itself, as an error page or a redirect.
+    /// The cache forwarded the request, or let it share a forwarded request.
+    Forwarded(ForwardFacts),
+    /// The cache made the answer itself, as an error page or a redirect.
     Generated,
 }
 
-/// How a request was forwarded.
+/// Facts about a forwarded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forwarded {
-    /// Why.
+pub struct ForwardFacts {
+    /// Reason for forwarding.
     pub reason: ForwardReason,
-    /// The status that came back, when it differs from the one sent on, as with a 304 that
-    /// validated.
+    /// Received status, when it differs from the status sent on, as with a 304 that validated.
     pub status: Option<StatusCode>,
-    /// Whether the response was stored.
+    /// `true` if the response was stored.
     pub stored: bool,
-    /// Whether the request was collapsed with others.
+    /// `true` if the request was collapsed with others.
     pub collapsed: bool,
 }
 
-/// Why a request was forwarded (RFC 9211, section 2.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ForwardReason {
-    /// "The cache was configured to not handle this request."
-    Bypass,
-    /// "The request method's semantics require the request to be forwarded."
-    Method,
-    /// "The cache did not contain any responses that matched the request URI."
-    UriMiss,
-    /// "The cache contained a response that matched the request URI, but it could not select a
-    /// response based upon this request's header fields and stored Vary header fields."
-    VaryMiss,
-    /// "The cache did not contain any responses that could be used to satisfy this request (to be
-    /// used when an implementation cannot distinguish between uri-miss and vary-miss)."
-    Miss,
-    /// "The cache was able to select a fresh response for the request, but the request's semantics
-    /// (e.g., Cache-Control request directives) did not allow its use."
-    Request,
-    /// "The cache was able to select a response for the request, but it was stale."
-    Stale,
-    /// "The cache was able to select a partial response for the request, but it did not contain all
-    /// of the requested ranges (or the request was for the complete response)."
-    Partial,
-}
-
-impl ForwardReason {
-    /// The token.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Bypass => "bypass",
-            Self::Method => "method",
-            Self::UriMiss => "uri-miss",
-            Self::VaryMiss => "vary-miss",
-            Self::Miss => "miss",
-            Self::Request => "request",
-            Self::Stale => "stale",
-            Self::Partial => "partial",
-        }
-    }
-}
-
 impl CacheStatus<'_> {
-    /// The member as bytes.
+    /// Returns the member as bytes.
     pub fn to_bytes(&self) -> Bytes {
         let mut out = Vec::with_capacity(MEMBER_BYTES);
         self.write(&mut out);
         out.into()
     }
 
-    /// Adds the member behind those of the caches before.
+    /// Adds the member behind the members of earlier caches, and returns it.
     pub fn append_to(&self, response: &mut HeaderMap) -> Bytes {
         let member = self.to_bytes();
         append_shared_member(response, &CACHE_STATUS, member.clone());
@@ -108,9 +66,9 @@ impl CacheStatus<'_> {
     pub fn write(&self, out: &mut Vec<u8>) {
         push_name(out, self.cache);
         match self.handling {
-            Handling::Hit => out.extend_from_slice(b";hit"),
-            Handling::Forwarded(forwarded) => forwarded.push(out),
-            Handling::Generated => {}
+            HandlingWay::Hit => out.extend_from_slice(b";hit"),
+            HandlingWay::Forwarded(forwarded) => forwarded.push(out),
+            HandlingWay::Generated => {}
         }
         if let Some(ttl) = self.ttl {
             out.extend_from_slice(b";ttl=");
@@ -128,7 +86,7 @@ impl CacheStatus<'_> {
     }
 }
 
-impl Forwarded {
+impl ForwardFacts {
     fn push(self, out: &mut Vec<u8>) {
         out.extend_from_slice(b";fwd=");
         out.extend_from_slice(self.reason.as_str().as_bytes());
@@ -145,7 +103,7 @@ impl Forwarded {
     }
 }
 
-/// The largest structured integer.
+/// Largest structured integer.
 const INTEGER_MAX: i64 = 999_999_999_999_999;
 
 #[cfg(test)]
@@ -154,37 +112,42 @@ mod tests {
     use http::HeaderValue;
     use proptest::prelude::*;
 
-    fn forwarded(reason: ForwardReason) -> Forwarded {
-        Forwarded { reason, status: None, stored: false, collapsed: false }
+    fn forwarded(reason: ForwardReason) -> ForwardFacts {
+        ForwardFacts { reason, status: None, stored: false, collapsed: false }
     }
 
-    fn cache_status(handling: Handling) -> CacheStatus<'static> {
+    fn cache_status(handling: HandlingWay) -> CacheStatus<'static> {
         CacheStatus { cache: "shoal", handling, ttl: None, key: None, detail: None }
     }
 
     #[test]
     fn members_of_cache_status() {
-        let stale = Forwarded { status: Some(StatusCode::NOT_MODIFIED), ..forwarded(ForwardReason::Stale) };
-        let missed = Forwarded { stored: true, collapsed: true, ..forwarded(ForwardReason::UriMiss) };
+        let stale =
+            ForwardFacts { status: Some(StatusCode::NOT_MODIFIED), ..forwarded(ForwardReason::Stale) };
+        let missed = ForwardFacts { stored: true, collapsed: true, ..forwarded(ForwardReason::UriMiss) };
         for (member, text) in [
-            (CacheStatus { ttl: Some(376), ..cache_status(Handling::Hit) }, "shoal;hit;ttl=376"),
-            (CacheStatus { ttl: Some(-412), ..cache_status(Handling::Hit) }, "shoal;hit;ttl=-412"),
-            (cache_status(Handling::Forwarded(stale)), "shoal;fwd=stale;fwd-status=304"),
-            (cache_status(Handling::Forwarded(missed)), "shoal;fwd=uri-miss;stored;collapsed"),
+            (CacheStatus { ttl: Some(376), ..cache_status(HandlingWay::Hit) }, "shoal;hit;ttl=376"),
+            (CacheStatus { ttl: Some(-412), ..cache_status(HandlingWay::Hit) }, "shoal;hit;ttl=-412"),
+            (cache_status(HandlingWay::Forwarded(stale)), "shoal;fwd=stale;fwd-status=304"),
+            (cache_status(HandlingWay::Forwarded(missed)), "shoal;fwd=uri-miss;stored;collapsed"),
             (
                 CacheStatus {
                     key: Some("GET \"x\""),
                     detail: Some("no-store"),
-                    ..cache_status(Handling::Generated)
+                    ..cache_status(HandlingWay::Generated)
                 },
                 "shoal;key=\"GET \\\"x\\\"\";detail=no-store",
             ),
             (
-                CacheStatus { cache: "a cache é", detail: Some("two words"), ..cache_status(Handling::Hit) },
+                CacheStatus {
+                    cache: "a cache é",
+                    detail: Some("two words"),
+                    ..cache_status(HandlingWay::Hit)
+                },
                 "\"a cache ?\";hit;detail=\"two words\"",
             ),
             (
-                CacheStatus { ttl: Some(i64::MIN), ..cache_status(Handling::Hit) },
+                CacheStatus { ttl: Some(i64::MIN), ..cache_status(HandlingWay::Hit) },
                 "shoal;hit;ttl=-999999999999999",
             ),
         ] {
@@ -196,14 +159,13 @@ mod tests {
     fn members_are_added_behind_those_of_others() {
         let mut response = HeaderMap::from_iter([(CACHE_STATUS, HeaderValue::from_static("Origin;hit"))]);
         response.append(CACHE_STATUS, HeaderValue::from_static("CDN;fwd=miss"));
-        cache_status(Handling::Hit).append_to(&mut response);
+        cache_status(HandlingWay::Hit).append_to(&mut response);
         assert_eq!(response.get_all(CACHE_STATUS).iter().count(), 1);
         assert_eq!(response[CACHE_STATUS], "Origin;hit, CDN;fwd=miss, shoal;hit");
     }
 
     proptest! {
-        /// Whatever the name, the key and the detail are, the field is a structured list of one
-        /// member.
+        /// For any name, key and detail, the field is a structured list of one member.
         #[test]
         fn members_are_structured(cache in any::<String>(), key in any::<String>(), detail in any::<String>(), ttl in any::<i64>()) {
             let member = CacheStatus {
@@ -211,7 +173,7 @@ mod tests {
                 ttl: Some(ttl),
                 key: Some(&key),
                 detail: Some(&detail),
-                handling: Handling::Forwarded(forwarded(ForwardReason::Miss)),
+                handling: HandlingWay::Forwarded(forwarded(ForwardReason::Miss)),
             };
             let list: sfv::List = sfv::Parser::new(&member.to_bytes()).parse().expect("a list");
             prop_assert_eq!(list.len(), 1);

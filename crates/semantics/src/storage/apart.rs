@@ -1,17 +1,19 @@
-//! Fields of a response that are for one client alone: what is stored, and so what others get, does
-//! without them.
+//! Response fields for one client alone, which the stored copy and other clients do not get:
 //!
-//! | field | why it is one client's |
-//! |---|---|
-//! | Set-Cookie, Set-Cookie2 | it makes its receiver a session of the origin; who gets another's is that other |
-//! | Secure-Session-Registration, Secure-Session-Challenge, and with `Sec-` | they bind a session to one browser's key |
-//! | Authentication-Info | RFC 9110, 11.6.3: it tells of the use of one client's credentials, such as its next nonce |
-//! | WWW-Authenticate with Negotiate, NTLM or Kerberos | RFC 4559: a step in authenticating one connection |
-//! | what `private="…"` and `no-cache="…"` name | RFC 9111, 5.2.2.4 and 5.2.2.7 |
+//! - Set-Cookie, Set-Cookie2: they make their receiver a session of the origin. Another client with
+//!   the cookie would share the session.
+//! - Secure-Session-Registration, Secure-Session-Challenge, and both with `Sec-`: they bind a
+//!   session to one browser's key.
+//! - Authentication-Info: it reports the use of one client's credentials, such as its next nonce
+//!   (RFC 9110, 11.6.3).
+//! - WWW-Authenticate with Negotiate, NTLM or Kerberos: a step in authenticating one connection
+//!   (RFC 4559).
+//! - Fields that `private="…"` and `no-cache="…"` name (RFC 9111, 5.2.2.4 and 5.2.2.7).
 //!
-//! Other challenges stay: they are the same for everybody, and tell a client how to ask. So does
-//! Clear-Site-Data, which belongs to the URL: whoever asks for it is to forget. Proxy-Authenticate
-//! and Proxy-Authentication-Info concern one hop and are taken out with the others of their kind.
+//! Other challenges stay: they are the same for all clients and say how to authenticate.
+//! Clear-Site-Data stays too, since it belongs to the URL: every client that requests the URL is to
+//! clear its data. Proxy-Authenticate and Proxy-Authentication-Info concern one hop and are removed
+//! with the other hop-by-hop fields.
 
 use crate::directives::CacheControl;
 use crate::rules::SetCookie;
@@ -20,19 +22,21 @@ use http::header::{AGE, Entry, SET_COOKIE, TRAILER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName};
 use shoal_core::Fields;
 
-/// Whether a response sets a cookie.
+/// Returns `true` if a response sets a cookie.
 pub fn sets_cookie(response: &impl Fields) -> bool {
     COOKIES.iter().any(|name| response.has(name))
 }
 
-/// Whether a response sets no cookie, or may be stored without it.
+/// Returns `true` if a response sets no cookie, or may be stored without it.
 ///
 /// RFC 9111, section 7.3: "the Set-Cookie response header field does not inhibit caching, as a
 /// cacheable response with a Set-Cookie field can be (and often is) used to satisfy subsequent
 /// requests to caches. Servers that wish to control caching of these responses are encouraged to
-/// emit appropriate Cache-Control response header fields". Deliberately stricter: origins whose
-/// session middleware adds the field do not know of it, and say `public` or `max-age` of the page.
-/// nginx and Varnish do not store such a response either.
+/// emit appropriate Cache-Control response header fields".
+///
+/// This cache is deliberately stricter. Session middleware adds the field without the origin's
+/// knowledge, and the origin sends `public` or `max-age` for the page. nginx and Varnish do not
+/// store such a response either.
 pub(super) fn may_go_without_cookie(
     response: &impl Fields,
     directives: &CacheControl,
@@ -43,13 +47,15 @@ pub(super) fn may_go_without_cookie(
         || COOKIES.iter().all(|name| !response.has(name) || is_left_out(name))
 }
 
-/// The fields that the stored copy must do without, whether or not the response has them.
+/// Returns the fields to leave out of the stored copy, present in the response or not.
 ///
 /// RFC 9111, section 5.2.2.7: "If a qualified private response directive is present, with an
 /// argument that lists one or more field names, then only the listed header fields are limited to a
 /// single user: a shared cache MUST NOT store the listed header fields if they are present in the
-/// original response". Section 5.2.2.4 forbids to reuse those of a qualified no-cache without
-/// validation; leaving them out keeps that promise without asking the origin.
+/// original response".
+///
+/// Section 5.2.2.4 forbids reusing the fields of a qualified no-cache without validation. Leaving
+/// them out keeps that promise without a request to the origin.
 pub fn unstored_fields(response: &HeaderMap, rules: &CacheRules) -> Vec<HeaderName> {
     let governing = targeted::effective_directives(response, rules);
     let challenge = has_connection_challenge(response).then_some(WWW_AUTHENTICATE);
@@ -57,15 +63,15 @@ pub fn unstored_fields(response: &HeaderMap, rules: &CacheRules) -> Vec<HeaderNa
     personal.chain(limited(&governing.directives).cloned()).collect()
 }
 
-/// The fields of a response as they are to be stored (RFC 9111, section 3.1): without what concerns
-/// this hop or this proxy, without the fields of [`unstored_fields`], and without Age and Trailer,
-/// which are made anew or do not hold of the stored copy.
+/// Returns the fields of a response in the form in which they are stored (RFC 9111, section 3.1).
+/// Left out are fields for this hop or this proxy, and the fields of [`unstored_fields`]. Also left
+/// out are Age and Trailer, which are made anew or do not hold for the stored copy.
 pub fn stored_fields(response: &HeaderMap, rules: &CacheRules) -> HeaderMap {
     split_fields(response, rules).0
 }
 
-/// The fields of [`stored_fields`], and apart from them those of [`unstored_fields`]: they are for
-/// the one client whose request brought the response.
+/// Returns the fields of [`stored_fields`], and apart from them those of [`unstored_fields`]. The
+/// latter are for the one client that made the request.
 pub fn split_fields(response: &HeaderMap, rules: &CacheRules) -> (HeaderMap, HeaderMap) {
     let mut stored = response.clone();
     fields::remove_hop_by_hop(&mut stored);
@@ -76,7 +82,7 @@ pub fn split_fields(response: &HeaderMap, rules: &CacheRules) -> (HeaderMap, Hea
     (stored, apart)
 }
 
-/// Takes the fields of these names out, and gives them.
+/// Removes the fields with these names, and returns them.
 pub fn take_apart(fields: &mut HeaderMap, names: &[HeaderName]) -> HeaderMap {
     let mut apart = HeaderMap::new();
     for name in names {
@@ -90,12 +96,12 @@ pub fn take_apart(fields: &mut HeaderMap, names: &[HeaderName]) -> HeaderMap {
     apart
 }
 
-/// The fields that a qualified `private` or `no-cache` names.
+/// Returns the fields that a qualified `private` or `no-cache` names.
 fn limited(directives: &CacheControl) -> impl Iterator<Item = &HeaderName> {
     directives.private.fields().iter().chain(directives.no_cache.fields())
 }
 
-/// Whether a challenge is a step in authenticating a connection.
+/// Returns `true` if a challenge is a step in authenticating a connection.
 fn has_connection_challenge(response: &impl Fields) -> bool {
     let scheme = |challenge: &[u8]| {
         let end = challenge.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(challenge.len());
@@ -107,7 +113,7 @@ fn has_connection_challenge(response: &impl Fields) -> bool {
 
 const COOKIES: [HeaderName; 2] = [SET_COOKIE, HeaderName::from_static("set-cookie2")];
 
-/// What binds or proves a session of one client.
+/// Fields that bind or prove one client's session.
 const PROOFS: [HeaderName; 5] = [
     HeaderName::from_static("authentication-info"),
     HeaderName::from_static("secure-session-registration"),

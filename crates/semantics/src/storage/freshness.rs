@@ -1,6 +1,6 @@
-//! How long a response is fresh, and how old it was on arrival (RFC 9111, sections 4.2.1 to 4.2.3).
+//! Freshness lifetime of a response, and its age on arrival (RFC 9111, sections 4.2.1 to 4.2.3).
 
-use super::{ForwardedExchange, is_heuristically_cacheable};
+use super::{ForwardedExchange, LifetimeSource, is_heuristically_cacheable};
 use crate::targeted::EffectiveDirectives;
 use crate::{CacheRules, HeuristicQuery, date, lapsing, lists};
 use http::HeaderName;
@@ -8,36 +8,23 @@ use http::header::{AGE, AUTHORIZATION, COOKIE, DATE, EXPIRES, LAST_MODIFIED};
 use shoal_core::{Fields, Timestamp};
 use std::time::Duration;
 
-/// What the fields of a response say about time.
+/// Times that a response's fields give.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Freshness {
     /// Freshness lifetime in seconds.
     pub lifetime: u32,
-    /// Who set it.
+    /// Source of the lifetime.
     pub basis: LifetimeSource,
+    /// `true` if a rule's `lifetime_max` has shortened the lifetime.
+    pub is_limited: bool,
     /// Age on arrival, in milliseconds.
     pub initial_age_ms: u64,
     /// The Date field, in seconds since the epoch.
     pub date: Option<u64>,
     /// The Last-Modified field, in seconds since the epoch.
     pub last_modified: Option<u64>,
-    /// Whether the URL's leave may lapse at any time, and no field says when.
+    /// `true` if the URL's leave may lapse at any time, and no field gives that time.
     pub lapses: bool,
-}
-
-/// On what a freshness lifetime rests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LifetimeSource {
-    /// The response said so.
-    Explicit,
-    /// A rule of the operator.
-    Rule,
-    /// A guess from Last-Modified.
-    Heuristic,
-    /// A short guess, since it is an error that others are about to get as well.
-    Negative,
-    /// Nothing; the lifetime is 0.
-    Nothing,
 }
 
 impl Freshness {
@@ -53,7 +40,7 @@ impl Freshness {
         let initial_age_ms = initial_age_ms(exchanged, date);
         let guessed = last_modified.map(|modified| heuristic_lifetime(generated, modified, rules));
         let (lifetime, basis) = match explicit_lifetime(exchanged.response, governing, generated, now) {
-            Some(seconds) => (seconds, LifetimeSource::Explicit),
+            Some(said) => said,
             None if may_be_guessed(exchanged, governing, rules) => {
                 match guessed.filter(|lifetime| *lifetime > 0) {
                     Some(lifetime) => (lifetime, LifetimeSource::Heuristic),
@@ -68,50 +55,54 @@ impl Freshness {
             }
             None => (0, LifetimeSource::Nothing),
         };
-        let (lifetime, basis) = ruled_lifetime((lifetime, basis), initial_age_ms, exchanged.query, rules);
-        let lapses = !matches!(basis, LifetimeSource::Explicit | LifetimeSource::Rule)
-            && !outlasts_its_leave(exchanged.query, rules);
-        Self { lifetime, basis, initial_age_ms, date, last_modified, lapses }
+        let ruled = ruled_lifetime((lifetime, basis), initial_age_ms, exchanged.query, rules);
+        let (lifetime, basis, is_limited) = ruled;
+        let lapses = !basis.is_explicit() && !outlasts_its_leave(exchanged.query, rules);
+        Self { lifetime, basis, is_limited, initial_age_ms, date, last_modified, lapses }
     }
 
     pub fn is_explicit(&self) -> bool {
-        matches!(self.basis, LifetimeSource::Explicit | LifetimeSource::Rule)
+        self.basis.is_explicit()
     }
 }
 
-/// Returns the lifetime by the operator's rules. Their durations count from the arrival, whatever
-/// age the origin names.
+/// Returns the lifetime by the operator's rules, and `true` if their limit shortens it. Durations
+/// of rules count from the arrival, regardless of the age that the origin gives.
 fn ruled_lifetime(
     (lifetime, basis): (u32, LifetimeSource),
     initial_age_ms: u64,
     query: Option<&str>,
     rules: &CacheRules,
-) -> (u32, LifetimeSource) {
+) -> (u32, LifetimeSource, bool) {
     let overrides = &rules.overrides;
     let from_arrival = |duration: Duration| {
         let seconds = initial_age_ms.div_ceil(1000).saturating_add(duration.as_secs());
         seconds.min(u64::from(lists::SECONDS_MAX)) as u32
     };
     if let Some(instead) = overrides.lifetime {
-        return (from_arrival(instead), LifetimeSource::Rule);
+        return (from_arrival(instead), LifetimeSource::RuleLifetime, false);
     }
     let default = overrides.lifetime_default.filter(|_| outlasts_its_leave(query, rules));
     let (mut lifetime, mut basis) = match (basis, default) {
-        (LifetimeSource::Explicit, _) | (_, None) => (lifetime, basis),
-        (_, Some(default)) => (from_arrival(default), LifetimeSource::Rule),
+        (said, _) if said.is_explicit() => (lifetime, basis),
+        (_, None) => (lifetime, basis),
+        (_, Some(default)) => (from_arrival(default), LifetimeSource::RuleDefault),
     };
     if let Some(least) = overrides.lifetime_min.map(from_arrival).filter(|least| *least > lifetime) {
-        (lifetime, basis) = (least, LifetimeSource::Rule);
+        (lifetime, basis) = (least, LifetimeSource::RuleLeast);
     }
-    (overrides.lifetime_max.map_or(lifetime, |most| lifetime.min(from_arrival(most))), basis)
+    let most = overrides.lifetime_max.map(from_arrival).filter(|most| *most < lifetime);
+    (most.unwrap_or(lifetime), basis, most.is_some())
 }
 
-/// Whether a lifetime may be guessed: by status, or by `public`, and by the URL.
+/// Returns `true` if a lifetime may be guessed: by status or `public`, and by the URL.
 ///
 /// RFC 9111, section 4.2.2: "Section 13.9 of [RFC2616] prohibited caches from calculating heuristic
 /// freshness for URIs with query components (i.e., those containing "?"). In practice, this has not
-/// been widely implemented." Here it is the default: what a query selects is mostly made for the
-/// request, and Last-Modified says nothing of how long a signature in it holds.
+/// been widely implemented."
+///
+/// Here the prohibition is the default. The response that a query selects is mostly made for the
+/// request. Last-Modified does not say how long a signature in the query holds.
 fn may_be_guessed(
     exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
     governing: &EffectiveDirectives,
@@ -123,13 +114,13 @@ fn may_be_guessed(
         && (governing.directives.public || is_heuristically_cacheable(exchanged.status))
 }
 
-/// Whether the response may be used as long as it seems good: its URL carries no leave that lapses,
-/// or the operator takes it for none.
+/// Returns `true` if no lapsing leave limits the response's use. Its URL then carries no leave, or
+/// the operator's setting ignores leaves.
 fn outlasts_its_leave(query: Option<&str>, rules: &CacheRules) -> bool {
     rules.heuristic_query == HeuristicQuery::Always || !query.is_some_and(lapsing::has_leave)
 }
 
-/// RFC 9111, section 4.2.1, by the first match of:
+/// Returns the explicit lifetime. RFC 9111, section 4.2.1, by the first match of:
 ///
 /// - "If the cache is shared and the s-maxage response directive is present, use its value, or
 /// - If the max-age response directive is present, use its value, or
@@ -143,16 +134,20 @@ fn explicit_lifetime(
     governing: &EffectiveDirectives,
     generated: u64,
     now: Timestamp,
-) -> Option<u32> {
+) -> Option<(u32, LifetimeSource)> {
     let directives = &governing.directives;
-    if let Some(seconds) = directives.s_maxage.or(directives.max_age) {
-        return Some(seconds);
+    if let Some(seconds) = directives.s_maxage {
+        return Some((seconds, LifetimeSource::SharedMaxAge));
+    }
+    if let Some(seconds) = directives.max_age {
+        return Some((seconds, LifetimeSource::MaxAge));
     }
     if governing.targeted || !response.has(&EXPIRES) {
         return None;
     }
     let expires = date_of(response, &EXPIRES, now).unwrap_or(0);
-    Some(expires.saturating_sub(generated).min(u64::from(lists::SECONDS_MAX)) as u32)
+    let seconds = expires.saturating_sub(generated).min(u64::from(lists::SECONDS_MAX)) as u32;
+    Some((seconds, LifetimeSource::Expires))
 }
 
 /// RFC 9111, section 4.2.2: "If the response has a Last-Modified header field […], caches are
@@ -165,33 +160,33 @@ fn heuristic_lifetime(generated: u64, modified: u64, rules: &CacheRules) -> u32 
     (guess as u64).min(longest) as u32
 }
 
-/// Whether it is an error that may be kept for a moment though nothing says so: of a status that
-/// may be guessed about, and asked for without credentials, by which a page may be missing for one
-/// client and there for another.
+/// Returns `true` if the response is an error that is kept for a moment without explicit freshness.
+/// The status must allow a guess. The request must carry no credentials: with credentials, a page
+/// may be missing for one client and present for another.
 ///
 /// RFC 9111, section 4.2.2: "a cache MAY calculate a heuristic expiration time when an explicit
 /// time is not specified". Varnish keeps such errors for two minutes, Cloudflare for three,
-/// CloudFront for ten seconds; a moment spares the origin a storm and hides a page that has just
-/// been made for no longer than that.
+/// CloudFront for ten seconds. A moment spares the origin a storm of requests, and hides a newly
+/// made page only that long.
 fn is_negative(exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>, rules: &CacheRules) -> bool {
     matches!(exchanged.status.as_u16(), 404 | 405 | 410 | 414 | 501)
         && !rules.negative_ttl.is_zero()
         && !brings_credentials(exchanged.request)
 }
 
-/// The time counts from the arrival: a response that took long is still new to those who wait for
-/// it.
+/// Returns a lifetime that counts from the arrival: a slow response is still new to the clients
+/// that wait for it.
 fn negative_lifetime(initial_age_ms: u64, rules: &CacheRules) -> u32 {
     let seconds = initial_age_ms.div_ceil(1000).saturating_add(rules.negative_ttl.as_secs());
     seconds.min(u64::from(lists::SECONDS_MAX)) as u32
 }
 
-/// Whether a request says who sends it.
+/// Returns `true` if a request carries credentials.
 pub fn brings_credentials(request: &impl Fields) -> bool {
     request.has(&COOKIE) || request.has(&AUTHORIZATION)
 }
 
-/// RFC 9111, section 4.2.3:
+/// Returns the corrected initial age. RFC 9111, section 4.2.3:
 ///
 /// ```text
 /// apparent_age = max(0, response_time - date_value);
@@ -206,7 +201,7 @@ fn initial_age_ms(exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>, d
     (apparent_age * 1000).max(corrected_age_value_ms).min(u64::from(lists::SECONDS_MAX) * 1000)
 }
 
-/// The Age field, in seconds; 0 when it is absent or broken.
+/// Returns the Age field, in seconds; 0 when it is absent or broken.
 ///
 /// RFC 9111, section 5.1: "Although it is defined as a singleton header field, a cache encountering
 /// a message with a list-based Age field value SHOULD use the first member of the field value,
@@ -217,7 +212,7 @@ fn age_value(response: &impl Fields) -> u32 {
     lists::field_members(response, &AGE).next().and_then(lists::delta_seconds).unwrap_or(0)
 }
 
-/// The first line of a date field, in seconds since the epoch.
+/// Returns the first line of a date field, in seconds since the epoch.
 fn date_of(response: &impl Fields, name: &HeaderName, now: Timestamp) -> Option<u64> {
     date::parse(response.value(name)?, now)
 }

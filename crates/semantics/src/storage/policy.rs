@@ -1,7 +1,7 @@
-//! What is remembered of a response's caching rules: a few integers, so that a hit parses nothing.
+//! Caching rules kept with a stored response: a few integers, so that a hit parses nothing.
 
-use super::ForwardedExchange;
-use super::freshness::{Freshness, LifetimeSource};
+use super::freshness::Freshness;
+use super::{ForwardedExchange, LifetimeSource};
 use crate::CacheRules;
 use crate::directives::CacheControl;
 use http::StatusCode;
@@ -9,9 +9,9 @@ use http::header::AUTHORIZATION;
 use shoal_core::{Fields, Timestamp};
 use std::time::Duration;
 
-/// The caching rules of a stored response, and the times that its age is reckoned from.
+/// Caching rules of a stored response, and the times from which its age is computed.
 ///
-/// Its stored form is [`CachePolicy::BYTES`] bytes, little-endian:
+/// The stored form is [`CachePolicy::BYTES`] bytes, little-endian:
 ///
 /// ```text
 /// offset  bytes
@@ -54,8 +54,8 @@ impl CachePolicy {
         };
         let (while_revalidate, if_error) =
             (seconds(overrides.stale_while_revalidate), seconds(overrides.stale_if_error));
-        // Without a word from the origin nobody is to have it when its leave may have lapsed,
-        // errors or not.
+        // The URL's leave may have lapsed. Such a response is served stale only if the origin's
+        // fields or a rule allow stale responses, errors or not.
         let says_of_stale = directives
             .stale_while_revalidate
             .or(while_revalidate)
@@ -75,7 +75,9 @@ impl CachePolicy {
             (NEGATIVE, is_negative),
             (PARTIAL, exchanged.status == StatusCode::PARTIAL_CONTENT),
             (AUTHORIZED, exchanged.request.has(&AUTHORIZATION)),
+            (PINNED, overrides.pin == Some(true)),
         ];
+        debug_assert!(!is_negative || flags[0].1, "an error is never served stale");
         Self {
             flags: flags.iter().filter(|(_, set)| *set).map(|(flag, _)| flag).sum(),
             lifetime_seconds: freshness.lifetime,
@@ -90,22 +92,35 @@ impl CachePolicy {
         }
     }
 
-    /// The same with its age counted from this time of the cache's own clock, which may be another
-    /// one than dates are compared with.
+    /// Returns the policy with its age counted from this time. The time is of the cache's own
+    /// clock, which may differ from the clock for comparing dates.
     pub fn received(self, response_time: Timestamp) -> Self {
         Self { response_time, ..self }
     }
 
-    /// The current age.
+    /// Returns the policy of a copy that may be used for the time of `lease` from `now` on, and
+    /// never stale.
+    pub fn leased(mut self, lease: Duration, now: Timestamp) -> Self {
+        let end = self.current_age(now).saturating_add(lease).as_secs();
+        self.lifetime_seconds = self.lifetime_seconds.min(u32::try_from(end).unwrap_or(u32::MAX));
+        self.stale_while_revalidate_seconds = 0;
+        self.stale_if_error_seconds = Some(0);
+        self.flags |= FORBIDS_STALE;
+        self
+    }
+
+    /// Returns the current age.
     ///
     /// RFC 9111, section 4.2.3: "resident_time = now - response_time; current_age =
-    /// corrected_initial_age + resident_time". Of a response that came long after `now`, by a clock
-    /// that was set back since, nobody knows the age: it counts as very old.
+    /// corrected_initial_age + resident_time".
+    ///
+    /// A response may seem to have arrived long after `now`, if the clock was set back since. Its
+    /// age is unknown then and counts as very old.
     pub fn current_age(&self, now: Timestamp) -> Duration {
         Duration::from_millis(self.age_ms(now))
     }
 
-    /// The same in milliseconds, for hits, which ask for it several times.
+    /// Returns the current age in milliseconds, for hits, which need it several times.
     #[inline]
     fn age_ms(&self, now: Timestamp) -> u64 {
         match now.millis().checked_sub(self.response_time.millis()) {
@@ -114,13 +129,13 @@ impl CachePolicy {
         }
     }
 
-    /// The age at a time before the response came.
+    /// Returns the age at a time before the response's arrival.
     #[cold]
     fn age_ms_before(&self, now: Timestamp) -> u64 {
         if self.response_time.since(now) > CLOCKS_APART { UNKNOWN_AGE_MS } else { self.initial_age_ms }
     }
 
-    /// The current age in whole seconds, as the Age field has it.
+    /// Returns the current age in whole seconds, as for the Age field.
     #[inline]
     pub fn age_seconds(&self, now: Timestamp) -> u64 {
         self.age_ms(now) / 1000
@@ -131,110 +146,120 @@ impl CachePolicy {
         u64::from(self.lifetime_seconds) * 1000
     }
 
-    /// The freshness lifetime.
+    /// Returns the freshness lifetime.
     pub fn freshness_lifetime(&self) -> Duration {
         Duration::from_secs(u64::from(self.lifetime_seconds))
     }
 
-    /// RFC 9111, section 4.2: "response_is_fresh = (freshness_lifetime > current_age)".
+    /// Returns `true` if the response is fresh. RFC 9111, section 4.2: "response_is_fresh =
+    /// (freshness_lifetime > current_age)".
     pub fn is_fresh(&self, now: Timestamp) -> bool {
         self.lifetime_ms() > self.age_ms(now)
     }
 
-    /// Seconds until it becomes stale; negative when it is.
+    /// Returns the seconds until the response becomes stale; negative when it is stale.
     pub fn time_to_live(&self, now: Timestamp) -> i64 {
         i64::from(self.lifetime_seconds).saturating_sub_unsigned(self.age_seconds(now))
     }
 
-    /// How long ago it became stale; zero while it is fresh.
+    /// Returns the time since the response became stale; zero while it is fresh.
     pub fn staleness(&self, now: Timestamp) -> Duration {
         Duration::from_millis(self.age_ms(now).saturating_sub(self.lifetime_ms()))
     }
 
-    /// How long it may be served stale while it is being validated (RFC 5861).
+    /// Returns the time for which the response may be served stale during its validation (RFC
+    /// 5861).
     pub fn stale_while_revalidate(&self) -> Duration {
         Duration::from_secs(u64::from(self.stale_while_revalidate_seconds))
     }
 
-    /// How long it may be served stale when the origin fails (RFC 5861); `None` when the response
-    /// does not say.
+    /// Returns the time for which the response may be served stale when the origin fails (RFC
+    /// 5861). `None` when the response sets no such time.
     pub fn stale_if_error(&self) -> Option<Duration> {
         self.stale_if_error_seconds.map(|seconds| Duration::from_secs(u64::from(seconds)))
     }
 
-    /// When the response arrived, or was last validated.
+    /// Returns the time when the response arrived, or was last validated.
     pub fn response_time(&self) -> Timestamp {
         self.response_time
     }
 
-    /// Its Date, in seconds since the epoch.
+    /// Returns the Date field, in seconds since the epoch.
     pub fn date(&self) -> Option<u64> {
         self.date
     }
 
-    /// Its Last-Modified, in seconds since the epoch.
+    /// Returns the Last-Modified field, in seconds since the epoch.
     pub fn last_modified(&self) -> Option<u64> {
         self.last_modified
     }
 
-    /// Whether it must never be served stale: must-revalidate, proxy-revalidate, s-maxage or
-    /// no-cache, a URL whose leave lapses, or invalidated.
+    /// Returns `true` if the response must never be served stale. Reasons: must-revalidate,
+    /// proxy-revalidate, s-maxage, no-cache, a URL with a lapsing leave, or invalidation.
     pub fn forbids_stale(&self) -> bool {
         self.has(FORBIDS_STALE) || self.has(INVALIDATED)
     }
 
-    /// Whether each reuse needs validation: no-cache, or invalidated.
+    /// Returns `true` if each reuse needs validation: no-cache, or invalidated.
     pub fn always_validates(&self) -> bool {
         self.has(ALWAYS_VALIDATES) || self.has(INVALIDATED)
     }
 
-    /// Whether its freshness is a guess.
+    /// Returns `true` if the freshness lifetime is a guess.
     pub fn is_heuristic(&self) -> bool {
         self.has(HEURISTIC)
     }
 
-    /// Whether it is an error that is kept for a moment, for those who bring no credentials.
+    /// Returns `true` if the response is an error that is kept for a moment, for clients without
+    /// credentials.
     pub fn is_negative(&self) -> bool {
         self.has(NEGATIVE)
     }
 
-    /// Whether it is a 206.
+    /// Returns `true` if the response is a 206.
     pub fn is_partial(&self) -> bool {
         self.has(PARTIAL)
     }
 
-    /// Whether it said `immutable`.
+    /// Returns `true` if the response said `immutable`.
     pub fn is_immutable(&self) -> bool {
         self.has(IMMUTABLE)
     }
 
-    /// Whether it said `public`.
+    /// Returns `true` if the response said `public`.
     pub fn is_public(&self) -> bool {
         self.has(PUBLIC)
     }
 
-    /// Whether it answered a request with Authorization.
+    /// Returns `true` if the response answered a request with Authorization.
     pub fn is_authorized(&self) -> bool {
         self.has(AUTHORIZED)
     }
 
-    /// Whether it was invalidated since it was stored or last validated.
+    /// Returns `true` if the response was invalidated since it was stored or last validated.
     pub fn is_invalidated(&self) -> bool {
         self.has(INVALIDATED)
     }
 
-    /// The same, invalidated.
+    /// Returns `true` if a rule keeps the response when space is made for others.
+    pub fn is_pinned(&self) -> bool {
+        self.has(PINNED)
+    }
+
+    /// Returns the policy, marked as invalidated.
     ///
     /// RFC 9111, section 4.4: "Invalidate means that the cache will either remove all stored
     /// responses whose target URI matches the given URI or mark them as "invalid" and in need of a
     /// mandatory validation before they can be sent in response to a subsequent request."
     pub fn invalidated(mut self) -> Self {
         self.flags |= INVALIDATED;
+        debug_assert!(self.always_validates());
+        debug_assert!(self.forbids_stale());
         self
     }
 
-    /// Whether it is worth keeping although stale on arrival: it had its time, or says how long it
-    /// may be served stale.
+    /// Returns `true` if a response that is stale on arrival is worth keeping. The response then
+    /// had a lifetime, or may be served stale for a time.
     pub(super) fn may_be_stale(&self) -> bool {
         let window = self.stale_while_revalidate_seconds.max(self.stale_if_error_seconds.unwrap_or(0));
         (window > 0 || self.lifetime_seconds > 0) && !self.forbids_stale()
@@ -244,7 +269,7 @@ impl CachePolicy {
         self.flags & flag != 0
     }
 
-    /// The stored form.
+    /// Returns the stored form.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[0] = VERSION;
@@ -256,11 +281,12 @@ impl CachePolicy {
         bytes[24..32].copy_from_slice(&self.initial_age_ms.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.date.unwrap_or(u64::MAX).to_le_bytes());
         bytes[40..48].copy_from_slice(&self.last_modified.unwrap_or(u64::MAX).to_le_bytes());
+        debug_assert!(Self::from_bytes(bytes).is_some(), "a policy that would not be read");
         bytes
     }
 
-    /// The policy that these bytes encode. `None` when they are of another version or not what
-    /// [`CachePolicy::to_bytes`] writes.
+    /// Reads the stored form. `None` when the bytes are of another version, or not in the form of
+    /// [`CachePolicy::to_bytes`].
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Option<Self> {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
@@ -293,11 +319,18 @@ const PARTIAL: u16 = 1 << 5;
 const AUTHORIZED: u16 = 1 << 6;
 const INVALIDATED: u16 = 1 << 7;
 const NEGATIVE: u16 = 1 << 8;
-/// All flags there are.
-const FLAGS: u16 = (1 << 9) - 1;
+const PINNED: u16 = 1 << 9;
+/// All defined flags.
+const FLAGS: u16 = (1 << 10) - 1;
 
-/// As far as two readings of one clock, each taken when something began, lie apart.
+/// Largest normal difference between two readings of one clock, each taken when a step began.
 const CLOCKS_APART: Duration = Duration::from_secs(60);
 
-/// Longer than any lifetime.
+/// Age that exceeds every lifetime.
 const UNKNOWN_AGE_MS: u64 = u32::MAX as u64 * 1000;
+
+const _: () = {
+    assert!(CachePolicy::BYTES == 1 + 1 + 2 + 3 * 4 + 4 * 8);
+    assert!(PINNED | (PINNED - 1) == FLAGS, "each flag has a bit of its own");
+    assert!(UNKNOWN_AGE_MS / 1000 >= u32::MAX as u64);
+};

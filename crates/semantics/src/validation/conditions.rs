@@ -1,4 +1,4 @@
-//! A client's conditions, evaluated on a stored response (RFC 9111, section 4.3.2; RFC 9110,
+//! Evaluation of a client's conditions on a stored response (RFC 9111, section 4.3.2; RFC 9110,
 //! section 13).
 
 use crate::storage::CachePolicy;
@@ -7,14 +7,14 @@ use http::header::{ETAG, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFI
 use http::{HeaderName, StatusCode};
 use shoal_core::{Fields, Timestamp};
 
-/// What a request's conditions ask for.
+/// Answer to a request's conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// Send the stored response, or the range of it.
+    /// Send the stored response, or the requested range of it.
     Proceed,
     /// Send 304.
     NotModified,
-    /// Forward the request as it is: its condition is for the origin.
+    /// Forward the request unchanged: its condition is for the origin.
     Forward,
 }
 
@@ -23,8 +23,8 @@ pub enum Condition {
 /// RFC 9111, section 4.3.2: "A cache MUST NOT evaluate conditional header fields that only apply to
 /// an origin server […]. In summary, the If-Match and If-Unmodified-Since conditional header fields
 /// are not applicable to a cache, and If-None-Match takes precedence over If-Modified-Since." A
-/// client that sends the former wants to know that nothing has changed at the origin, so such a
-/// request is forwarded rather than answered as if it had no condition.
+/// client that sends If-Match or If-Unmodified-Since asks if nothing has changed at the origin.
+/// Such a request is therefore forwarded, not answered as if it had no condition.
 ///
 /// RFC 9110, section 13.2.1: conditions count only where the response without them would be a
 /// success.
@@ -52,12 +52,12 @@ pub fn evaluate(
     }
 }
 
-/// Whether If-None-Match has `*` or the stored response's tag, weakly compared.
+/// Returns `true` if If-None-Match has `*` or the stored response's tag, weakly compared.
 fn lists_stored_tag(request: &impl Fields, stored: &impl Fields) -> bool {
     let line = stored.value(&ETAG);
     let held = line.and_then(EntityTag::parse);
-    // A tag that breaks the grammar may hold commas and quotes of its own; it is looked for as a
-    // whole line.
+    // A tag that breaks the grammar may hold commas and quotes of its own. Such a tag is compared
+    // with whole lines.
     if held.is_some_and(|tag| !tag.is_well_formed())
         && request.values(&IF_NONE_MATCH).any(|asked| Some(asked) == line)
     {
@@ -69,7 +69,7 @@ fn lists_stored_tag(request: &impl Fields, stored: &impl Fields) -> bool {
     })
 }
 
-/// When the stored response was last modified, as far as it knows.
+/// Returns the time when the stored response was last modified, as far as its fields tell.
 ///
 /// RFC 9111, section 4.3.2: "If a request contains an If-Modified-Since header field and the
 /// Last-Modified header field is not present in a stored response, a cache SHOULD use the stored
@@ -79,9 +79,11 @@ fn modified(policy: &CachePolicy) -> u64 {
     policy.last_modified().or(policy.date()).unwrap_or(policy.response_time().seconds())
 }
 
-/// The date of a field that has one line. RFC 9110, section 13.1.3: "A recipient MUST ignore the
-/// If-Modified-Since header field if the received field value is not a valid HTTP-date, the field
-/// value has more than one member, or if the request method is neither GET nor HEAD."
+/// Returns the date of a field that has one line.
+///
+/// RFC 9110, section 13.1.3: "A recipient MUST ignore the If-Modified-Since header field if the
+/// received field value is not a valid HTTP-date, the field value has more than one member, or if
+/// the request method is neither GET nor HEAD."
 fn only_date(request: &impl Fields, name: &HeaderName, now: Timestamp) -> Option<u64> {
     let mut lines = request.values(name);
     let line = lines.next()?;

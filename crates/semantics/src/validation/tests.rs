@@ -1,4 +1,4 @@
-//! Conditions both ways, and what a 304 or a HEAD changes in the stored response.
+//! Conditions in both directions, and changes that a 304 or a HEAD makes to the stored response.
 
 use super::*;
 use crate::storage::{CachePolicy, ForwardedExchange, StorageDecision, may_store};
@@ -9,7 +9,7 @@ use shoal_core::Timestamp;
 
 const NOW: Timestamp = Timestamp::from_seconds(1_795_000_000);
 
-/// Fields from `Name: value` lines; `@N` stands for the date N seconds from now.
+/// Makes fields from `Name: value` lines; `@N` stands for the date N seconds from now.
 fn fields(lines: &[&str]) -> HeaderMap {
     let mut fields = HeaderMap::new();
     for line in lines {
@@ -50,7 +50,7 @@ fn condition(request: &[&str], stored: &[&str]) -> Condition {
 }
 
 #[test]
-fn a_validation_request_carries_the_stored_validators_only() {
+fn validation_request_has_stored_validators_only() {
     let stored = fields(&["ETag: W/\"a\"", "Last-Modified: @-5"]);
     let mut request = fields(&[
         "If-None-Match: \"b\"",
@@ -132,7 +132,7 @@ fn conditions_count_for_successes_only() {
 }
 
 #[test]
-fn a_304_says_which_response_it_is_about() {
+fn not_modified_selects_stored_response() {
     for (not_modified, stored, about) in [
         (&["ETag: \"a\""][..], &["ETag: \"a\""][..], true),
         (&["ETag: \"b\""], &["ETag: \"a\""], false),
@@ -140,7 +140,7 @@ fn a_304_says_which_response_it_is_about() {
         (&["ETag: W/\"a\""], &["ETag: W/\"a\""], true),
         (&["ETag: W/\"a\""], &["ETag: \"a\""], true),
         (&["ETag: W/\"b\""], &["ETag: \"a\""], false),
-        // nginx weakens the tag of what it compresses, and not that of its 304.
+        // nginx weakens the tag of a response that it compresses, but not that of its 304.
         (&["ETag: \"a\""], &["ETag: W/\"a\""], true),
         (&["Last-Modified: x"], &["Last-Modified: x"], true),
         (&["Last-Modified: y"], &["Last-Modified: x"], false),
@@ -205,7 +205,7 @@ fn freshening_replaces_fields_by_name() {
 }
 
 #[test]
-fn freshening_takes_the_newer_age_and_a_tag_where_there_was_none() {
+fn freshen_takes_newer_age_and_first_tag() {
     let mut stored = fields(&["Age: 100"]);
     freshen(&mut stored, &fields(&["Age: 3", "ETag: \"a\""]));
     assert_eq!(
@@ -214,10 +214,10 @@ fn freshening_takes_the_newer_age_and_a_tag_where_there_was_none() {
     );
 }
 
-/// RFC 9111, section 4.1: what others send in a field that Vary names decides whether the response
-/// is theirs.
+/// RFC 9111, section 4.1: other clients' values in a field that Vary names decide if the response
+/// is for them.
 #[test]
-fn a_newer_vary_may_leave_a_response_where_it_is_or_not() {
+fn newer_vary_keeps_or_changes_selection() {
     for (before, newer, stays, after) in [
         ("Vary: A, B", "Vary: b, a", true, "A, B"),
         ("Vary: A, B", "Vary: B", true, "A, B"),
@@ -233,7 +233,7 @@ fn a_newer_vary_may_leave_a_response_where_it_is_or_not() {
 }
 
 #[test]
-fn what_is_no_success_is_validated_by_its_tag_alone() {
+fn error_is_validated_by_tag_alone() {
     let stored = fields(&["ETag: \"a\"", "Last-Modified: x"]);
     let asked = |status| conditions_of(status, &stored).map(|(name, _)| name).collect::<Vec<_>>();
     assert_eq!(asked(StatusCode::OK), [IF_NONE_MATCH, IF_MODIFIED_SINCE]);
@@ -271,7 +271,7 @@ fn a_stored_error_is_no_older_form_of_a_success() {
 }
 
 #[test]
-fn a_304_carries_what_a_200_would_but_for_the_representation() {
+fn not_modified_carries_fields_of_a_200() {
     for name in ["cache-control", "content-location", "date", "etag", "expires", "last-modified", "vary"] {
         assert!(is_sent_with_304(name.as_bytes()), "{name}");
     }

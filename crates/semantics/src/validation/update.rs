@@ -1,5 +1,5 @@
-//! Bringing stored responses up to date: by a 304 (RFC 9111, section 4.3.4) and by a response to
-//! HEAD (4.3.5).
+//! Updates of stored responses: by a 304 (RFC 9111, section 4.3.4) and by a response to HEAD
+//! (4.3.5).
 
 use crate::{EntityTag, fields, vary};
 use http::header::{
@@ -7,7 +7,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-/// Whether a 304 is about this stored response, by whose validators was asked.
+/// Returns `true` if a 304 is about this stored response, after the cache has sent its validators.
 ///
 /// RFC 9111, section 4.3.4, by the first match of:
 ///
@@ -23,11 +23,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 ///   response in the initial set, and that stored response also lacks a validator, then that stored
 ///   response is identified for update."
 ///
-/// Two deliberate deviations, both for origins that are common. A 304 without any validator is
-/// taken as the answer about the response whose validators were sent: the origin has compared them.
-/// And a strong tag is taken as the stored weak one when it is the same but for the prefix: servers
-/// that compress on the way out weaken the tag of what they compress and leave that of the 304
-/// strong; the stored tag stays weak ([`freshen`]).
+/// Two deliberate deviations serve common origins. A 304 without any validator counts as the answer
+/// to the validators that the cache sent: the origin has compared them. A strong tag that equals
+/// the stored weak one except for the prefix counts as the same. Servers that compress on the way
+/// out weaken the tag of the compressed response and leave the tag of the 304 strong. The stored
+/// tag stays weak ([`freshen`]).
 pub fn selects(not_modified: &HeaderMap, stored: &HeaderMap) -> bool {
     if let Some(tag) = EntityTag::of(not_modified) {
         let held = EntityTag::of(stored);
@@ -39,29 +39,29 @@ pub fn selects(not_modified: &HeaderMap, stored: &HeaderMap) -> bool {
     not_modified.get(LAST_MODIFIED).is_none_or(|modified| stored.get(LAST_MODIFIED) == Some(modified))
 }
 
-/// Whether a strong tag is the stored weak one without its prefix.
+/// Returns `true` if a strong tag is the stored weak one without its prefix.
 fn is_upgrade(tag: EntityTag<'_>, held: Option<EntityTag<'_>>) -> bool {
     held.is_some_and(|held| !held.is_strong() && held.matches_weakly(tag))
 }
 
-/// Updates stored fields by those of a newer response (RFC 9111, section 3.2): each field of the
-/// newer one replaces the stored lines of that name.
+/// Updates stored fields by those of a newer response (RFC 9111, section 3.2): each newer field
+/// replaces the stored lines of that name.
 ///
-/// The Age of the newer response, or none, takes the place of the stored one, so that the result
-/// can be given to [`crate::storage::may_store`]; what is then stored goes through
-/// [`crate::storage::stored_fields`] as ever.
+/// The newer response's Age, or none, replaces the stored one, so that
+/// [`crate::storage::may_store`] can judge the result. The stored copy then passes through
+/// [`crate::storage::stored_fields`] as usual.
 ///
 /// "When doing so, the cache MUST add each header field in the provided response to the stored
 /// response, replacing field values that are already present, with the following exceptions: Header
 /// fields excepted from storage in Section 3.1; Header fields that the cache's stored response
 /// depends upon, as described below; Header fields that are automatically processed and removed by
-/// the recipient, as described below, and The Content-Length header field." What is stored here
-/// depends upon Content-Encoding, Content-Range and Content-MD5, which describe the very bytes, and
-/// upon its ETag: a strong tag must not be put on bytes that were weakly compared.
+/// the recipient, as described below, and The Content-Length header field." The stored response
+/// depends on Content-Encoding, Content-Range and Content-MD5, which describe the exact bytes. It
+/// also depends on its ETag: a strong tag must not be put on bytes that were weakly compared.
 ///
-/// Gives whether the same requests select it as before. They do not when the newer Vary names
-/// further fields: what was stored for a request is not what others get by them (4.1). A Vary that
-/// names fewer leaves the stored one as it is.
+/// Returns `true` if the same requests select the response as before. A newer Vary that names
+/// further fields changes the selection: other values of those fields select other responses (4.1).
+/// A Vary that names fewer fields leaves the stored Vary unchanged.
 pub fn freshen(stored: &mut HeaderMap, newer: &HeaderMap) -> bool {
     let lines: Vec<HeaderValue> = stored.get_all(VARY).iter().cloned().collect();
     let selecting = vary::nominated(&*stored);
@@ -89,21 +89,21 @@ pub fn freshen(stored: &mut HeaderMap, newer: &HeaderMap) -> bool {
     true
 }
 
-/// Whether an update leaves this field as it is stored.
+/// Returns `true` if an update leaves this field as it is stored.
 fn is_kept(name: &HeaderName, stored: &HeaderMap) -> bool {
     let describes_the_body = [CONTENT_LENGTH, CONTENT_ENCODING, CONTENT_RANGE, TRAILER].contains(name)
         || name.as_str() == "content-md5";
     describes_the_body || (name == ETAG && stored.contains_key(ETAG))
 }
 
-/// What a response to HEAD does to a stored response to GET.
+/// Effect of a response to HEAD on a stored response to GET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadUpdate {
-    /// It is the same representation: [`freshen`] it, and assess it anew.
+    /// Same representation: [`freshen`] the stored response, and assess it anew.
     Freshen,
-    /// The representation has changed: invalidate the stored response.
+    /// Changed representation: invalidate the stored response.
     Invalidate,
-    /// It says nothing about the stored response.
+    /// No statement about the stored response.
     Leave,
 }
 
@@ -114,8 +114,9 @@ pub enum HeadUpdate {
 /// received validator fields (ETag and Last-Modified) and, if the HEAD response has a
 /// Content-Length header field, the value of Content-Length matches that of the stored response,
 /// the cache SHOULD update the stored response as described below; otherwise, the cache SHOULD
-/// consider the stored response to be stale." A stored response of another status is another
-/// representation, whatever the fields say.
+/// consider the stored response to be stale."
+///
+/// A stored response of another status is another representation, regardless of its fields.
 pub fn head_update(
     (stored_status, stored): (StatusCode, &HeaderMap),
     stored_length: u64,

@@ -1,4 +1,4 @@
-//! Which requests select one variant.
+//! Requests that select one variant.
 
 use super::*;
 use http::{HeaderMap, HeaderValue};
@@ -107,8 +107,8 @@ fn requests_that_do_not_match() {
     }
 }
 
-/// The normal form of preferences as it is defined, each step for itself: keys of stored variants
-/// hold it.
+/// Normal form of preferences by its definition, step by step: keys of stored variants hold this
+/// form.
 fn defined_preferences(value: &str) -> Vec<u8> {
     let weight = |parameter: &str| {
         let number = parameter.strip_prefix("q=").or(parameter.strip_prefix("Q="))?;
@@ -140,8 +140,8 @@ proptest! {
         prop_assert_eq!(key("Accept-Encoding", &[("accept-encoding", &value)]), expected);
     }
 
-    /// What the key keeps of unknown fields is at least: presence, and every byte but blanks and
-    /// commas.
+    /// The key keeps at least this much of unknown fields: presence, and every byte except blanks
+    /// and commas.
     #[test]
     fn different_values_have_different_keys(one in "[a-c]{0,3}", other in "[a-c]{0,3}", bar in "[a-c]{0,2}") {
         let with = |foo: &str| key("Foo, Bar", &[("foo", foo), ("bar", &bar)]);
@@ -167,4 +167,12 @@ proptest! {
             let _ = nominated(&request);
         }
     }
+}
+
+#[test]
+fn key_is_described_by_field() {
+    let described = described(&key("a, accept-encoding, b", &[("a", "1"), ("accept-encoding", "GZIP, br")]));
+    let field = |name: &str, value: Option<&str>| (name.to_owned(), value.map(str::to_owned));
+    let expected = [field("a", Some("1")), field("accept-encoding", Some("br,gzip")), field("b", None)];
+    assert_eq!(described, expected);
 }

@@ -1,4 +1,5 @@
-//! Finding a store to look at: which architecture made it, and whether a process has it open.
+//! Inspection of a store: finds the architecture that made it, and tells whether a process has it
+//! open.
 
 use super::signature::Signature;
 use super::volume;
@@ -10,10 +11,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Looks at the store in a folder or on a block device. Takes no lock and writes nothing.
+/// Inspects the store in a folder or on a block device. Takes no lock and writes nothing.
 ///
 /// # Errors
-/// [`Error::Unusable`] when there is no store, or one that cannot be looked at.
+/// [`Error::Unusable`] when there is no store, or the store cannot be inspected.
 pub fn inspect(directory: &Path) -> Result<Box<dyn Inspect>, Error> {
     let unusable = |why: String| Error::Unusable(format!("{}: {why}", directory.display()));
     let named = |error: Error| match error {
@@ -48,12 +49,12 @@ pub fn inspect(directory: &Path) -> Result<Box<dyn Inspect>, Error> {
     }
 }
 
-/// Makes a block device empty and ready for a volume; what it holds is lost, if `erases` allows
-/// that.
+/// Empties a block device and makes it ready for a volume. With `erases`, the data on the device is
+/// lost.
 ///
 /// # Errors
-/// [`Error::Unusable`] when it is no block device, is in use, or holds something that may not be
-/// erased.
+/// [`Error::Unusable`] when `device` is no block device, is in use, or holds data and `erases` is
+/// false.
 pub fn format(device: &Path, erases: bool) -> Result<(), Error> {
     if !OsBlockDevice::is_one(device) {
         return Err(Error::Unusable(format!(
@@ -64,11 +65,12 @@ pub fn format(device: &Path, erases: bool) -> Result<(), Error> {
     DeviceFs::format(&OsBlockDevice::open(device, Access::Write)?, erases)
 }
 
-/// Whether some process holds a lock on this file, as far as the kernel tells: without trying,
-/// since that would keep a node from starting for an instant.
+/// Returns `true` if the kernel lists a lock of some process on this file. Reads `/proc/locks`
+/// instead of trying the lock: a trial lock could stop a node that starts at that instant.
 fn is_locked(lock: &Path) -> bool {
     let (Ok(data), Ok(locks)) = (fs::metadata(lock), fs::read_to_string("/proc/locks")) else { return false };
-    // `1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF`: the last of the three is the inode
+    // `1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF`: the inode follows the device's two
+    // numbers.
     let inode = data.ino().to_string();
     let is_ours = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -77,5 +79,5 @@ fn is_locked(lock: &Path) -> bool {
     locks.lines().any(is_ours)
 }
 
-/// RAM for an index that has to be made from the contents of a volume without one.
+/// Bound in bytes of the RAM overlay that holds an index made from a volume without one.
 const MADE_MAX: u64 = 1 << 40;

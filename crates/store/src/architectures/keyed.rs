@@ -1,38 +1,41 @@
-//! A store whose keys are hashed otherwise than those of this process.
+//! Store that hashes its keys with another secret than this process.
 //!
-//! It has the secret of another node, since its disk was moved, or came into service after others.
-//! Or an earlier version made it, and it may hold objects whose keys were hashed without a secret.
-//! Such an object is found under its earlier key when there is none under its own; what is stored
-//! anew gets its own key and takes the place of the earlier one. So nothing that a store holds is
-//! lost with a secret, and nobody outside can choose what a new object displaces.
+//! The store has the secret of another node when its disk was moved, or came into service after
+//! other disks. A store of an earlier version may hold objects with keys hashed without a secret.
+//! An object under an earlier key is found when no object stands under its own key. A new object
+//! gets its own key and takes the place of the earlier object. A change of secret therefore loses
+//! no stored object, and no outsider can choose which object a new one displaces.
 //!
-//! Who is told which objects have been given up is told the store's keys, which another process'
-//! RAM tier does not know: it then keeps no copy for the disk's sake.
+//! Callbacks for evicted objects get the store's keys. The RAM tier of another process does not
+//! know these keys, and keeps no copy for the disk's sake.
 //!
-//! Cost: a hash; and a second look at the index for what it does not hold. It touches no device.
+//! Cost: one hash, and a second index lookup for keys that the index lacks. No device access.
 
 use super::signature::{Keys, Signature};
 use crate::fs::{Access, DeviceFs, FileSystem, OsBlockDevice, OsFs};
-use crate::{Error, EvictionCallback, Insert, OpenObject, Store, StoredBody, TryInsert, Usage};
+use crate::{
+    Error, EvictionCallback, Insert, ObjectSummary, OpenObject, Peek, PromptStore, Store, StoreUpkeep,
+    StoreView, StoredBody, TryInsert, Usage,
+};
 use bytes::Bytes;
 use shoal_core::{Key, KeySecret, ObjectKey};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A store with keys of its own.
-pub(super) struct Keyed {
+/// Store with keys of its own.
+pub(super) struct KeyedStore {
     pub store: Arc<dyn Store>,
     pub keys: Keys,
 }
 
-impl Keyed {
-    /// Whether the store needs none of this.
+impl KeyedStore {
+    /// Returns `true` if the store's keys need no translation.
     pub fn is_idle(keys: &Keys) -> bool {
         keys.secret == KeySecret::installed() && !keys.came_later
     }
 
-    /// The key as the store has it.
+    /// Returns the key under which the store has the object.
     fn own(&self, key: &ObjectKey) -> ObjectKey {
         match self.keys.secret == KeySecret::installed() {
             true => key.clone(),
@@ -40,19 +43,88 @@ impl Keyed {
         }
     }
 
-    /// The earlier key, if an object may stand under it.
+    /// Returns the earlier key, if an object may stand under it.
     fn earlier(&self, key: &ObjectKey) -> Option<ObjectKey> {
         let earlier = self.keys.came_later.then(|| key.earlier())?;
         (self.store.may_contain(&earlier) || !self.store.index_is_complete()).then_some(earlier)
     }
 
-    /// Removes an older object, which must not come back when the newer one has gone.
+    /// Removes an older object, so that it does not come back when the newer one has gone.
     fn supersede(&self, key: &ObjectKey) -> Result<(), Error> {
         self.earlier(key).map_or(Ok(()), |earlier| self.store.remove(&earlier).map(drop))
     }
 }
 
-impl Store for Keyed {
+impl Store for KeyedStore {
+    fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
+        match self.store.open(&self.own(key))? {
+            Some(stored) => Ok(Some(stored)),
+            None => self.earlier(key).map_or(Ok(None), |earlier| self.store.open(&earlier)),
+        }
+    }
+
+    fn insert(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body_bytes: Option<u64>,
+    ) -> Result<Box<dyn Insert>, Error> {
+        let insert = self.store.insert(&self.own(key), metadata, body_bytes)?;
+        let store = Self { store: Arc::clone(&self.store), keys: self.keys };
+        Ok(Box::new(SupersedingInsert { insert, key: key.clone(), store }))
+    }
+
+    fn update_metadata(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        replaces: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<bool, Error> {
+        let own = self.own(key);
+        let is_done = self.store.update_metadata(&own, metadata, replaces)?;
+        match self.earlier(key).filter(|_| !is_done && !self.store.may_contain(&own)) {
+            Some(earlier) => self.store.update_metadata(&earlier, metadata, replaces),
+            None => Ok(is_done),
+        }
+    }
+
+    fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
+        // Both removals are tried, even if the first fails.
+        let own = self.store.remove(&self.own(key));
+        let earlier = self.earlier(key).map(|earlier| self.store.remove(&earlier));
+        Ok(own? | earlier.transpose()?.unwrap_or(false))
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        self.store.close()
+    }
+}
+
+impl PromptStore for KeyedStore {
+    fn try_open(&self, key: &ObjectKey) -> Option<OpenObject> {
+        let own = self.own(key);
+        // An object under its own key on disk is newer than an earlier object in memory.
+        let earlier = || self.earlier(key).filter(|_| !self.store.may_contain(&own));
+        let at_hand = self.store.try_open(&own);
+        at_hand.or_else(|| self.store.try_open(&earlier()?))
+    }
+
+    fn try_insert(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body: &Bytes,
+        still: &dyn Fn() -> bool,
+    ) -> Result<TryInsert, Error> {
+        // Removing the earlier object may need the device.
+        match self.earlier(key) {
+            Some(_) => Ok(TryInsert::WouldBlock),
+            None => self.store.try_insert(&self.own(key), metadata, body, still),
+        }
+    }
+}
+
+impl StoreView for KeyedStore {
     fn name(&self) -> &'static str {
         self.store.name()
     }
@@ -78,100 +150,46 @@ impl Store for Keyed {
         self.store.position(&self.own(key)).or_else(earlier)
     }
 
-    fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
-        match self.store.open(&self.own(key))? {
-            Some(stored) => Ok(Some(stored)),
-            None => self.earlier(key).map_or(Ok(None), |earlier| self.store.open(&earlier)),
-        }
+    fn largest_body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
+        self.store.largest_body_within(stored_bytes, key_bytes, metadata_bytes)
     }
 
-    fn try_open(&self, key: &ObjectKey) -> Option<OpenObject> {
-        let own = self.own(key);
-        // An own object that is on the disk is newer than an earlier one at hand.
-        let earlier = || self.earlier(key).filter(|_| !self.store.may_contain(&own));
-        let at_hand = self.store.try_open(&own);
-        at_hand.or_else(|| self.store.try_open(&earlier()?))
+    fn usage(&self) -> Usage {
+        self.store.usage()
     }
+}
 
-    fn insert(
-        &self,
-        key: &ObjectKey,
-        metadata: &[u8],
-        body_bytes: Option<u64>,
-    ) -> Result<Box<dyn Insert>, Error> {
-        let insert = self.store.insert(&self.own(key), metadata, body_bytes)?;
-        let store = Self { store: Arc::clone(&self.store), keys: self.keys };
-        Ok(Box::new(Superseding { insert, key: key.clone(), store }))
-    }
-
-    fn try_insert(
-        &self,
-        key: &ObjectKey,
-        metadata: &[u8],
-        body: &Bytes,
-        still: &dyn Fn() -> bool,
-    ) -> Result<TryInsert, Error> {
-        // To remove the earlier one may take the device.
-        match self.earlier(key) {
-            Some(_) => Ok(TryInsert::WouldBlock),
-            None => self.store.try_insert(&self.own(key), metadata, body, still),
-        }
-    }
-
+impl StoreUpkeep for KeyedStore {
     fn flush_due(&self, key: Key) -> Result<(), Error> {
         self.store.flush_due(key)
-    }
-
-    fn update_metadata(
-        &self,
-        key: &ObjectKey,
-        metadata: &[u8],
-        replaces: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<bool, Error> {
-        let own = self.own(key);
-        let is_done = self.store.update_metadata(&own, metadata, replaces)?;
-        match self.earlier(key).filter(|_| !is_done && !self.store.may_contain(&own)) {
-            Some(earlier) => self.store.update_metadata(&earlier, metadata, replaces),
-            None => Ok(is_done),
-        }
-    }
-
-    fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
-        // Both are tried, whatever became of the first.
-        let own = self.store.remove(&self.own(key));
-        let earlier = self.earlier(key).map(|earlier| self.store.remove(&earlier));
-        Ok(own? | earlier.transpose()?.unwrap_or(false))
     }
 
     fn fail_disk(&self, lane: usize, key: &ObjectKey) -> bool {
         self.store.fail_disk(lane, &self.own(key))
     }
 
-    fn largest_body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
-        self.store.largest_body_within(stored_bytes, key_bytes, metadata_bytes)
-    }
-
     fn on_evicted(&self, gave_up: EvictionCallback) {
         self.store.on_evicted(gave_up);
     }
+}
 
-    fn usage(&self) -> Usage {
-        self.store.usage()
-    }
-
-    fn close(&self) -> Result<(), Error> {
-        self.store.close()
+impl Peek for KeyedStore {
+    fn peek(&self, key: &ObjectKey) -> Result<Option<ObjectSummary>, Error> {
+        match self.store.peek(&self.own(key))? {
+            Some(found) => Ok(Some(found)),
+            None => self.earlier(key).map_or(Ok(None), |earlier| self.store.peek(&earlier)),
+        }
     }
 }
 
-/// An insert that removes the earlier object once it is visible.
-struct Superseding {
+/// Insert that removes the earlier object once the new one is visible.
+struct SupersedingInsert {
     insert: Box<dyn Insert>,
     key: ObjectKey,
-    store: Keyed,
+    store: KeyedStore,
 }
 
-impl Insert for Superseding {
+impl Insert for SupersedingInsert {
     fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.insert.append(bytes)
     }
@@ -190,7 +208,7 @@ impl Insert for Superseding {
     }
 }
 
-/// Refuses to serve a store that a replay made: everybody knows how its keys are hashed.
+/// Refuses to serve a store that a replay made: the hashing of its keys is public.
 pub(super) fn check_secret(files: &dyn FileSystem) -> Result<(), Error> {
     let keys = read(files)?.and_then(|signature| signature.keys);
     let is_open = keys.is_some_and(|keys| keys.secret == KeySecret::NONE);
@@ -202,14 +220,15 @@ pub(super) fn check_secret(files: &dyn FileSystem) -> Result<(), Error> {
     Ok(())
 }
 
-/// How the store's keys are hashed. A store of an earlier version gets the secret of this process.
+/// Returns how the store's keys are hashed. A store of an earlier version gets the secret of this
+/// process.
 pub(super) fn take_keys(name: &str, parameters: [u32; 4], files: &dyn FileSystem) -> Result<Keys, Error> {
     let failed = |error: io::Error| Error::Unusable(format!("could not sign the store: {error}"));
     let keys = Keys { secret: KeySecret::installed(), came_later: true };
     match read(files)? {
         Some(Signature { keys: Some(stored), .. }) => Ok(stored),
         Some(mut signature) => signature.add_keys(keys, files).map_err(failed).map(|()| keys),
-        // So old that it does not say what made it.
+        // A store older than signatures.
         None => {
             let architecture = name.to_owned();
             let signature = Signature { architecture, parameters, keys: Some(keys) };
@@ -218,9 +237,9 @@ pub(super) fn take_keys(name: &str, parameters: [u32; 4], files: &dyn FileSystem
     }
 }
 
-/// The secret under which the keys of the store in a folder or on a block device are hashed. `None`
-/// where there is no store yet, one of an earlier version, one that a replay made, which has no
-/// secret, or one that cannot be read.
+/// Returns the secret that hashes the keys of the store in a folder or on a block device. Returns
+/// `None` when there is no store, when the store cannot be read, and for stores without a secret:
+/// those of an earlier version or made by a replay.
 pub fn secret_of(directory: &Path) -> Option<KeySecret> {
     let files: Arc<dyn FileSystem> = match OsBlockDevice::is_one(directory) {
         true => Arc::new(

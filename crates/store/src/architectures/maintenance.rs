@@ -1,5 +1,4 @@
-//! Background work: threads that repair, at a bounded rate, and write what is due, while the store
-//! serves.
+//! Background threads that repair the store at a bounded rate, and write due data, while it serves.
 
 use super::files::{Core, FileStore};
 use super::space::EvictionReason;
@@ -9,13 +8,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// A thread; it ends when this is dropped.
+/// Background thread. Dropping this ends the thread.
 pub(super) struct Maintenance {
     bell: Arc<WakeSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Ends the pauses of a thread of background work.
+/// Wakes a background thread from its pauses.
 #[derive(Default)]
 pub(super) struct WakeSignal {
     state: Mutex<BellState>,
@@ -24,40 +23,40 @@ pub(super) struct WakeSignal {
 
 #[derive(Default)]
 struct BellState {
-    /// Somebody has rung since the last pause.
+    /// Set by `ring`, cleared by the next pause.
     has_rung: bool,
-    /// The thread has to end.
+    /// Tells the thread to end.
     has_stopped: bool,
 }
 
-/// Time since a thread of background work was started.
+/// Time since the background thread was started.
 pub(super) type Clock<'a> = &'a dyn Fn() -> Duration;
 
-/// A store with background work.
+/// Store with background work.
 pub(super) trait BackgroundWork: Send + Sync + 'static {
-    /// Does one bounded piece of what is due.
-    fn maintain(&self) -> WorkDone;
+    /// Does one bounded piece of the work that is due.
+    fn maintain(&self) -> StepResult;
 }
 
-/// What a step of background work has done.
-pub(super) enum WorkDone {
+/// Result of one step of background work.
+pub(super) enum StepResult {
     /// Nothing was due.
     Idle,
-    /// So many files were looked at or removed.
+    /// Number of files inspected or removed.
     Worked(usize),
 }
 
 impl Maintenance {
-    /// Starts the thread that repairs.
+    /// Starts the repair thread.
     pub(super) fn start<U: BackgroundWork>(core: &Arc<U>) -> Self {
         Self::run("shoal-store", core, Arc::default(), |core, _| match core.maintain() {
-            WorkDone::Idle => IDLE_PAUSE,
-            WorkDone::Worked(files) => PAUSE_PER_FILE * files as u32 + LEAST_PAUSE,
+            StepResult::Idle => IDLE_PAUSE,
+            StepResult::Worked(files) => PAUSE_PER_FILE * files as u32 + LEAST_PAUSE,
         })
     }
 
-    /// Starts a thread that works, then pauses for as long as its work says or until the bell
-    /// rings, and so on.
+    /// Starts a thread that alternates `work` and a pause. A pause lasts as long as `work`
+    /// returned, or until the bell rings.
     pub(super) fn run<U: Send + Sync + 'static>(
         name: &str,
         core: &Arc<U>,
@@ -81,13 +80,13 @@ impl Maintenance {
 }
 
 impl WakeSignal {
-    /// Ends the pause, or the next one when there is none.
+    /// Ends the pause, or the next one if the thread is not pausing.
     pub(super) fn ring(&self) {
         self.state.lock().has_rung = true;
         self.changed.notify_one();
     }
 
-    /// Pauses. False when the thread has to end.
+    /// Pauses the thread. Returns `false` when the thread has to end.
     fn wait(&self, pause: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.has_rung && !state.has_stopped {
@@ -103,7 +102,7 @@ impl Drop for Maintenance {
         self.bell.state.lock().has_stopped = true;
         self.bell.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic there has been reported by the thread itself.
+            // The thread itself has reported a panic.
             let _ = thread.join();
         }
     }
@@ -111,17 +110,18 @@ impl Drop for Maintenance {
 
 impl Drop for FileStore {
     fn drop(&mut self) {
-        // Before the core, so that the last reference to it is not the thread's.
+        // Ends the thread before the core is dropped, so that the thread does not hold the last
+        // reference.
         self.maintenance = None;
     }
 }
 
 impl BackgroundWork for Core {
-    fn maintain(&self) -> WorkDone {
+    fn maintain(&self) -> StepResult {
         let surveyed = self.survey_segments();
         if surveyed > 0 {
-            // Entries in memory, of which a thousand cost as much as a file.
-            return WorkDone::Worked(surveyed / 1024);
+            // These are entries in memory; a thousand of them cost as much as one file.
+            return StepResult::Worked(surveyed / 1024);
         }
         if let Some(step) = self.index.audit_step() {
             let looked_at = self.repair(&step);
@@ -130,22 +130,22 @@ impl BackgroundWork for Core {
                 let totals = self.index.totals();
                 info!(objects = totals.objects, "the store is repaired");
             }
-            return WorkDone::Worked(looked_at);
+            return StepResult::Worked(looked_at);
         }
         if self.index.is_damaged() {
             warn!("the store's index has damaged entries; it is repaired while it serves");
             self.index.begin_audit(self.naming.folders());
-            return WorkDone::Worked(0);
+            return StepResult::Worked(0);
         }
         match self.trim() + self.discard_lingering(TRIM_FILES) + self.fill_order() {
-            0 => WorkDone::Idle,
-            given_up => WorkDone::Worked(given_up),
+            0 => StepResult::Idle,
+            given_up => StepResult::Worked(given_up),
         }
     }
 }
 
 impl Core {
-    /// Comes down to a limit that has been lowered since the last session, a few objects at a time.
+    /// Evicts a few objects towards a limit that was lowered since the last session.
     fn trim(&self) -> usize {
         let mut passed = 0;
         let is_over = || self.index.totals().blocks > self.index.limit_blocks();
@@ -155,11 +155,11 @@ impl Core {
     }
 }
 
-/// How often an idle store looks whether something is due.
+/// Pause of an idle store before it looks for due work again.
 const IDLE_PAUSE: Duration = Duration::from_secs(1);
-/// Bounds the rate to a few thousand files a second, of which a disk arm would manage fewer.
+/// Bounds the rate to a few thousand files a second. A disk arm manages fewer.
 const PAUSE_PER_FILE: Duration = Duration::from_micros(250);
 const LEAST_PAUSE: Duration = Duration::from_micros(500);
-/// Files given up in one step to come down to a lowered limit, or since nobody has overwritten
+/// Files removed in one step, to come down to a lowered limit or because no object has overwritten
 /// them.
 const TRIM_FILES: usize = 64;

@@ -1,10 +1,11 @@
-//! Cache architectures: how objects are named, placed, found and given up on disk.
+//! Cache architectures: how objects are named, placed, found and evicted on disk.
 //!
-//! Each is a row of one table that combines a naming for objects kept as files, and a store for
-//! small objects. The replacement policy is chosen beside it. A new architecture is a row, and what
-//! the row names.
+//! Each architecture is a row of one table. A row combines a naming for objects kept as files with
+//! a store for small objects. The replacement policy is a separate setting. A new architecture is a
+//! new row and the parts that it names.
 
 mod cern;
+mod defaults;
 mod files;
 mod inspecting;
 mod keyed;
@@ -25,76 +26,76 @@ mod volume;
 
 pub use inspecting::{format, inspect};
 pub use keyed::secret_of;
-pub use naming::{ByHost, Clustered, Naming, Squid};
+pub use naming::{ByHost, ClusteredNaming, Naming, Squid};
 pub use opening::{ArchitectureOptions, StoreEnv, open, open_store, open_through};
 pub use replacement::REPLACEMENTS;
 pub use segments::{SegmentPolicy, SegmentSettings};
-pub use volume::VolumeSettings;
+pub use volume::{PinSettings, VolumeSettings};
 
 use crate::index::Numbers;
-use segments::Packing;
+use segments::SegmentAlignment;
 use std::sync::Arc;
 
-/// A row of the table.
+/// Row of the table of architectures.
 pub struct Architecture {
-    /// How the settings spell it.
+    /// Name in the settings.
     pub name: &'static str,
-    /// Where it is described.
+    /// Publication or module that describes the architecture.
     pub source: &'static str,
     design: Design,
 }
 
-/// How it keeps objects.
+/// Way in which an architecture keeps objects.
 enum Design {
-    /// As files with numbers, found through the index.
-    Indexed(Indexed),
-    /// In folders named by URL, with no memory of contents.
+    /// Numbered files, found through the index.
+    Indexed(IndexedParts),
+    /// Folders named by URL, without an index.
     UrlFolders,
-    /// In one flat space, written in large pieces.
+    /// One flat space, written in large pieces.
     Volume,
 }
 
-/// What an architecture with an index is made of.
-struct Indexed {
+/// Parts of an architecture with an index.
+struct IndexedParts {
     naming: fn(NamingFor) -> Option<Arc<dyn Naming>>,
     small_objects: SmallObjects,
     released_files: ReleasedFilePolicy,
 }
 
-/// What a naming is made from.
+/// Source from which a naming is made.
 enum NamingFor {
-    /// A new store.
+    /// Spec of a new store.
     New(NewStoreSpec),
-    /// The parameters that the index, or the store's signature, has kept.
+    /// Parameters kept in the index or in the store's signature.
     Parameters([u32; 4]),
 }
 
-/// What a new store is made for.
+/// Parameters of a new store.
 #[derive(Clone, Copy)]
 struct NewStoreSpec {
     max_objects: u32,
-    /// The file system's.
+    /// Block size of the file system.
     block_bytes: u32,
-    /// As the operator wants it.
+    /// Limit that the operator sets.
     files_per_folder: u32,
 }
 
-/// What becomes of the file of an object that is given up or replaced.
+/// Fate of the file of an evicted or replaced object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReleasedFilePolicy {
-    /// It is removed.
+    /// The store removes the file.
     Removed,
-    /// It is overwritten by another object.
+    /// Another object overwrites the file.
     Overwritten,
 }
 
-/// Where objects of at most 8192 bytes go.
+/// Place of objects of at most 8192 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SmallObjects {
-    /// Files, like the others.
+    /// Files, as for larger objects.
     AsFiles,
     /// Segments of a memory-mapped file.
-    Mapped(Packing),
+    Mapped(SegmentAlignment),
 }
 
 /// All architectures.
@@ -112,7 +113,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
     Architecture {
         name: SQUID,
         source: "Maltzahn et al. 1999, 2.3.2",
-        design: Design::Indexed(Indexed {
+        design: Design::Indexed(IndexedParts {
             naming: squid,
             small_objects: SmallObjects::AsFiles,
             released_files: ReleasedFilePolicy::Removed,
@@ -121,7 +122,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
     Architecture {
         name: "squid_monotonic",
         source: "Maltzahn et al. 1999, 2.4.1, after Arjan de Vet's patch of Squid",
-        design: Design::Indexed(Indexed {
+        design: Design::Indexed(IndexedParts {
             naming: squid_monotonic,
             small_objects: SmallObjects::AsFiles,
             released_files: ReleasedFilePolicy::Removed,
@@ -130,7 +131,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
     Architecture {
         name: "squid_lowest",
         source: "Andres Kroonmaa: Clustered Store, squid-dev, 1998",
-        design: Design::Indexed(Indexed {
+        design: Design::Indexed(IndexedParts {
             naming: squid_lowest,
             small_objects: SmallObjects::AsFiles,
             released_files: ReleasedFilePolicy::Overwritten,
@@ -139,7 +140,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
     Architecture {
         name: "squidl",
         source: "Maltzahn et al. 1999, 2.4.1",
-        design: Design::Indexed(Indexed {
+        design: Design::Indexed(IndexedParts {
             naming: squidl,
             small_objects: SmallObjects::AsFiles,
             released_files: ReleasedFilePolicy::Removed,
@@ -148,33 +149,33 @@ pub const ARCHITECTURES: &[Architecture] = &[
     Architecture {
         name: "squidm",
         source: "Maltzahn et al. 1999, 2.4.2",
-        design: Design::Indexed(Indexed {
+        design: Design::Indexed(IndexedParts {
             naming: squid,
-            small_objects: SmallObjects::Mapped(Packing::Appended),
+            small_objects: SmallObjects::Mapped(SegmentAlignment::Appended),
             released_files: ReleasedFilePolicy::Removed,
         }),
     },
     Architecture {
         name: "squidml",
         source: "Maltzahn et al. 1999, 2.4.3",
-        design: Design::Indexed(Indexed {
+        design: Design::Indexed(IndexedParts {
             naming: squidl,
-            small_objects: SmallObjects::Mapped(Packing::Appended),
+            small_objects: SmallObjects::Mapped(SegmentAlignment::Appended),
             released_files: ReleasedFilePolicy::Removed,
         }),
     },
     Architecture {
         name: "squidmla",
         source: "Maltzahn et al. 1999, 2.4.4",
-        design: Design::Indexed(Indexed {
+        design: Design::Indexed(IndexedParts {
             naming: squidl,
-            small_objects: SmallObjects::Mapped(Packing::Aligned),
+            small_objects: SmallObjects::Mapped(SegmentAlignment::Aligned),
             released_files: ReleasedFilePolicy::Removed,
         }),
     },
 ];
 
-/// The architecture of stores that do not say what made them.
+/// Architecture of stores without a signature.
 const SQUID: &str = "squid";
 
 fn squid(naming_for: NamingFor) -> Option<Arc<dyn Naming>> {
@@ -186,15 +187,17 @@ fn squid(naming_for: NamingFor) -> Option<Arc<dyn Naming>> {
 
 fn squid_monotonic(naming_for: NamingFor) -> Option<Arc<dyn Naming>> {
     boxed(match naming_for {
-        NamingFor::New(making) => Some(Clustered::monotonic(making.max_objects, making.files_per_folder)),
-        NamingFor::Parameters(parameters) => Clustered::with(parameters, Numbers::Next),
+        NamingFor::New(making) => {
+            Some(ClusteredNaming::monotonic(making.max_objects, making.files_per_folder))
+        }
+        NamingFor::Parameters(parameters) => ClusteredNaming::with(parameters, Numbers::Next),
     })
 }
 
 fn squid_lowest(naming_for: NamingFor) -> Option<Arc<dyn Naming>> {
     boxed(match naming_for {
-        NamingFor::New(making) => Some(Clustered::lowest(making.max_objects, making.block_bytes)),
-        NamingFor::Parameters(parameters) => Clustered::with(parameters, Numbers::Lowest),
+        NamingFor::New(making) => Some(ClusteredNaming::lowest(making.max_objects, making.block_bytes)),
+        NamingFor::Parameters(parameters) => ClusteredNaming::with(parameters, Numbers::Lowest),
     })
 }
 

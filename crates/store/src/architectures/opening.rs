@@ -1,7 +1,8 @@
-//! Opening a store: find the row, take up or make the index, settle what the last session left.
+//! Opening of a store: finds the architecture's row, opens or makes the index, and settles the
+//! remains of the last session.
 
 use super::files::{Core, FileStore, FileStoreLimits, HEAD_LOCKS};
-use super::keyed::{Keyed, check_secret, take_keys};
+use super::keyed::{KeyedStore, check_secret, take_keys};
 use super::maintenance::Maintenance;
 use super::released::ReleasedFilePool;
 use super::replacement;
@@ -10,12 +11,12 @@ use super::segments::{self, SegmentSettings, Segments};
 use super::signature::Signature;
 use super::space::blocks_of;
 use super::{
-    ARCHITECTURES, Architecture, Design, Indexed, Naming, NamingFor, NewStoreSpec, ReleasedFilePolicy, SQUID,
-    SmallObjects, Squid, VolumeSettings, cern, volume,
+    ARCHITECTURES, Architecture, Design, IndexedParts, Naming, NamingFor, NewStoreSpec, ReleasedFilePolicy,
+    SQUID, SmallObjects, Squid, VolumeSettings, cern, volume,
 };
 use crate::fs::device::DeviceIo;
 use crate::fs::{Access, DeviceFs, FileSystem, OsBlockDevice, OsFs, private, transient};
-use crate::index::{Condition, FileHome, Geometry, Index, IndexStorage, MemoryHome, Shape, Words};
+use crate::index::{Condition, FileHome, Index, IndexGeometry, IndexShape, IndexStorage, MemoryHome, Words};
 use crate::{Error, OpenOptions, Store};
 use parking_lot::RwLock;
 use rustix::fs::{FlockOperation, flock};
@@ -29,44 +30,44 @@ use std::path::Path;
 use std::sync::Arc;
 use tracing::{info, warn};
 
-/// What an operator decides.
+/// Settings that an operator decides.
 #[derive(Clone, Copy, Debug)]
 pub struct ArchitectureOptions {
-    /// Disk space used at most, in bytes.
+    /// Limit of disk space in bytes.
     pub disk_bytes: u64,
-    /// Objects held at most; 0 derives it from `disk_bytes`.
+    /// Limit of objects; 0 derives it from `disk_bytes`.
     pub max_objects: u64,
     /// Largest body stored, in bytes.
     pub object_max_bytes: u64,
-    /// Files in a folder at most, where the architecture leaves that to the operator; 0 means 384.
+    /// Limit of files in a folder, where the architecture leaves it to the operator; 0 means 384.
     pub files_per_folder: u32,
-    /// The replacement policy, by name (see [`REPLACEMENTS`](super::REPLACEMENTS)).
+    /// Name of the replacement policy (see [`REPLACEMENTS`](super::REPLACEMENTS)).
     pub replacement: &'static str,
-    /// The mapped file for small objects, where the architecture has one.
+    /// Settings of the mapped file for small objects, where the architecture has one.
     pub segments: SegmentSettings,
-    /// The volume, with the architecture of that name.
+    /// Settings of the volume, for the architecture of that name.
     pub volume: VolumeSettings,
-    /// The time of opening; it only numbers objects.
+    /// Time of opening; used only to number objects.
     pub now: Timestamp,
 }
 
-/// What a store stands on.
+/// Parts that a store is built on.
 pub struct StoreEnv {
-    /// Where object files go.
+    /// File system for object files.
     pub files: Arc<dyn FileSystem>,
-    /// Where the index lives.
+    /// Storage of the index.
     pub index: Box<dyn IndexStorage>,
-    /// Tells this run of the machine from others: an index last written in another one may have
+    /// Identifier of the machine's current boot. An index last written in another boot may have
     /// lost pages.
     pub boot: u64,
-    /// Held while the store or any of its bodies is.
+    /// Lock held while the store or any of its bodies is in use.
     pub lock: Option<OwnedFd>,
-    /// Files that outlive the process and no loss of power, and whose writes no disk sees, where
-    /// there are any.
+    /// File system that survives the process but no power loss, where there is one. No disk sees
+    /// its writes.
     pub transient: Option<Arc<dyn FileSystem>>,
-    /// Whether background work has a thread. Without one nothing happens between calls, so that the
-    /// same calls do the same to the disk each time; a volume then finds the end of its log before
-    /// it is open.
+    /// `true` gives background work a thread. Without the thread nothing happens between calls:
+    /// equal calls then do equal work on the disk, and a volume finds the end of its log before it
+    /// is open.
     pub background: bool,
 }
 
@@ -75,7 +76,8 @@ pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
     open_through(options, |files| files)
 }
 
-/// The same with another door in front of the real one, such as one that counts or measures.
+/// Opens a store through another [`FileSystem`] around the real one, such as one that counts or
+/// measures.
 ///
 /// # Errors
 /// As [`open`].
@@ -84,7 +86,7 @@ pub fn open_through(
     wrap: impl FnOnce(Arc<dyn FileSystem>) -> Arc<dyn FileSystem>,
 ) -> Result<Arc<dyn Store>, Error> {
     let directory = &options.directory;
-    // Whatever is told of the store while it is opened names the disk.
+    // Log lines about the opening store name its disk.
     let _named = tracing::error_span!("store", disk = %directory.display()).entered();
     architecture(&options.architecture)?;
     replacement::known(&options.replacement)?;
@@ -107,7 +109,7 @@ pub fn open_through(
     open_store(&options.architecture, &settings, parts)
 }
 
-/// The same on a block device, which a volume can use as it is.
+/// Opens a store on a block device, which only a volume can use.
 fn open_device(
     options: &OpenOptions,
     wrap: impl FnOnce(Arc<dyn FileSystem>) -> Arc<dyn FileSystem>,
@@ -128,7 +130,7 @@ fn open_device(
     let usable = medium.bytes().saturating_sub(DeviceFs::OWN_BYTES);
     let files = DeviceFs::open(Box::new(medium), Access::Write).map_err(named)?;
     let settings = settings(options, options.disk_bytes.min(usable))?;
-    // The device itself is claimed.
+    // The claim of the device stands in for a lock.
     let (files, index) = (wrap(Arc::new(files)), Box::new(MemoryHome::default()));
     let boot = boot(options.now);
     let parts = StoreEnv { files, index, boot, lock: None, transient: transient::files(), background: true };
@@ -151,7 +153,7 @@ fn settings(options: &OpenOptions, disk_bytes: u64) -> Result<ArchitectureOption
 /// Opens or creates a store of the named architecture on the given parts.
 ///
 /// # Errors
-/// [`Error::Unusable`], with the names that are known when this one is not.
+/// [`Error::Unusable`]; for an unknown name the error lists the known ones.
 pub fn open_store(
     name: &str,
     settings: &ArchitectureOptions,
@@ -169,7 +171,7 @@ pub fn open_store(
             (Arc::new(FileStore { core, maintenance }), parameters)
         }
         Design::UrlFolders => {
-            // Objects are found by their paths, for nearly all of which no hash is needed.
+            // Paths find the objects; nearly all of them need no hash.
             let store = cern::open(row.name, settings, parts)?;
             take_keys(row.name, [0; 4], &*files)?;
             return Ok(Arc::new(store));
@@ -177,7 +179,7 @@ pub fn open_store(
         Design::Volume => (Arc::new(volume::open(row.name, settings, parts)?), [0; 4]),
     };
     let keys = take_keys(row.name, parameters, &*files)?;
-    Ok(if Keyed::is_idle(&keys) { store } else { Arc::new(Keyed { store, keys }) })
+    Ok(if KeyedStore::is_idle(&keys) { store } else { Arc::new(KeyedStore { store, keys }) })
 }
 
 pub(super) fn architecture(name: &str) -> Result<&'static Architecture, Error> {
@@ -187,10 +189,10 @@ pub(super) fn architecture(name: &str) -> Result<&'static Architecture, Error> {
     })
 }
 
-/// The store without its background work.
+/// Builds the store without its background work.
 pub(super) fn build(
     name: &'static str,
-    design: &Indexed,
+    design: &IndexedParts,
     settings: &ArchitectureOptions,
     parts: StoreEnv,
 ) -> Result<Arc<Core>, Error> {
@@ -233,7 +235,7 @@ pub(super) fn build(
     for number in core.index.left_busy() {
         match core.place(number) {
             Some((segments, _)) if !matches!(found.state, Start::Sound) => segments.hold_back(number),
-            // What cannot be removed now stays charged; this has been logged.
+            // A file that cannot be removed stays charged; the failure has been logged.
             _ => drop(core.discard(number)),
         }
     }
@@ -251,14 +253,14 @@ pub(super) fn build(
     Ok(core)
 }
 
-/// An architecture with an index.
+/// Architecture with an index.
 struct Row<'a> {
     name: &'static str,
-    design: &'a Indexed,
+    design: &'a IndexedParts,
     hand: &'static dyn CyclicPolicy,
 }
 
-/// An index taken up or made.
+/// Index that was opened or made.
 struct OpenedIndex {
     index: Index,
     naming: Arc<dyn Naming>,
@@ -272,7 +274,7 @@ enum Start {
     Rebuild,
 }
 
-/// Takes up the index that is there. One that cannot be used is set aside, with a line in the log.
+/// Opens the existing index. An unusable index is set aside, with a line in the log.
 fn open_existing(
     row: &Row<'_>,
     settings: &ArchitectureOptions,
@@ -287,7 +289,7 @@ fn open_existing(
         Err(error) if error.kind() == io::ErrorKind::InvalidData => "empty".to_owned(),
         Err(error) => return Err(Error::Unusable(format!("could not open the store's index: {error}"))),
     };
-    // Before anything of another's is touched.
+    // Checked before a file of another architecture is touched.
     if let Some(signature) = read_signature(parts)? {
         Signature::check(&signature.architecture, row.name)?;
     }
@@ -298,14 +300,14 @@ fn open_existing(
     Ok(None)
 }
 
-/// The inner error says why these words are no index for this store.
+/// Opens an index from its words. The inner error says why they are no index for this store.
 fn open_index(
     row: &Row<'_>,
     settings: &ArchitectureOptions,
     parts: &StoreEnv,
     words: Box<dyn Words>,
 ) -> Result<Result<OpenedIndex, &'static str>, Error> {
-    let geometry = match Geometry::read(&*words) {
+    let geometry = match IndexGeometry::read(&*words) {
         Ok(geometry) => geometry,
         Err(reason) => return Ok(Err(reason)),
     };
@@ -329,7 +331,7 @@ fn open_index(
     }))
 }
 
-/// Makes an empty index, and what else a new store has. Where a store has been before, the index
+/// Makes an empty index and the other parts of a new store. Where a store existed before, its index
 /// has been lost.
 fn make(row: &Row<'_>, settings: &ArchitectureOptions, parts: &StoreEnv) -> Result<OpenedIndex, Error> {
     let objects = match settings.max_objects {
@@ -348,7 +350,7 @@ fn make(row: &Row<'_>, settings: &ArchitectureOptions, parts: &StoreEnv) -> Resu
     let naming = left
         .or_else(|| (row.design.naming)(NamingFor::New(making)))
         .ok_or_else(|| Error::Unusable(format!("no naming for {objects} objects")))?;
-    let geometry = Geometry::new(&Shape {
+    let geometry = IndexGeometry::new(&IndexShape {
         architecture: row.name,
         max_objects: u32::try_from(naming.objects_max()).unwrap_or(objects).min(objects),
         block_bytes,
@@ -367,10 +369,11 @@ fn make(row: &Row<'_>, settings: &ArchitectureOptions, parts: &StoreEnv) -> Resu
     Ok(OpenedIndex { index, naming, limits, state })
 }
 
-/// Refuses what another architecture has made. Whether the store says that this one has.
+/// Refuses a store that another architecture has made. Returns `true` if the signature names this
+/// one.
 pub(super) fn check_maker(wanted: &str, parts: &StoreEnv) -> Result<bool, Error> {
     if let Ok(Some(words)) = parts.index.existing()
-        && let Ok(geometry) = Geometry::read(&*words)
+        && let Ok(geometry) = IndexGeometry::read(&*words)
     {
         Signature::check(geometry.architecture(), wanted)?;
     }
@@ -383,8 +386,8 @@ pub(super) fn check_maker(wanted: &str, parts: &StoreEnv) -> Result<bool, Error>
     Ok(false)
 }
 
-/// The naming of a store that has been here before, going by its signature, or by its folders where
-/// it is so old that it has none.
+/// Returns the naming of a store that existed before. The source is the signature, or the folders
+/// of a store older than signatures.
 fn naming_left(row: &Row<'_>, parts: &StoreEnv) -> Result<Option<Arc<dyn Naming>>, Error> {
     if let Some(signature) = read_signature(parts)? {
         Signature::check(&signature.architecture, row.name)?;
@@ -408,7 +411,7 @@ fn read_signature(parts: &StoreEnv) -> Result<Option<Signature>, Error> {
 fn limits(
     row: &Row<'_>,
     settings: &ArchitectureOptions,
-    geometry: &Geometry,
+    geometry: &IndexGeometry,
     naming: &dyn Naming,
     parts: &StoreEnv,
 ) -> Result<FileStoreLimits, Error> {
@@ -434,8 +437,8 @@ fn limits(
 }
 
 impl FileStoreLimits {
-    /// Blocks left for objects.
-    fn object_blocks(&self, geometry: &Geometry) -> u64 {
+    /// Returns the number of blocks left for objects.
+    fn object_blocks(&self, geometry: &IndexGeometry) -> u64 {
         (self.disk_bytes - self.fixed_bytes) / u64::from(geometry.block_bytes)
     }
 }
@@ -447,7 +450,7 @@ fn block_bytes(parts: &StoreEnv) -> Result<u32, Error> {
         .map_err(|_| Error::Unusable(format!("blocks of {} bytes", space.block_bytes)))
 }
 
-/// One process for each store: two would take each other's files.
+/// Locks the store for this process: two processes would take each other's files.
 fn lock(directory: &Path) -> Result<File, Error> {
     let path = directory.join("lock");
     let file = private::file(&path).map_err(|error| unusable(directory, "write to", &error))?;
@@ -468,20 +471,21 @@ fn unusable(directory: &Path, what: &str, error: &io::Error) -> Error {
     ))
 }
 
-/// Which run of the machine this is. Where the kernel does not say, every run is another one.
+/// Returns the identifier of the machine's boot. Where the kernel gives none, each call counts as
+/// another boot.
 fn boot(now: Timestamp) -> u64 {
     let id = fs::read("/proc/sys/kernel/random/boot_id");
     let id = id.unwrap_or_else(|_| now.millis().to_le_bytes().to_vec());
     Key::unkeyed(&id).low().max(1)
 }
 
-/// The field's mean size of an object.
+/// Mean size of an object in the field.
 pub(super) const MEAN_OBJECT_BYTES: u64 = 13_000;
-/// Blocks that a store must have for objects.
+/// Least number of blocks that a store must have for objects.
 const LEAST_BLOCKS: u64 = 16;
 /// Blocks for the lock and the signature.
 const OTHER_FILES: u64 = 2;
-/// Kroonmaa 1998: "384 files/dir seems optimal".
+/// Default limit of files in a folder. Kroonmaa 1998: "384 files/dir seems optimal".
 const FILES_PER_FOLDER: u32 = 384;
-/// Least unit of accounting: what smaller blocks save is not worth the finer count.
+/// Least unit of accounting: the saving of smaller blocks is not worth the finer count.
 pub(super) const BLOCK_MIN: u64 = 4096;

@@ -1,31 +1,32 @@
-//! Who uses which file number: a number in use is no victim, and is not used anew before it has
-//! been let go.
+//! Users of each file number: a number in use is no victim, and is not reused before its last user
+//! has let go of it.
 //!
-//! An unlinked file takes space until its last handle is closed. So a number that is removed while
-//! it is being read stays charged and out of use until then; this is what keeps the limit on disk
+//! An unlinked file takes space until its last handle is closed. A number that is removed while it
+//! is being read therefore stays charged and out of use until then. This keeps the limit on disk
 //! space a hard one.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
-/// The numbers in use, and what becomes of them.
+/// Numbers in use, with their fates.
 pub(super) struct NumberPins<F = AfterUnpin> {
     shards: [Mutex<HashMap<u64, Use<F>>>; SHARDS],
 }
 
-/// How a number is used.
+/// Use of one number.
 struct Use<F> {
     users: u32,
-    /// What its last user does with it.
+    /// Action that the number's last user takes.
     fate: Option<F>,
 }
 
-/// What becomes of a number when its last user has let go of it.
+/// Fate of a number when its last user has let go of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterUnpin {
-    /// Its file is gone, and the number is freed; with the space measured, where that was needed.
+    /// The number is freed; its file is gone. Carries the measured blocks where measuring was
+    /// needed.
     Free(Option<u64>),
-    /// Its file waits to be overwritten.
+    /// The file waits to be overwritten.
     Release,
 }
 
@@ -36,14 +37,14 @@ impl<F> Default for NumberPins<F> {
 }
 
 impl<F> NumberPins<F> {
-    /// One more user.
+    /// Adds a user of the number.
     pub(super) fn pin(&self, number: impl Into<u64>) {
         let number = number.into();
         self.shard(number).lock().entry(number).or_insert(Use { users: 0, fate: None }).users += 1;
     }
 
-    /// One user fewer. When it was the last and the number's fate was left to it, that: the caller
-    /// sees to it.
+    /// Removes a user of the number. Returns the number's fate if this was the last user and a fate
+    /// was left to it; the caller then carries the fate out.
     pub(super) fn unpin(&self, number: impl Into<u64>) -> Option<F> {
         let number = number.into();
         let mut shard = self.shard(number).lock();
@@ -55,13 +56,14 @@ impl<F> NumberPins<F> {
         shard.remove(&number)?.fate
     }
 
-    /// Whether anyone uses the number.
+    /// Returns `true` if the number has a user.
     pub(super) fn in_use(&self, number: impl Into<u64>) -> bool {
         let number = number.into();
         self.shard(number).lock().contains_key(&number)
     }
 
-    /// Leaves the number to its last user. False when there is none: the caller sees to it.
+    /// Leaves the number's fate to its last user. Returns `false` if there is no user: the caller
+    /// then carries the fate out.
     pub(super) fn leave_to_last_user(&self, number: impl Into<u64>, fate: F) -> bool {
         let number = number.into();
         match self.shard(number).lock().get_mut(&number) {

@@ -1,37 +1,42 @@
-//! Repair, a piece at a time: what the index says is compared with the files that are there.
+//! Repair in small steps: compares the index with the files on disk.
 //!
-//! The same walk serves three needs: after a power loss (entries and files of different age), after
-//! damage to some entries, and after the loss of the whole index, when it fills an empty one from
-//! the headers of the files. First through the folders, for files that the index does not know;
-//! then through the numbers, for objects that have no file. Lookups and inserts go on meanwhile;
-//! what has not been seen yet is a miss. Contents are not verified here: that happens whenever a
-//! body is read.
+//! One walk serves three needs:
+//!
+//! - after a power loss, when entries and files differ in age;
+//! - after damage to some entries;
+//! - after the loss of the whole index: the walk fills an empty index from the headers of the
+//!   files.
+//!
+//! The walk goes through the folders first, to find files that the index does not know. The walk
+//! then goes through the numbers, to find objects without a file. Lookups and inserts go on
+//! meanwhile; an object not yet visited is a miss. The walk verifies no contents: each read of a
+//! body does that.
 
 use super::files::Core;
 use crate::fs::Access;
 use crate::index::{IndexedObject, NumberState, Step};
-use crate::object::{Header, read_head};
+use crate::object::{ObjectHeader, read_head};
 use shoal_core::Key;
 use std::io::ErrorKind::NotFound;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Core {
-    /// Does one step of an audit. Returns how many files and objects it dealt with.
+    /// Does one step of an audit. Returns the number of files and objects visited.
     pub(super) fn repair(&self, step: &Step) -> usize {
         match step {
             Step::Folder(folder) => self.survey_folder(*folder),
-            Step::Numbers(numbers) => self.settle_numbers(numbers.clone()),
+            Step::Numbers(numbers) => self.repair_numbers(numbers.clone()),
         }
     }
 
-    /// Settles the files in a folder of which the index knows nothing good.
+    /// Repairs the files in a folder that have no good entry in the index.
     fn survey_folder(&self, folder: u32) -> usize {
         let path = self.naming.folder(folder);
         let objects_max = self.index.geometry().max_objects;
         let names = match self.files.list(&path, objects_max as usize + STRANGERS_MAX) {
             Ok(names) => names,
-            // Folders are made on demand.
+            // The store makes folders on demand.
             Err(error) if error.kind() == NotFound => return 0,
             Err(error) => {
                 self.disk_failed("list a folder of the store", error);
@@ -39,11 +44,11 @@ impl Core {
             }
         };
         for name in &names {
-            // Others are somebody else's.
+            // A file with any other name is not the store's.
             let Some((number, side)) = self.naming.file_at(folder, name) else { continue };
             let file = format!("{path}/{name}");
             if number < objects_max && self.naming.path(number, side) == file {
-                self.settle_file(number, side, &file);
+                self.repair_file(number, side, &file);
             } else {
                 self.remove_stray(&file);
             }
@@ -51,24 +56,24 @@ impl Core {
         names.len()
     }
 
-    /// A file in a place where an object may be.
-    fn settle_file(&self, number: u32, side: u64, path: &str) {
-        // While it is pinned a number in use stays with its object, and a file elsewhere cannot
-        // become its file.
+    /// Repairs a file in a place where an object may be.
+    fn repair_file(&self, number: u32, side: u64, path: &str) {
+        // While the number is pinned, a number in use stays with its object, and a file elsewhere
+        // cannot become its file.
         self.pins.pin(number);
         match self.index.examine(number) {
-            // Its own file. Two side words may stand for one folder.
+            // The number's own file. Two side words may stand for one folder.
             NumberState::Busy | NumberState::Stored(..) if self.path(number) == path => {}
             NumberState::Busy => self.remove_stray(path),
             NumberState::Stored(found, key) => self.repair_misplaced(found, key, side, path),
             NumberState::Free | NumberState::Damaged | NumberState::Abandoned => {
-                self.settle_unknown(number, side)
+                self.repair_unknown(number, side)
             }
         }
         self.unpin(number);
     }
 
-    /// A file in another folder than the entry of its number says.
+    /// Repairs a file in another folder than the entry of its number says.
     fn repair_misplaced(&self, found: IndexedObject, key: Key, side: u64, path: &str) {
         let is_at_home = match self.place_of_side(found.side) {
             Some(_) => self.header(found.number).is_some_and(|header| header.key == key),
@@ -86,30 +91,30 @@ impl Core {
         }
     }
 
-    /// Settles what the index says of some numbers. Their files have been surveyed.
-    fn settle_numbers(&self, numbers: Range<u32>) -> usize {
+    /// Repairs the index's entries of some numbers. The files of these numbers have been surveyed.
+    fn repair_numbers(&self, numbers: Range<u32>) -> usize {
         let mut objects = 0;
         for number in numbers {
             match self.index.examine(number) {
                 NumberState::Busy => {}
                 NumberState::Stored(found, key) => {
                     objects += 1;
-                    self.settle_stored(found, key);
+                    self.repair_stored(found, key);
                 }
                 NumberState::Free => self.index.list_if_lost(number),
                 NumberState::Damaged | NumberState::Abandoned => {
-                    self.settle_unknown(number, self.index.side(number))
+                    self.repair_unknown(number, self.index.side(number))
                 }
             }
         }
         objects
     }
 
-    /// An entry that looks whole: its file must be there, its charge right, and its key must lead
-    /// to it.
-    fn settle_stored(&self, found: IndexedObject, key: Key) {
+    /// Repairs an entry that looks whole: its file must exist, its charge must be right, and its
+    /// key must lead to it.
+    fn repair_stored(&self, found: IndexedObject, key: Key) {
         if self.place_of_side(found.side).is_some() {
-            return self.settle_in_segment(found, key);
+            return self.repair_in_segment(found, key);
         }
         match self.files.length(&self.naming.path(found.number, found.side)) {
             Ok(length) => {
@@ -123,8 +128,8 @@ impl Core {
         }
     }
 
-    /// An object in the mapped file: its record must be there.
-    fn settle_in_segment(&self, found: IndexedObject, key: Key) {
+    /// Repairs an object in the mapped file: its record must be there.
+    fn repair_in_segment(&self, found: IndexedObject, key: Key) {
         match self.header(found.number) {
             Some(header) if header.key == key => {
                 if let Some(rival) = self.index.confirm(found, 0) {
@@ -135,7 +140,7 @@ impl Core {
         }
     }
 
-    /// Of two objects of one key the later stays.
+    /// Keeps the later of two objects with one key.
     fn resolve_duplicates(&self, found: IndexedObject, rival: IndexedObject, blocks: u32) {
         let sequence = |found: IndexedObject| self.header(found.number).map(|header| header.sequence);
         if sequence(found) > sequence(rival) {
@@ -146,15 +151,16 @@ impl Core {
         }
     }
 
-    /// A number that the index knows nothing good of: if its file is a whole object that is not
-    /// superseded, it is taken in; otherwise it goes.
-    fn settle_unknown(&self, number: u32, side: u64) {
+    /// Repairs a number without a good entry. A whole object that is not superseded is adopted; any
+    /// other file is removed.
+    fn repair_unknown(&self, number: u32, side: u64) {
         if !self.index.claim_number(number, side) {
             return;
         }
-        // Who had which segment is for the index to say; what it does not say is a miss.
+        // Only the index tells which object owns a segment; an object that it does not know is a
+        // miss.
         if self.place_of_side(side).is_some() || !self.adopt(number) {
-            // Trouble with the file has been logged.
+            // A failure of the file has been logged.
             let _ = self.discard(number);
         }
     }
@@ -176,19 +182,19 @@ impl Core {
         let Ok(older) = self.index.adopt(number, header.key, blocks) else { return false };
         self.note_stored(number, &older);
         for number in older {
-            // Trouble with the file has been logged.
+            // A failure of the file has been logged.
             let _ = self.discard(number);
         }
         true
     }
 
-    /// The header of a file, if it is a complete object.
-    fn header(&self, number: u32) -> Option<Header> {
+    /// Returns the header of a file, if the file is a complete object.
+    fn header(&self, number: u32) -> Option<ObjectHeader> {
         let file = self.open_bytes(number, self.index.side(number), Access::Read).ok()?;
         read_head(&*file, number, u64::MAX, None).ok().map(|head| head.header)
     }
 
-    fn header_of(&self, path: &str, number: u32) -> Option<Header> {
+    fn header_of(&self, path: &str, number: u32) -> Option<ObjectHeader> {
         let file = self.files.open(path, Access::Read).ok()?;
         read_head(&*file, number, u64::MAX, None).ok().map(|head| head.header)
     }
@@ -197,11 +203,11 @@ impl Core {
         if self.index.retire(found.number, found.generation) {
             self.note_gone(found.number);
             self.tally.corrupt.fetch_add(1, Relaxed);
-            // Trouble with the file has been logged.
+            // A failure of the file has been logged.
             let _ = self.discard(found.number);
         }
     }
 }
 
-/// Names that are looked at in a folder beyond those which may be ours.
+/// Limit of foreign names read from a folder, beyond those that may be the store's.
 const STRANGERS_MAX: usize = 4096;

@@ -1,14 +1,14 @@
-//! Which object goes when room is needed: a hand over the index, or a policy kept in RAM.
+//! Choice of the victim when room is needed: by a hand over the index, or by a policy kept in RAM.
 //!
 //! The hand's policies (`clock`, `fifo`) have their bits in the index's entries and the hand in its
-//! header: what they know survives a restart. The others are an [`EvictionOrder`] in RAM, beside
-//! the index: what they know is lost when the process ends. After opening the order is filled in
-//! the background, in the order of the numbers, as if the objects had arrived so and nobody had
-//! asked for them since. Until an object is known it does not go, unless all that are known are
-//! gone or in use: then the hand chooses.
+//! header. Their state thus survives a restart. The other policies are an [`EvictionOrder`] in RAM
+//! beside the index; their state is lost when the process ends. After opening, a background thread
+//! fills the order by ascending number, as if the objects had arrived so without a hit since. An
+//! object that the order does not know is evicted only when all known objects are gone or in use:
+//! the hand then chooses.
 //!
-//! An order costs eight bytes of RAM an object and what its policy takes, and a lock held for each
-//! hit.
+//! An order costs eight bytes of RAM an object and the memory of its policy, and a lock held for
+//! each hit.
 
 use super::files::Core;
 use super::segments::SegmentLocation;
@@ -18,12 +18,11 @@ use parking_lot::Mutex;
 use shoal_core::Key;
 use shoal_policy::{Clock, CyclicPolicy, FifoHand, Handle, Replacement, ReplacementPolicy};
 
-/// The replacement policies of stores of files, by name. The first is what stores have that do not
-/// say.
+/// Names of the replacement policies of stores of files. The first is the default.
 pub const REPLACEMENTS: &[&str] =
     &["clock", "fifo", "lru", "slru", "lfu_da", "gdsf", "s3_fifo", "sieve", "w_tinylfu"];
 
-/// The policy's name as the table has it.
+/// Returns the policy's name as the table has it.
 pub(super) fn known(name: &str) -> Result<&'static str, Error> {
     REPLACEMENTS.iter().find(|known| **known == name).copied().ok_or_else(|| {
         let known = REPLACEMENTS.join(", ");
@@ -31,7 +30,8 @@ pub(super) fn known(name: &str) -> Result<&'static str, Error> {
     })
 }
 
-/// A policy chosen by name: the hand's, and an order where the policy is one of RAM.
+/// Returns the policy of a name: the hand's policy, and an order where the named policy lives in
+/// RAM.
 pub(super) fn named(name: &str) -> Result<(&'static dyn CyclicPolicy, Option<EvictionOrder>), Error> {
     match known(name)? {
         "clock" => Ok((&Clock, None)),
@@ -43,28 +43,28 @@ pub(super) fn named(name: &str) -> Result<(&'static dyn CyclicPolicy, Option<Evi
     }
 }
 
-/// The objects in the order in which a policy gives them up.
+/// Objects in the order in which a policy evicts them.
 ///
-/// What it says is compared with the index whenever it matters, under its own lock, which is taken
-/// before the index's.
-pub(super) struct EvictionOrder(Mutex<Known>);
+/// The order is compared with the index before each use, under its own lock. Lock order: this, then
+/// the index's lock.
+pub(super) struct EvictionOrder(Mutex<PolicyState>);
 
-struct Known {
+struct PolicyState {
     policy: Box<dyn Replacement>,
-    /// By number: the policy's handle, plus 1; 0 for none.
+    /// The policy's handle by number, plus 1; 0 for none.
     handles: Vec<u32>,
-    /// By handle: the number.
+    /// The number by handle.
     numbers: Vec<u32>,
-    /// Numbers below this have been looked at since opening.
+    /// Bound of the numbers looked at since opening.
     filled: u32,
 }
 
 impl EvictionOrder {
     fn new(policy: Box<dyn Replacement>) -> Self {
-        Self(Mutex::new(Known { policy, handles: Vec::new(), numbers: Vec::new(), filled: 0 }))
+        Self(Mutex::new(PolicyState { policy, handles: Vec::new(), numbers: Vec::new(), filled: 0 }))
     }
 
-    /// The object of a number was asked for.
+    /// Records a hit on the object of a number.
     pub(super) fn hit(&self, number: u32) {
         let mut known = self.0.lock();
         if let Some(handle) = known.handle(number) {
@@ -72,12 +72,12 @@ impl EvictionOrder {
         }
     }
 
-    /// A number has come to stand for an object.
+    /// Records that a number has come to stand for an object.
     pub(super) fn admit(&self, index: &Index, number: u32) {
         self.0.lock().admit(index, number);
     }
 
-    /// A number does not stand for its object any more.
+    /// Records that a number no longer stands for its object.
     pub(super) fn forget(&self, number: u32) {
         let mut known = self.0.lock();
         if let Some(handle) = known.take_handle(number) {
@@ -85,8 +85,8 @@ impl EvictionOrder {
         }
     }
 
-    /// Gives up the object that is worth least and not in use: its number is busy now. `None` when
-    /// none is known.
+    /// Evicts the least valuable object that is not in use, and makes its number busy. Returns
+    /// `None` when the order knows no such object.
     fn evict(&self, index: &Index, in_use: impl Fn(u32) -> bool) -> Option<u32> {
         let mut known = self.0.lock();
         for _ in 0..VICTIMS_MAX {
@@ -103,17 +103,18 @@ impl EvictionOrder {
         None
     }
 
-    /// Objects that are known.
+    /// Returns the number of known objects.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.lock().policy.len()
     }
 
-    /// Takes in what the index has under the next numbers. False when all have been looked at.
+    /// Takes in the objects of the next numbers. Returns `false` when all numbers have been looked
+    /// at.
     fn fill(&self, index: &Index) -> bool {
         let mut known = self.0.lock();
         let first = known.filled;
-        // Fresh numbers come in as they are used.
+        // New numbers come in when they are used.
         let end = first.saturating_add(FILLED_AT_ONCE).min(index.round() as u32);
         (first..end).for_each(|number| known.admit(index, number));
         known.filled = end.max(first);
@@ -121,7 +122,7 @@ impl EvictionOrder {
     }
 }
 
-impl Known {
+impl PolicyState {
     fn handle(&self, number: u32) -> Option<Handle> {
         self.handles.get(number as usize)?.checked_sub(1).map(Handle::from_number)
     }
@@ -133,7 +134,7 @@ impl Known {
 
     fn admit(&mut self, index: &Index, number: u32) {
         let NumberState::Stored(found, key) = index.examine(number) else { return };
-        // An object in a segment takes no space of its own, and goes when its segment is wanted.
+        // An object in a segment takes no blocks, and is evicted when its segment is wanted.
         if self.handle(number).is_some() || SegmentLocation::of_side(found.side).is_some() {
             return;
         }
@@ -145,12 +146,13 @@ impl Known {
 }
 
 impl Core {
-    /// The object that goes next, where a policy in RAM has one: its number is busy now.
+    /// Evicts the next victim of a policy in RAM, and makes its number busy. Returns `None` without
+    /// such a policy.
     pub(super) fn worth_least(&self) -> Option<u32> {
         self.order.as_ref()?.evict(&self.index, |number| self.pins.in_use(number))
     }
 
-    /// Takes objects into the order after opening, some at a time. How many numbers were looked at.
+    /// Takes some objects into the order after opening. Returns the work done, counted in files.
     pub(super) fn fill_order(&self) -> usize {
         match &self.order {
             Some(order) if order.fill(&self.index) => FILLED_AT_ONCE as usize / NUMBERS_PER_FILE,
@@ -158,7 +160,8 @@ impl Core {
         }
     }
 
-    /// A number has come to stand for an object; those of older ones do not any more.
+    /// Records that a number has come to stand for an object, and that the numbers of older objects
+    /// no longer do.
     pub(super) fn note_stored(&self, number: u32, older: &[u32]) {
         if let Some(order) = &self.order {
             older.iter().for_each(|number| order.forget(*number));
@@ -166,7 +169,7 @@ impl Core {
         }
     }
 
-    /// A number does not stand for its object any more.
+    /// Records that a number no longer stands for its object.
     pub(super) fn note_gone(&self, number: u32) {
         if let Some(order) = &self.order {
             order.forget(number);
@@ -174,7 +177,7 @@ impl Core {
     }
 }
 
-/// The object of a number, if it is that of the key.
+/// Returns the object of a number, if the object has this key.
 fn stored(index: &Index, number: u32, key: Key) -> Option<IndexedObject> {
     match index.examine(number) {
         NumberState::Stored(found, stored) if stored == key => Some(found),
@@ -190,11 +193,11 @@ fn set(values: &mut Vec<u32>, at: u32, value: u32) {
     values[at] = value;
 }
 
-/// Victims in use that are passed over before the hand chooses.
+/// Limit of victims in use that are passed over before the hand chooses.
 const VICTIMS_MAX: usize = 64;
-/// Numbers that are taken in at once.
+/// Numbers taken in by one step.
 const FILLED_AT_ONCE: u32 = 1024;
-/// Numbers that take as long as a file does.
+/// Numbers that take as long as one file.
 const NUMBERS_PER_FILE: usize = 256;
 
 #[cfg(test)]
@@ -202,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_policy_that_is_offered_is_there_under_its_name() {
+    fn every_listed_policy_is_found_by_name() {
         for name in REPLACEMENTS {
             let (hand, order) = named(name).expect("it is offered");
             match order {

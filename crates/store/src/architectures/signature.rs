@@ -1,15 +1,15 @@
-//! The small file that says which architecture made a store, for when no index says it, and under
-//! which secret its keys are hashed.
+//! Small file that names the architecture that made a store, for use without an index, and the
+//! secret of the store's keys.
 //!
 //! ```text
 //! shoal store 1: NAME P P P P CHECK      the naming's four parameters
 //! shoal keys 1: SECRET SINCE CHECK       32 hexadecimal digits; `made` or `later`
 //! ```
 //!
-//! Each check is the XXH3-64 of what stands before it in its line, in hexadecimal. The file is on
-//! disk before anything else of the store is made. A store of an earlier version has the first line
-//! alone; it gets the second when it is opened, with `later`: what it holds already is keyed
-//! without a secret.
+//! Each check is the XXH3-64 of the bytes before it in its line, in hexadecimal. The file is on
+//! disk before any other part of the store is made. A store of an earlier version has the first
+//! line alone. Opening such a store adds the second line, with `later`: the objects already in the
+//! store are keyed without a secret.
 
 use super::Naming;
 use crate::Error;
@@ -18,36 +18,36 @@ use shoal_core::KeySecret;
 use std::io;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Who made a store.
+/// Architecture and keys of a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Signature {
     pub(super) architecture: String,
     pub(super) parameters: [u32; 4],
-    /// None in a store of an earlier version, or where the line is damaged.
+    /// `None` in a store of an earlier version, or where the line is damaged.
     pub(super) keys: Option<Keys>,
 }
 
-/// Under which secret a store's keys are hashed.
+/// Hashing of a store's keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Keys {
     pub(super) secret: KeySecret,
-    /// The store may hold objects of an earlier version, whose keys have no secret.
+    /// The store may hold objects of an earlier version, with keys hashed without a secret.
     pub(super) came_later: bool,
 }
 
 impl Signature {
-    /// The signature of a new store, whose keys are those of this process.
+    /// Returns the signature of a new store, which uses the secret of this process.
     pub(super) fn of(architecture: &str, naming: &dyn Naming) -> Self {
         Self::with_parameters(architecture, naming.parameters())
     }
 
-    /// The same for an architecture without a naming.
+    /// Returns the signature of a new store of an architecture without a naming.
     pub(super) fn with_parameters(architecture: &str, parameters: [u32; 4]) -> Self {
         let keys = Keys { secret: KeySecret::installed(), came_later: false };
         Self { architecture: architecture.to_owned(), parameters, keys: Some(keys) }
     }
 
-    /// Reads it. `None` when there is none, or none that is whole.
+    /// Reads the signature. Returns `None` when there is none, or when it is not whole.
     pub(super) fn read(files: &dyn FileSystem) -> io::Result<Option<Self>> {
         let file = match files.open(PATH, Access::Read) {
             Ok(file) => file,
@@ -59,7 +59,7 @@ impl Signature {
         Ok(std::str::from_utf8(&bytes[..read]).ok().and_then(Self::parse))
     }
 
-    /// Writes it, in place of one that is not whole, and returns when it is on disk.
+    /// Writes the signature, in place of a damaged one, and returns when it is on disk.
     pub(super) fn write(&self, files: &dyn FileSystem) -> io::Result<()> {
         let mut created = files.create(PATH);
         if matches!(&created, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
@@ -69,8 +69,8 @@ impl Signature {
         files.sync()
     }
 
-    /// Adds the line of the keys to a store that has none, and returns when it is on disk. Nothing
-    /// is keyed by it before.
+    /// Adds the line of the keys to a store without one, and returns when it is on disk. No object
+    /// uses these keys earlier.
     pub(super) fn add_keys(&mut self, keys: Keys, files: &dyn FileSystem) -> io::Result<()> {
         let file = files.open(PATH, Access::Write)?;
         write_full(&*file, keys.text().as_bytes(), self.maker_text().len() as u64)?;
@@ -128,13 +128,13 @@ impl Keys {
     }
 }
 
-/// The line with its check.
+/// Returns the line with its check.
 fn checked(line: String) -> String {
     let check = xxh3_64(line.as_bytes());
     format!("{line} {check:016x}\n")
 }
 
-/// Where it stands.
+/// Path of the signature in the store.
 pub(super) const PATH: &str = "architecture";
 const PREFIX: &str = "shoal store 1: ";
 const KEYS_PREFIX: &str = "shoal keys 1: ";
@@ -164,7 +164,7 @@ mod tests {
         for bit in 0..8 * signature.text().len() {
             files.tamper(PATH, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
             let read = Signature::read(&files).unwrap();
-            // Text that is no UTF-8 is none at all.
+            // Text that is not UTF-8 counts as no signature.
             let is_none = read.as_ref().is_none_or(|read| bit >= maker_bits && read.keys.is_none());
             assert!(is_none, "bit {bit}: {read:?}");
             files.tamper(PATH, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));

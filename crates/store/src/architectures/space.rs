@@ -1,4 +1,4 @@
-//! Space: how much a file is charged, how room is made, how files leave.
+//! Disk space: charges of files, eviction to make room, and removal of files.
 
 use super::files::Core;
 use super::pins::AfterUnpin;
@@ -6,21 +6,22 @@ use super::released::ReleasedFilePool;
 use super::segments;
 use crate::fs::Access;
 use crate::index::{Charge, Claim, HandStep};
-use crate::{Declined, Error};
+use crate::{Error, InsertRefusal};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use tracing::warn;
 
-/// Blocks that a file of so many bytes is charged. Beside its data, a long file takes blocks that
-/// say where the data is: one for each 1024 blocks of data at worst, beyond the first twelve, which
-/// the inode knows itself.
+/// Returns the blocks that a file of `file_bytes` bytes is charged. A long file takes blocks for
+/// the addresses of its data: at worst one for each 1024 data blocks beyond the first twelve, which
+/// the inode itself addresses.
 pub(super) fn blocks_of(file_bytes: u64, block_bytes: u64) -> u64 {
     let data = file_bytes.div_ceil(block_bytes).max(1);
     data + if data > 12 { 1 + data / 1024 } else { 0 }
 }
 
 impl Core {
-    /// The path of the file that a number has now; for people, where the number has a segment.
+    /// Returns the path of the file that a number has now. For a number with a segment the text is
+    /// for people only.
     pub(super) fn path(&self, number: u32) -> String {
         match self.place(number) {
             Some((_, place)) => format!("{}, byte {}", segments::PATH, place.offset()),
@@ -28,19 +29,19 @@ impl Core {
         }
     }
 
-    /// Blocks that a file of so many bytes is charged.
+    /// Returns the blocks that a file of `file_bytes` bytes is charged.
     pub(super) fn blocks(&self, file_bytes: u64) -> u64 {
         blocks_of(file_bytes, u64::from(self.index.geometry().block_bytes))
     }
 
-    /// A number for a new object with this side word and of so many blocks, giving up another when
-    /// all are in use.
+    /// Claims a number for a new object with this side word and `blocks` blocks. Evicts another
+    /// object when all numbers are in use.
     pub(super) fn claim(&self, side: u64, blocks: u64) -> Result<ClaimedNumber, Error> {
         let mut passed = 0;
         if self.released.as_ref().is_some_and(|released| released.len() == 0) && !self.index.has_room(blocks)
         {
-            // Something will have to go, so it goes now: its file is the one to overwrite. Where
-            // nothing can go the charge will say so.
+            // An object has to be evicted in any case, so it is evicted now: its file is the one to
+            // overwrite. If no object can be evicted, the charge fails and reports it.
             let _ = self.give_up_one(&mut passed, EvictionReason::Space);
         }
         loop {
@@ -49,24 +50,24 @@ impl Core {
             }
             match self.index.claim(side) {
                 Claim::Number(number) => return Ok(ClaimedNumber { number, file_blocks: None }),
-                Claim::Crowded => return Err(Error::Declined(Declined::NoSpace)),
+                Claim::Crowded => return Err(Error::Declined(InsertRefusal::NoSpace)),
                 Claim::Exhausted => self.give_up_one(&mut passed, EvictionReason::Number)?,
             }
         }
     }
 
-    /// A number whose file is to be overwritten, if it is the lowest there is.
+    /// Claims the number of a file to overwrite, if no lower number is free.
     fn claim_released(&self, side: u64) -> Option<ClaimedNumber> {
         let number = self.released.as_ref()?.take_lowest(self.index.lowest_free())?;
         let file_blocks = self.index.reuse(number, side)?;
         Some(ClaimedNumber { number, file_blocks: Some(file_blocks) })
     }
 
-    /// Charges a busy number so many blocks in all, giving up other objects to make room.
+    /// Charges a busy number `blocks` blocks in total, and evicts other objects to make room.
     pub(super) fn charge(&self, number: u32, blocks: u64) -> Result<(), Error> {
-        let blocks = u32::try_from(blocks).map_err(|_| Error::Declined(Declined::TooLarge))?;
+        let blocks = u32::try_from(blocks).map_err(|_| Error::Declined(InsertRefusal::TooLarge))?;
         if u64::from(blocks) > self.index.limit_blocks() {
-            return Err(Error::Declined(Declined::TooLarge));
+            return Err(Error::Declined(InsertRefusal::TooLarge));
         }
         let mut passed = 0;
         loop {
@@ -81,27 +82,27 @@ impl Core {
         }
     }
 
-    /// Gives up one object, or the space of a file that waits to be overwritten. `passed` counts
-    /// over several calls what the hand has passed in vain.
+    /// Evicts one object, or takes the space of a file that waits to be overwritten. `passed`
+    /// counts the entries that the hand passed in vain, over several calls.
     pub(super) fn give_up_one(&self, passed: &mut u64, need: EvictionReason) -> Result<(), Error> {
         if let Some(number) = self.released.as_ref().and_then(ReleasedFilePool::take_full) {
-            return self.empty(number).map_err(|_| Error::Declined(Declined::NoSpace));
+            return self.empty(number).map_err(|_| Error::Declined(InsertRefusal::NoSpace));
         }
         if let Some(number) = self.worth_least() {
             self.tally.evictions.fetch_add(1, Relaxed);
-            return self.dispose(number).map_err(|_| Error::Declined(Declined::NoSpace));
+            return self.dispose(number).map_err(|_| Error::Declined(InsertRefusal::NoSpace));
         }
         let enough = self.index.round() * (self.index.rounds_max() + 1);
         while *passed <= enough {
-            // An object in a segment takes no blocks: to give it up would make no space.
+            // An object in a segment takes no blocks: its eviction frees no space.
             let is_of_no_use = |number| need == EvictionReason::Space && self.place(number).is_some();
             match self.index.sweep(|number| self.pins.in_use(number) || is_of_no_use(number)) {
                 HandStep::Victim(number) => {
                     self.note_gone(number);
                     self.tally.evictions.fetch_add(1, Relaxed);
-                    // Without the file's space nothing is gained; giving up more objects would not
-                    // help.
-                    return self.dispose(number).map_err(|_| Error::Declined(Declined::NoSpace));
+                    // Without the file's space nothing is gained, and evicting more objects would
+                    // not help.
+                    return self.dispose(number).map_err(|_| Error::Declined(InsertRefusal::NoSpace));
                 }
                 HandStep::Reclaimed => {
                     *passed += 1;
@@ -112,13 +113,13 @@ impl Core {
             }
         }
         match self.released.as_ref().and_then(ReleasedFilePool::take_highest) {
-            Some(number) => self.discard(number).map_err(|_| Error::Declined(Declined::NoSpace)),
-            None => Err(Error::Declined(Declined::NoSpace)),
+            Some(number) => self.discard(number).map_err(|_| Error::Declined(InsertRefusal::NoSpace)),
+            None => Err(Error::Declined(InsertRefusal::NoSpace)),
         }
     }
 
-    /// Lets go of the file of a busy number: it waits to be overwritten, where files are, or is
-    /// removed.
+    /// Lets go of the file of a busy number. The file waits to be overwritten, in architectures
+    /// that overwrite files, or is removed.
     pub(super) fn dispose(&self, number: u32) -> io::Result<()> {
         if self.released.is_none() || !self.index.is_measured(number) {
             return self.discard(number);
@@ -127,7 +128,7 @@ impl Core {
         Ok(())
     }
 
-    /// Sees to what the last user of a number was left.
+    /// Carries out the fate that was left to the last user of a number.
     pub(super) fn finish_unpin(&self, number: u32, fate: AfterUnpin) {
         match fate {
             AfterUnpin::Free(measured) => self.index.free(number, measured),
@@ -137,7 +138,7 @@ impl Core {
 
     fn release(&self, number: u32) {
         if !self.released.as_ref().is_some_and(|released| released.put(number, false)) {
-            // Trouble with the file has been logged.
+            // A failure of the file has been logged.
             let _ = self.discard(number);
         }
     }
@@ -152,28 +153,28 @@ impl Core {
         if is_done { Ok(()) } else { self.discard(number) }
     }
 
-    /// Removes the files that wait to be overwritten.
+    /// Removes all files that wait to be overwritten.
     pub(super) fn discard_released(&self) {
         while let Some(number) = self.released.as_ref().and_then(ReleasedFilePool::take_highest) {
-            // Trouble with the file has been logged.
+            // A failure of the file has been logged.
             let _ = self.discard(number);
         }
     }
 
-    /// Removes files that have been waiting for a while. Returns how many.
+    /// Removes files that have waited for a while. Returns their number.
     pub(super) fn discard_lingering(&self, most: usize) -> usize {
         let Some(released) = &self.released else { return 0 };
         let numbers = released.take_lingering(most);
         for number in &numbers {
-            // Trouble with the file has been logged.
+            // A failure of the file has been logged.
             let _ = self.discard(*number);
         }
         numbers.len()
     }
 
-    /// Removes the file of a busy number and frees the number, or leaves that to who still reads
-    /// it. When the file cannot be removed the number stays busy and charged; the next opening
-    /// tries again.
+    /// Removes the file of a busy number and frees the number, or leaves the freeing to the
+    /// number's last reader. If the removal fails, the number stays busy and charged, and the next
+    /// opening tries again.
     pub(super) fn discard(&self, number: u32) -> io::Result<()> {
         if let Some((segments, place)) = self.place(number) {
             segments.release(number, place);
@@ -197,7 +198,7 @@ impl Core {
         Ok(())
     }
 
-    /// Leaves a number to its last user, or sees to it when it has none.
+    /// Leaves a fate to the last user of a number, or carries it out when the number has no user.
     pub(super) fn leave(&self, number: u32, fate: AfterUnpin) {
         if !self.pins.leave_to_last_user(number, fate) {
             self.finish_unpin(number, fate);
@@ -205,14 +206,14 @@ impl Core {
     }
 }
 
-/// What an object is given up for.
+/// Resource that an eviction must provide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EvictionReason {
     Space,
     Number,
 }
 
-/// A number for a new object.
+/// Number claimed for a new object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClaimedNumber {
     pub(super) number: u32,

@@ -1,4 +1,4 @@
-//! What a disk has missed while it was out of service, bounded.
+//! Changes that a disk missed while it was out of service, bounded.
 
 use shoal_core::ObjectKey;
 use std::collections::HashSet;
@@ -12,9 +12,10 @@ pub(super) struct MissedChanges {
 }
 
 impl MissedChanges {
-    /// Remembers an object. One that was removed must not come back, and counts as lost track of
-    /// when there is no room for it; one that was replaced on another disk is only older, and takes
-    /// half of the room at most.
+    /// Records a change for a disk that is out of service. Removals may use all 8 MiB
+    /// (`ROOM_BYTES`). Replacements may use half, since an object replaced on another disk is only
+    /// older. A removal that does not fit sets `is_too_much`: the removed object must not come
+    /// back.
     pub(super) fn record(&mut self, key: &ObjectKey, is_removed: bool) {
         let bytes = key.full().len() + KEY_BYTES;
         let room = if is_removed { ROOM_BYTES } else { ROOM_BYTES / 2 };
@@ -26,10 +27,19 @@ impl MissedChanges {
             return;
         }
         self.bytes += bytes;
-        self.keys.insert(key.clone());
+        let is_new = self.keys.insert(key.clone());
+        assert!(is_new, "a key that is remembered twice");
+        self.invariants();
     }
 
-    /// Something that was removed is not remembered.
+    /// Checks all that is said of the fields.
+    fn invariants(&self) {
+        debug_assert!(self.bytes <= ROOM_BYTES);
+        debug_assert!(self.bytes >= self.keys.len() * KEY_BYTES);
+        debug_assert_eq!(self.keys.is_empty(), self.bytes == 0);
+    }
+
+    /// Returns `true` if a removal was not remembered.
     pub(super) fn is_too_much(&self) -> bool {
         self.is_too_much
     }
@@ -38,17 +48,20 @@ impl MissedChanges {
         self.keys.is_empty()
     }
 
-    /// Everything that is remembered.
+    /// Takes all remembered keys.
     pub(super) fn take(&mut self) -> Vec<ObjectKey> {
+        self.invariants();
         self.bytes = 0;
         self.keys.drain().collect()
     }
 }
 
-/// RAM for keys that were missed, for each disk that is out of service.
+/// RAM in bytes for missed keys, for each disk that is out of service.
 const ROOM_BYTES: usize = 8 << 20;
-/// What a key takes beside its bytes.
+/// Bytes of RAM that a key takes beside its own.
 const KEY_BYTES: usize = 96;
+
+const _: () = assert!(KEY_BYTES < ROOM_BYTES / 2);
 
 #[cfg(test)]
 mod tests {
@@ -59,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_replaced_leaves_room_for_what_was_removed_and_too_much_is_known() {
+    fn replaced_keys_leave_room_for_removed_keys() {
         let mut missed = MissedChanges::default();
         for number in 0..100_000 {
             missed.record(&key(number), false);

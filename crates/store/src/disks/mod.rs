@@ -4,16 +4,18 @@
 //! key ─► weighted rendezvous over the disks in service ─► a disk ─► its store (any architecture)
 //! ```
 //!
-//! A disk's share is as its configured bytes. One that fails loses its own objects only: it is
-//! taken out of service with one line in the log, its keys go to the others, and no other key
-//! moves. An operator may take a disk out and bring it back. What is removed while a disk is out is
-//! remembered and removed from it before it serves again, so that a purge holds. An object that
-//! comes to stand on one disk is removed from the others, which may have an older one from when
-//! another disk was out. When no disk is in service, from the start or later, the store misses and
-//! declines until an operator has brought one back.
+//! A disk's share of the keys follows its configured bytes. A failing disk loses its own objects
+//! only. It is taken out of service with one line in the log; its keys go to the others, and no
+//! other key moves.
 //!
-//! A call costs what the disk's own store takes, and a logarithm for each disk. Two disks or
-//! twenty: no call goes to more than one device, but for a removal where several have the key.
+//! An operator may take a disk out and bring it back. Removals made while a disk is out are
+//! remembered, and repeated on it before it serves again, so that a purge holds. An object stored
+//! on one disk is removed from the others. Another disk may have an older one, from a time when a
+//! third was out. While no disk is in service, the store misses and declines until an operator
+//! brings one back.
+//!
+//! A call costs that of the disk's own store, plus a logarithm for each disk. With any number of
+//! disks, a call goes to one device only. A removal goes to each disk that has the key.
 
 mod disk;
 mod missed;
@@ -25,7 +27,10 @@ mod watched;
 pub use disk::{DiskState, ServiceState};
 
 use crate::patience::{all_within, within};
-use crate::{Declined, Error, EvictionCallback, Insert, OpenObject, Store, TryInsert, Usage};
+use crate::{
+    Error, EvictionCallback, Insert, InsertRefusal, ObjectSummary, OpenObject, Peek, PromptStore, Store,
+    StoreUpkeep, StoreView, TryInsert, Usage,
+};
 use bytes::Bytes;
 use disk::Disk;
 use serving::OpenStore;
@@ -37,11 +42,11 @@ use watched::{MeteredBody, MeteredInsert};
 
 /// A store over several disks.
 pub struct Disks {
-    shared: Arc<Shared>,
+    shared: Arc<DisksState>,
 }
 
-/// What the store, its bodies and its inserts share.
-struct Shared {
+/// State shared by the store, its bodies and its inserts.
+struct DisksState {
     disks: Vec<Disk>,
     gave_up: OnceLock<EvictionCallback>,
 }
@@ -49,10 +54,10 @@ struct Shared {
 /// A disk as an operator describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskSpec {
-    /// Where it is; also what decides which keys are its own, so that the order of disks does not
-    /// matter.
+    /// Path of the disk. Its hash decides which keys go to the disk, so that the order of disks
+    /// does not matter.
     pub path: String,
-    /// Its weight: the bytes that may be used of it.
+    /// Bytes of the disk that may be used: its weight.
     pub bytes: u64,
 }
 
@@ -63,17 +68,21 @@ pub type DiskOpener = Box<dyn Fn() -> Result<Arc<dyn Store>, Error> + Send + Syn
 pub type Ready = Arc<dyn Fn() -> Result<(), Error> + Send + Sync>;
 
 impl Disks {
-    /// Opens all disks that can be opened. One that cannot is said once and is out of service: its
-    /// share goes to the others until it is brought online, and so with all of them.
+    /// Opens all disks that can be opened. A disk that cannot is logged once and is out of service.
+    /// Its share goes to the others until an operator brings it online. All disks may be out.
     pub fn open(disks: impl IntoIterator<Item = (DiskSpec, DiskOpener)>) -> Self {
         Self::open_within(Duration::MAX, disks)
     }
 
-    /// The same all at once, each by itself, and for so long at most: a disk that has not answered
-    /// by then is out of service too, until it is [opened again](Self::open_again).
+    /// Opens all disks in parallel, for at most `limit`. A disk that has not answered in time is
+    /// out of service too, until it is [opened again](Self::open_again).
     pub fn open_within(limit: Duration, disks: impl IntoIterator<Item = (DiskSpec, DiskOpener)>) -> Self {
         let disks: Vec<Disk> = disks.into_iter().map(|(share, opener)| Disk::new(share, opener)).collect();
-        let shared = Arc::new(Shared { disks, gave_up: OnceLock::new() });
+        for (at, disk) in disks.iter().enumerate() {
+            let same = disks[..at].iter().find(|other| other.path() == disk.path());
+            debug_assert!(same.is_none(), "two disks of one name");
+        }
+        let shared = Arc::new(DisksState { disks, gave_up: OnceLock::new() });
         let start = |at: usize| {
             let shared = Arc::clone(&shared);
             move || shared.disks[at].start()
@@ -87,17 +96,17 @@ impl Disks {
         Self { shared }
     }
 
-    /// How each disk is, in the order of the settings.
+    /// Returns the state of each disk, in the order of the settings.
     pub fn states(&self) -> Vec<DiskState> {
         self.shared.disks.iter().map(Disk::state).collect()
     }
 
-    /// Takes a disk out of service: what it holds is brought to disk, and it is let go of once its
-    /// last body has been read. False when it was out.
+    /// Takes a disk out of service: writes its unwritten objects, and closes it once its last body
+    /// has been read. Returns `false` if the disk was out already.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when no disk has this path, or it does not answer; what its store says
-    /// when it cannot be closed in order.
+    /// [`Error::Unusable`] if no disk has this path, or the disk does not answer. An error of its
+    /// store if that cannot be closed in order.
     pub fn take_offline(&self, path: &str) -> Result<bool, Error> {
         let disk = self.shared.named(path)?;
         let Some(store) = disk.take_offline(ServiceState::Offline, "an operator took it out") else {
@@ -114,19 +123,21 @@ impl Disks {
         Ok(true)
     }
 
-    /// Brings a disk back into service, whatever it was taken out for. False when it was in.
+    /// Brings a disk back into service, for any reason it was out. Returns `false` if it was in
+    /// service.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when no disk has this path, or more has been removed meanwhile than is
-    /// remembered; what its store says when it cannot be opened.
+    /// [`Error::Unusable`] if no disk has this path, or more removals were missed than are
+    /// remembered. An error of its store if that cannot be opened.
     pub fn bring_online(&self, path: &str) -> Result<bool, Error> {
         self.bring_online_after(path, &(Arc::new(|| Ok(())) as Ready))
     }
 
-    /// The same with something to do once the disk's store is open, before it serves.
+    /// Brings a disk back like [`bring_online`](Self::bring_online), and calls `ready` once its
+    /// store is open, before it serves.
     ///
     /// # Errors
-    /// As [`bring_online`](Self::bring_online); and what `ready` says.
+    /// As [`bring_online`](Self::bring_online), and any error of `ready`.
     pub fn bring_online_after(&self, path: &str, ready: &Ready) -> Result<bool, Error> {
         self.shared.named(path)?;
         let (shared, ready, name) = (Arc::clone(&self.shared), Arc::clone(ready), path.to_owned());
@@ -143,8 +154,8 @@ impl Disks {
         })
     }
 
-    /// Tries again to open a disk that could not be opened since the start. False when it serves,
-    /// or an operator keeps it out.
+    /// Tries again to open a disk that could not be opened since the start. Returns `false` if the
+    /// disk serves, or an operator keeps it out.
     ///
     /// # Errors
     /// As [`bring_online_after`](Self::bring_online_after).
@@ -158,7 +169,7 @@ impl Disks {
     }
 }
 
-impl Shared {
+impl DisksState {
     fn named(&self, path: &str) -> Result<&Disk, Error> {
         self.disks.iter().find(|disk| disk.path() == path).ok_or_else(|| {
             let known: Vec<_> = self.disks.iter().map(Disk::path).collect();
@@ -169,7 +180,7 @@ impl Shared {
         })
     }
 
-    /// The disk in service that has this key, by number.
+    /// Returns the disk in service that has this key, with its number.
     fn disk_for(&self, key: Key) -> Option<(usize, Arc<OpenStore>)> {
         if let [only] = &self.disks[..] {
             return Some((0, only.store()?));
@@ -178,19 +189,21 @@ impl Shared {
             disk.is_in_service().then(|| (at, rendezvous_score(key, disk.number(), disk.weight())))
         };
         let best = self.disks.iter().enumerate().filter_map(scored);
-        let (at, _) = best.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        let (at, score) = best.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        debug_assert!(score.is_finite(), "a disk that always wins");
         Some((at, self.disks[at].store()?))
     }
 
-    /// Declines an object since no disk is in service. What the disks have of its key is older from
-    /// now on.
+    /// Declines an object, since no disk is in service. Notes that objects of its key on the disks
+    /// are now older.
     fn declined(&self, key: &ObjectKey) -> Error {
         self.disks.iter().for_each(|disk| disk.note_if_out(key, false));
-        Error::Declined(Declined::OutOfService)
+        Error::Declined(InsertRefusal::OutOfService)
     }
 
-    /// Passes on what a disk answered, and takes the disk out of service when it goes on failing.
+    /// Returns the disk's result, and takes the disk out of service if it keeps failing.
     fn record_result<T>(&self, at: usize, outcome: Result<T, Error>) -> Result<T, Error> {
+        assert!(at < self.disks.len());
         let disk = &self.disks[at];
         match &outcome {
             Ok(_) => disk.succeeded(),
@@ -206,12 +219,12 @@ impl Shared {
         outcome
     }
 
-    /// Removes the object from every disk but one; those that are out of service get to know when
-    /// they come back.
+    /// Removes the object from every disk except `but`. Disks that are out of service learn of it
+    /// when they come back.
     fn remove(&self, key: &ObjectKey, but: Option<usize>) -> Result<bool, Error> {
         let mut found = Ok(false);
-        // Its own disk is told also when it does not find the object: only so does the removal hold
-        // after a crash.
+        // The key's own disk gets the removal even if it does not find the object. Only then does
+        // the removal hold after a crash.
         let home = but.or_else(|| self.disk_for(key.hash()).map(|(at, _)| at));
         for (at, disk) in self.disks.iter().enumerate().filter(|(at, _)| Some(*at) != but) {
             let removed = match disk.store() {
@@ -224,7 +237,7 @@ impl Shared {
                 }
                 _ => Ok(false),
             };
-            // Also when it was taken out while it was asked.
+            // Also note a disk that was taken out during the call.
             disk.note_if_out(key, but.is_none());
             found = match (found, removed) {
                 (Ok(before), Ok(now)) => Ok(before | now),
@@ -234,13 +247,13 @@ impl Shared {
         found
     }
 
-    /// Whether a disk other than this one may have an object of the key.
+    /// Returns `true` if a disk other than `but` may have an object of the key.
     fn is_elsewhere(&self, key: &ObjectKey, but: usize) -> bool {
         let others = self.disks.iter().enumerate().filter(|(at, _)| *at != but);
         others.filter_map(|(_, disk)| disk.store()).any(|store| may_come(&**store, key))
     }
 
-    /// The object stands on one disk now: what others have under its key is older.
+    /// Removes older objects of the key from the other disks, now that disk `at` has the object.
     fn supersede(&self, key: &ObjectKey, at: usize) {
         if self.disks.len() > 1
             && let Err(error) = self.remove(key, Some(at))
@@ -250,19 +263,96 @@ impl Shared {
     }
 }
 
-/// Drops a disk's store where nobody waits for it: its threads end first, which may be at a device
-/// that does not answer.
+/// Drops a disk's store on a thread of its own. The drop waits for the store's threads, which may
+/// wait for a device that does not answer.
 fn close_in_background(store: Arc<OpenStore>) {
-    // Where no thread can be had it is dropped here.
+    // If the system grants no thread, this thread drops it.
     let _ = std::thread::Builder::new().name("shoal-leave".into()).spawn(move || drop(store));
 }
 
-/// Whether the store may have an object of the key, now or when it has found all that it has.
+/// Returns `true` if the store may have an object of the key, now or after its recovery.
 fn may_come(store: &dyn Store, key: &ObjectKey) -> bool {
     store.may_contain(key) || !store.index_is_complete()
 }
 
 impl Store for Disks {
+    fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
+        let Some((at, store)) = self.shared.disk_for(key.hash()) else { return Ok(None) };
+        let Some(stored) = self.shared.record_result(at, store.open(key))? else { return Ok(None) };
+        let body = Arc::new(MeteredBody::new(stored.body, at, &self.shared, store));
+        Ok(Some(OpenObject { metadata: stored.metadata, body }))
+    }
+
+    fn insert(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body_bytes: Option<u64>,
+    ) -> Result<Box<dyn Insert>, Error> {
+        let Some((at, store)) = self.shared.disk_for(key.hash()) else {
+            return Err(self.shared.declined(key));
+        };
+        let insert = self.shared.record_result(at, store.insert(key, metadata, body_bytes))?;
+        Ok(Box::new(MeteredInsert::new(insert, (key.clone(), at), &self.shared, store)))
+    }
+
+    fn update_metadata(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        replaces: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<bool, Error> {
+        let Some((at, store)) = self.shared.disk_for(key.hash()) else { return Ok(false) };
+        self.shared.record_result(at, store.update_metadata(key, metadata, replaces))
+    }
+
+    fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
+        self.shared.remove(key, None)
+    }
+
+    /// Closes all disks in parallel. A slow disk does not delay the others, nor the caller for
+    /// ever.
+    fn close(&self) -> Result<(), Error> {
+        let stores = self.shared.disks.iter().filter_map(Disk::store);
+        let close = |store: Arc<OpenStore>| move || store.close();
+        // `close` waits for each disk, even after another has failed.
+        let closed = all_within(CLOSE_WAIT_MAX, "shoal-close", stores.map(close).collect());
+        let no_answer = || Error::Unusable("a disk does not answer and was not closed".into());
+        closed.into_iter().try_for_each(|closed| closed.unwrap_or_else(|| Err(no_answer())))
+    }
+}
+
+impl PromptStore for Disks {
+    fn try_open(&self, key: &ObjectKey) -> Option<OpenObject> {
+        let (at, store) = self.shared.disk_for(key.hash())?;
+        let OpenObject { metadata, body } = store.try_open(key)?;
+        Some(OpenObject { metadata, body: Arc::new(MeteredBody::new(body, at, &self.shared, store)) })
+    }
+
+    fn try_insert(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body: &Bytes,
+        still: &dyn Fn() -> bool,
+    ) -> Result<TryInsert, Error> {
+        let Some((at, store)) = self.shared.disk_for(key.hash()) else {
+            return Err(self.shared.declined(key));
+        };
+        // An older object on another disk must be removed there, and the removal may need that
+        // disk's device.
+        if self.shared.is_elsewhere(key, at) {
+            return Ok(TryInsert::WouldBlock);
+        }
+        let made = store.try_insert(key, metadata, body, still)?;
+        if made != TryInsert::WouldBlock {
+            self.shared.supersede(key, at);
+        }
+        Ok(made)
+    }
+}
+
+impl StoreView for Disks {
     fn name(&self) -> &'static str {
         let store = self.shared.disks.iter().find_map(Disk::store);
         store.map_or("none", |store| store.name())
@@ -288,103 +378,15 @@ impl Store for Disks {
         self.shared.disk_for(key.hash())?.1.position(key)
     }
 
-    fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
-        let Some((at, store)) = self.shared.disk_for(key.hash()) else { return Ok(None) };
-        let Some(stored) = self.shared.record_result(at, store.open(key))? else { return Ok(None) };
-        let body = Arc::new(MeteredBody::new(stored.body, at, &self.shared, store));
-        Ok(Some(OpenObject { metadata: stored.metadata, body }))
-    }
-
-    fn try_open(&self, key: &ObjectKey) -> Option<OpenObject> {
-        let (at, store) = self.shared.disk_for(key.hash())?;
-        let OpenObject { metadata, body } = store.try_open(key)?;
-        Some(OpenObject { metadata, body: Arc::new(MeteredBody::new(body, at, &self.shared, store)) })
-    }
-
-    fn insert(
-        &self,
-        key: &ObjectKey,
-        metadata: &[u8],
-        body_bytes: Option<u64>,
-    ) -> Result<Box<dyn Insert>, Error> {
-        let Some((at, store)) = self.shared.disk_for(key.hash()) else {
-            return Err(self.shared.declined(key));
-        };
-        let insert = self.shared.record_result(at, store.insert(key, metadata, body_bytes))?;
-        Ok(Box::new(MeteredInsert::new(insert, (key.clone(), at), &self.shared, store)))
-    }
-
-    fn try_insert(
-        &self,
-        key: &ObjectKey,
-        metadata: &[u8],
-        body: &Bytes,
-        still: &dyn Fn() -> bool,
-    ) -> Result<TryInsert, Error> {
-        let Some((at, store)) = self.shared.disk_for(key.hash()) else {
-            return Err(self.shared.declined(key));
-        };
-        // An older one on another disk has to be removed from there, which may take that one's
-        // device.
-        if self.shared.is_elsewhere(key, at) {
-            return Ok(TryInsert::WouldBlock);
-        }
-        let made = store.try_insert(key, metadata, body, still)?;
-        if made != TryInsert::WouldBlock {
-            self.shared.supersede(key, at);
-        }
-        Ok(made)
-    }
-
-    fn flush_due(&self, key: Key) -> Result<(), Error> {
-        let Some((at, store)) = self.shared.disk_for(key) else { return Ok(()) };
-        self.shared.record_result(at, store.flush_due(key))
-    }
-
-    fn update_metadata(
-        &self,
-        key: &ObjectKey,
-        metadata: &[u8],
-        replaces: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<bool, Error> {
-        let Some((at, store)) = self.shared.disk_for(key.hash()) else { return Ok(false) };
-        self.shared.record_result(at, store.update_metadata(key, metadata, replaces))
-    }
-
-    fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
-        self.shared.remove(key, None)
-    }
-
-    /// A disk that is out of service has been told nothing: what it missed is remembered in RAM,
-    /// for as long as this process lives.
+    /// Returns `false` while a disk is out of service: it learns nothing of removals. Only this
+    /// process's RAM remembers them.
     fn removals_last(&self) -> bool {
         self.shared.disks.iter().all(Disk::is_in_service)
-    }
-
-    fn fail_disk(&self, lane: usize, key: &ObjectKey) -> bool {
-        let Some(disk) = self.shared.disks.get(lane) else { return false };
-        if let Some(store) = disk.take_offline(ServiceState::Failed, "it did not answer") {
-            error!(
-                disk = disk.path(),
-                "the disk has not answered for long and is out of service; the rest goes on"
-            );
-            close_in_background(store);
-        }
-        disk.note_unremoved(key);
-        true
     }
 
     fn largest_body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
         let store = self.shared.disks.iter().find_map(Disk::store);
         store.map_or(0, |store| store.largest_body_within(stored_bytes, key_bytes, metadata_bytes))
-    }
-
-    fn on_evicted(&self, gave_up: EvictionCallback) {
-        for store in self.shared.disks.iter().filter_map(Disk::store) {
-            store.on_evicted(Arc::clone(&gave_up));
-        }
-        // Whoever asks first is told, also of disks that come back.
-        let _ = self.shared.gave_up.set(gave_up);
     }
 
     fn usage(&self) -> Usage {
@@ -402,26 +404,51 @@ impl Store for Disks {
             unwritten: all.unwritten + one.unwritten,
         })
     }
+}
 
-    /// Closes all disks at once: a slow one does not keep the others waiting, nor for ever the
-    /// caller.
-    fn close(&self) -> Result<(), Error> {
-        let stores = self.shared.disks.iter().filter_map(Disk::store);
-        let close = |store: Arc<OpenStore>| move || store.close();
-        // Each is waited for, also behind one that failed.
-        let closed = all_within(CLOSE_WAIT_MAX, "shoal-close", stores.map(close).collect());
-        let no_answer = || Error::Unusable("a disk does not answer and was not closed".into());
-        closed.into_iter().try_for_each(|closed| closed.unwrap_or_else(|| Err(no_answer())))
+impl StoreUpkeep for Disks {
+    fn flush_due(&self, key: Key) -> Result<(), Error> {
+        let Some((at, store)) = self.shared.disk_for(key) else { return Ok(()) };
+        self.shared.record_result(at, store.flush_due(key))
+    }
+
+    fn fail_disk(&self, lane: usize, key: &ObjectKey) -> bool {
+        let Some(disk) = self.shared.disks.get(lane) else { return false };
+        if let Some(store) = disk.take_offline(ServiceState::Failed, "it did not answer") {
+            error!(
+                disk = disk.path(),
+                "the disk has not answered for long and is out of service; the rest goes on"
+            );
+            close_in_background(store);
+        }
+        disk.note_unremoved(key);
+        true
+    }
+
+    fn on_evicted(&self, gave_up: EvictionCallback) {
+        for store in self.shared.disks.iter().filter_map(Disk::store) {
+            store.on_evicted(Arc::clone(&gave_up));
+        }
+        // The first callback is set, and disks that come back use it too.
+        let _ = self.shared.gave_up.set(gave_up);
     }
 }
 
-/// How long an operator waits for a disk that he takes out of service.
+impl Peek for Disks {
+    fn peek(&self, key: &ObjectKey) -> Result<Option<ObjectSummary>, Error> {
+        self.shared.disk_for(key.hash()).map_or(Ok(None), |(_, store)| store.peek(key))
+    }
+}
+
+/// Longest wait of an operator for a disk to close and go out of service.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// How long for one that he brings back: its store is opened, and relieved of what was removed
-/// meanwhile.
+/// Longest wait of an operator for a disk to come back. The disk's store is opened, and missed
+/// removals are repeated on it.
 const COME_WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// How long the process waits for its disks before it ends. One that is not closed in order is
-/// looked through at the next start.
+/// Longest wait of the process for its disks before it ends. A disk not closed in order is searched
+/// at the next start.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(60);
+
+const _: () = assert!(ANSWER_WAIT_MAX.as_millis() > 0 && COME_WAIT_MAX.as_millis() > 0);

@@ -1,4 +1,4 @@
-//! A disk's store for as long as somebody has something of it, also after the disk was taken out.
+//! A disk's store, open until its last user drops it, even after the disk was taken out.
 
 use crate::Store;
 use parking_lot::{Condvar, Mutex};
@@ -6,32 +6,32 @@ use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A store that serves, or that has been taken out and is still read. Who has one, or a body of its
-/// store, keeps it open.
+/// Store that serves, or that was taken out and is still read. A holder of this, or of a body of
+/// the store, keeps the store open.
 pub(super) struct OpenStore {
     store: Arc<dyn Store>,
-    // After the store, and so told when that is closed.
-    closing: Closing,
+    // Declared after the store, so that it drops after the store has closed.
+    closing: CloseReporter,
 }
 
-/// Tells that the store is closed when it is dropped.
-struct Closing(Arc<Closed>);
+/// Reports on drop that the store is closed.
+struct CloseReporter(Arc<CloseState>);
 
 #[derive(Default)]
-struct Closed {
+struct CloseState {
     is_closed: Mutex<bool>,
     changed: Condvar,
 }
 
-/// What is known of a store that was taken out.
+/// Handle for waiting until a store that was taken out has closed.
 pub(super) struct ClosingStore {
     users: Weak<OpenStore>,
-    closed: Arc<Closed>,
+    closed: Arc<CloseState>,
 }
 
 impl OpenStore {
     pub(super) fn new(store: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { store, closing: Closing(Arc::default()) })
+        Arc::new(Self { store, closing: CloseReporter(Arc::default()) })
     }
 
     pub(super) fn left(self: &Arc<Self>) -> ClosingStore {
@@ -47,15 +47,17 @@ impl Deref for OpenStore {
     }
 }
 
-impl Drop for Closing {
+impl Drop for CloseReporter {
     fn drop(&mut self) {
-        *self.0.is_closed.lock() = true;
+        let was_closed = std::mem::replace(&mut *self.0.is_closed.lock(), true);
+        debug_assert!(!was_closed, "a store that is closed twice");
         self.0.changed.notify_all();
     }
 }
 
 impl ClosingStore {
-    /// Waits so long at most until the store is closed. Else, how many still have something of it.
+    /// Waits at most `limit` until the store is closed. Fails with the number of its remaining
+    /// users.
     pub(super) fn wait(&self, limit: Duration) -> Result<(), usize> {
         let mut is_closed = self.closed.is_closed.lock();
         while !*is_closed {

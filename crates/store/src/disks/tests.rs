@@ -43,11 +43,8 @@ fn settings() -> ArchitectureOptions {
         disk_bytes: 16 << 20,
         max_objects: 2000,
         object_max_bytes: 1 << 20,
-        files_per_folder: 0,
-        replacement: "clock",
-        segments: Default::default(),
-        volume: Default::default(),
         now: Timestamp::from_seconds(1_000_000),
+        ..ArchitectureOptions::default()
     }
 }
 
@@ -72,7 +69,7 @@ fn put(disks: &Disks, number: u32, version: u32) -> Result<(), Error> {
     insert.commit(None)
 }
 
-/// The version that is found.
+/// Returns the version that is found.
 fn found(disks: &Disks, number: u32) -> Result<Option<u32>, Error> {
     let Some(stored) = disks.open(&key(number))? else { return Ok(None) };
     let read = stored.body.read(0, 1 << 20)?;
@@ -93,7 +90,7 @@ fn check_loss(architecture: &'static str) {
     assert!((0..3).all(|at| home.iter().filter(|home| **home == at).count() > 50), "all have a share");
     disks.close().expect("everything is on disk");
     worlds[1].crash.come();
-    // What was read from the failing disk is an error or a miss, and other disks do not notice.
+    // Bytes from the failing disk are an error or a miss, and other disks do not notice.
     for round in 0..8 {
         for number in 0..OBJECTS {
             let outcome = found(&disks, number);
@@ -120,12 +117,12 @@ fn check_loss(architecture: &'static str) {
 }
 
 #[test]
-fn a_disk_that_fails_loses_its_own_objects_only_and_goes_out_of_service() {
+fn failing_disk_loses_its_own_objects_only() {
     ARCHITECTURES.into_iter().for_each(check_loss);
 }
 
 #[test]
-fn what_is_removed_or_replaced_while_a_disk_is_out_is_not_found_when_it_comes_back() {
+fn returning_disk_lacks_removed_and_replaced_objects() {
     for architecture in ARCHITECTURES {
         let worlds = [World::new(), World::new()];
         let disks = filled(&worlds, architecture);
@@ -155,7 +152,7 @@ fn what_is_removed_or_replaced_while_a_disk_is_out_is_not_found_when_it_comes_ba
 }
 
 #[test]
-fn a_disk_that_is_still_read_comes_back_once_that_is_done() {
+fn disk_with_readers_returns_once_they_finish() {
     for architecture in ARCHITECTURES {
         let worlds = [World::new(), World::new()];
         let disks = filled(&worlds, architecture);
@@ -174,7 +171,7 @@ fn a_disk_that_is_still_read_comes_back_once_that_is_done() {
 }
 
 #[test]
-fn a_disk_that_fails_while_it_comes_back_still_has_to_be_told_what_was_removed() {
+fn disk_failing_on_return_keeps_missed_removals() {
     let world = World::new();
     let crash = Arc::new(parking_lot::Mutex::new(CrashPoint::never()));
     let (next, reopened) = (Arc::clone(&crash), world.clone());
@@ -186,7 +183,7 @@ fn a_disk_that_fails_while_it_comes_back_still_has_to_be_told_what_was_removed()
     disks.take_offline("/disk/0").expect("there is such a disk");
     (0..100).for_each(|number| drop(disks.remove(&key(number))));
     let mut failures = 0;
-    // Each time it comes a little further.
+    // Each attempt comes a little further.
     for calls in (0..).step_by(5) {
         *crash.lock() = CrashPoint::after(calls);
         match disks.bring_online("/disk/0") {
@@ -205,13 +202,13 @@ fn a_disk_that_fails_while_it_comes_back_still_has_to_be_told_what_was_removed()
 }
 
 #[test]
-fn a_disk_that_is_given_up_comes_back_without_what_should_be_gone() {
+fn given_up_disk_returns_without_removed_objects() {
     let worlds = [World::new(), World::new()];
     let disks = filled(&worlds, "volume");
     let of_first: Vec<u32> =
         (0..OBJECTS).filter(|number| disks.disk_index(key(*number).hash()) == 0).take(20).collect();
     for number in &of_first[..10] {
-        // Whoever comes second does not give up another's.
+        // A second call does not give up another disk.
         assert!(disks.fail_disk(0, &key(*number)));
     }
     assert_eq!(disks.states()[0].service, ServiceState::Failed);
@@ -224,7 +221,7 @@ fn a_disk_that_is_given_up_comes_back_without_what_should_be_gone() {
 }
 
 #[test]
-fn a_removal_reaches_what_another_disk_has_kept_of_the_key() {
+fn removal_reaches_older_objects_on_other_disks() {
     let worlds = [World::new(), World::new()];
     let disks = filled(&worlds, "volume");
     disks.take_offline("/disk/0").expect("there is such a disk");
@@ -242,7 +239,7 @@ fn a_removal_reaches_what_another_disk_has_kept_of_the_key() {
 }
 
 #[test]
-fn nothing_is_inserted_at_once_while_another_disk_may_have_an_older_one() {
+fn try_insert_blocks_if_another_disk_may_have_key() {
     let worlds = [(); 2].map(|()| World { background: true, ..World::new() });
     let disks = disks(&worlds, "volume");
     disks.take_offline("/disk/0").expect("there is such a disk");
@@ -264,7 +261,7 @@ fn nothing_is_inserted_at_once_while_another_disk_may_have_an_older_one() {
 }
 
 #[test]
-fn disks_that_cannot_be_opened_leave_the_others_to_serve() {
+fn unopened_disks_leave_others_serving() {
     let worlds = [World::new(), World::new()];
     worlds[0].crash.come();
     let disks = filled(&worlds, "volume");
@@ -276,7 +273,7 @@ fn disks_that_cannot_be_opened_leave_the_others_to_serve() {
 }
 
 #[test]
-fn when_no_disk_can_be_opened_each_comes_into_service_once_it_can() {
+fn unopened_disks_each_serve_once_openable() {
     let worlds = [World::new(), World::new()];
     filled(&worlds, "volume").close().expect("everything is on disk");
     let crash = Arc::new(parking_lot::Mutex::new([true; 2]));
@@ -299,7 +296,7 @@ fn when_no_disk_can_be_opened_each_comes_into_service_once_it_can() {
             0 => put(&disks, number, 1).err(),
             _ => disks.try_insert(&key(number), b"meta", &body(number, 1).into(), &|| true).err(),
         };
-        assert!(matches!(refusal, Some(Error::Declined(Declined::OutOfService))), "{refusal:?}");
+        assert!(matches!(refusal, Some(Error::Declined(InsertRefusal::OutOfService))), "{refusal:?}");
     }
     *crash.lock() = [false, true];
     assert!(disks.bring_online("/disk/0").expect("it can be opened") && disks.is_in_service());
@@ -313,30 +310,25 @@ fn when_no_disk_can_be_opened_each_comes_into_service_once_it_can() {
 }
 
 #[test]
-fn a_store_without_disks_in_service_misses_and_declines() {
+fn store_without_disks_misses_and_declines() {
     let disks = filled(&[World::new()], "volume");
     disks.take_offline("/disk/0").expect("there is such a disk");
     assert_eq!(found(&disks, 1).expect("a miss"), None);
     assert!(!disks.may_contain(&key(1)) && !disks.remove(&key(1)).expect("nothing to remove"));
-    assert!(matches!(put(&disks, 1, 1), Err(Error::Declined(Declined::OutOfService))));
+    assert!(matches!(put(&disks, 1, 1), Err(Error::Declined(InsertRefusal::OutOfService))));
     assert_eq!((disks.usage(), disks.name()), (Usage::default(), "none"));
     disks.close().expect("nothing to close");
 }
 
 #[test]
-fn two_stores_of_one_folder_are_refused_and_leave_the_first_at_work() {
+fn second_store_of_one_folder_is_refused() {
     let folder = std::env::temp_dir().join(format!("shoal-disks-{}", std::process::id()));
     let options = OpenOptions {
         directory: folder.clone(),
         disk_bytes: 16 << 20,
-        max_objects: 0,
         object_max_bytes: 1 << 20,
-        files_per_folder: 0,
-        replacement: "clock".into(),
-        segments: Default::default(),
-        volume: Default::default(),
-        architecture: "volume".into(),
         now: Timestamp::from_seconds(1_000_000),
+        ..OpenOptions::default()
     };
     let one = |path: &str| {
         let options = options.clone();
@@ -354,7 +346,7 @@ fn two_stores_of_one_folder_are_refused_and_leave_the_first_at_work() {
 }
 
 #[test]
-fn a_disk_that_an_operator_keeps_out_is_not_opened_again() {
+fn disk_kept_offline_is_not_opened_again() {
     let world = World::new();
     let is_there = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let opener: DiskOpener = {

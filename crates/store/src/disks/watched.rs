@@ -1,6 +1,6 @@
-//! Bodies and inserts of one of several disks: they say which, and the disk's failures are counted.
+//! Bodies and inserts of one of several disks: they name their disk, and count its failures.
 
-use super::Shared;
+use super::DisksState;
 use super::serving::OpenStore;
 use crate::{Error, Insert, StoredBody};
 use bytes::Bytes;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 pub(super) struct MeteredBody {
     body: Arc<dyn StoredBody>,
     at: usize,
-    shared: Arc<Shared>,
-    /// Whose body it is.
+    shared: Arc<DisksState>,
+    /// Store of the body; the body keeps it open.
     store: Arc<OpenStore>,
 }
 
@@ -20,9 +20,10 @@ impl MeteredBody {
     pub(super) fn new(
         body: Arc<dyn StoredBody>,
         at: usize,
-        shared: &Arc<Shared>,
+        shared: &Arc<DisksState>,
         store: Arc<OpenStore>,
     ) -> Self {
+        assert!(at < shared.disks.len());
         Self { body, at, shared: Arc::clone(shared), store }
     }
 }
@@ -58,20 +59,21 @@ pub(super) struct MeteredInsert {
     insert: Box<dyn Insert>,
     key: ObjectKey,
     at: usize,
-    shared: Arc<Shared>,
-    /// Where it is written.
+    shared: Arc<DisksState>,
+    /// Store written to; the insert keeps it open.
     store: Arc<OpenStore>,
 }
 
 impl MeteredInsert {
-    /// `place` is the object's key and the disk.
+    /// Wraps an insert; `place` is the object's key and the disk.
     pub(super) fn new(
         insert: Box<dyn Insert>,
         place: (ObjectKey, usize),
-        shared: &Arc<Shared>,
+        shared: &Arc<DisksState>,
         store: Arc<OpenStore>,
     ) -> Self {
         let (key, at) = place;
+        assert!(at < shared.disks.len());
         Self { insert, key, at, shared: Arc::clone(shared), store }
     }
 }

@@ -1,5 +1,4 @@
-//! Bytes that a store may take where it is or will be: what is free there, and what it holds
-//! already.
+//! Bytes that a store may take at a path: the free space, and the store's present space.
 
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use std::fs::{self, Metadata};
@@ -19,10 +18,10 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// Asks for the space at a block device, or in a folder that there is or will be.
+    /// Returns the space at a block device, or in an existing or future folder.
     ///
-    /// Costs one call for each file of a store that is there, `COUNTED_MAX` at most. With more
-    /// files than that the store counts as holding all that is used on its file system.
+    /// Costs one call for each file of an existing store, at most `COUNTED_MAX`. A store of more
+    /// files counts as holding all the space used on its file system.
     pub fn at(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
             Ok(found) if found.file_type().is_block_device() => device(path),
@@ -49,13 +48,13 @@ fn folder(path: &Path, found: Option<&Metadata>) -> io::Result<Capacity> {
         None => 0,
         Some(root) => held(&path, root.dev())?.unwrap_or(used_bytes),
     };
-    // A new store leaves others a tenth of what is free.
+    // A new store leaves a tenth of the free space to others.
     let usable = if held_bytes == 0 { free_bytes - free_bytes / 10 } else { free_bytes };
     Ok(Capacity { most_bytes: held_bytes.saturating_add(usable), free_bytes, held_bytes })
 }
 
-/// Bytes allotted to the files below a folder on this file system. `None` when there are too many
-/// to be counted.
+/// Returns the bytes allotted to the files below a folder on this file system. Returns `None` if
+/// there are too many to count.
 fn held(folder: &Path, device: u64) -> io::Result<Option<u64>> {
     let (mut folders, mut bytes, mut counted) = (vec![folder.to_owned()], 0_u64, 0);
     while let Some(folder) = folders.pop() {
@@ -65,7 +64,7 @@ fn held(folder: &Path, device: u64) -> io::Result<Option<u64>> {
             if counted > COUNTED_MAX {
                 return Ok(None);
             }
-            // A file may go while it is looked at, and a link is not followed.
+            // A file may be removed during the walk, and a link is not followed.
             let Ok(found) = entry.metadata() else { continue };
             match FileType::from_raw_mode(found.mode()) {
                 _ if found.dev() != device => {}
@@ -78,7 +77,7 @@ fn held(folder: &Path, device: u64) -> io::Result<Option<u64>> {
     Ok(Some(bytes))
 }
 
-/// Files that are counted at most.
+/// Most files that are counted.
 const COUNTED_MAX: usize = 65_536;
 
 #[cfg(test)]

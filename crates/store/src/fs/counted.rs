@@ -1,11 +1,11 @@
-//! A door that counts: the I/O budget tests compare its numbers with the promise.
+//! File system that counts calls: the I/O budget tests compare its numbers with the promise.
 
 use super::{Access, File, FileSystem, LoadedWords, Mapping, Space};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Wraps a file system and counts the calls to it by kind.
+/// Wrapper of a file system that counts calls by kind.
 pub struct CountingFs {
     inner: Arc<dyn FileSystem>,
     tally: Arc<Tally>,
@@ -24,7 +24,7 @@ pub struct Calls {
     pub writes: u64,
     /// Names removed.
     pub unlinks: u64,
-    /// Everything else: lengths asked for and set, files renamed, folders made, removed and listed,
+    /// All other calls: lengths asked for and set, files renamed, folders made, removed and listed,
     /// space, sync.
     pub others: u64,
     /// Reads of mapped files.
@@ -38,12 +38,12 @@ pub struct Calls {
 }
 
 impl CountingFs {
-    /// Counts from zero.
+    /// Wraps `inner` and counts from zero.
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
         Self { inner, tally: Arc::default() }
     }
 
-    /// Calls since the last time this was asked.
+    /// Returns the calls since the previous `take`.
     pub fn take(&self) -> Calls {
         let [
             creates,
@@ -78,57 +78,57 @@ impl CountingFs {
 
 impl FileSystem for CountingFs {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
-        self.tally.count(Kind::Create);
+        self.tally.count(CallKind::Create);
         self.wrap(self.inner.create(path))
     }
 
     fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
-        self.tally.count(Kind::Open);
+        self.tally.count(CallKind::Open);
         self.wrap(self.inner.open(path, access))
     }
 
     fn open_direct(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
-        self.tally.count(Kind::Open);
+        self.tally.count(CallKind::Open);
         self.wrap(self.inner.open_direct(path, access))
     }
 
     fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn LoadedWords>> {
-        self.tally.count(Kind::Other);
+        self.tally.count(CallKind::Other);
         self.inner.load(path, bytes)
     }
 
     fn length(&self, path: &str) -> io::Result<u64> {
-        self.tally.count(Kind::Other);
+        self.tally.count(CallKind::Other);
         self.inner.length(path)
     }
 
     fn unlink(&self, path: &str) -> io::Result<()> {
-        self.tally.count(Kind::Unlink);
+        self.tally.count(CallKind::Unlink);
         self.inner.unlink(path)
     }
 
     fn make_folder(&self, path: &str) -> io::Result<bool> {
-        self.tally.count(Kind::Other);
+        self.tally.count(CallKind::Other);
         self.inner.make_folder(path)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.tally.count(Kind::Other);
+        self.tally.count(CallKind::Other);
         self.inner.rename(from, to)
     }
 
     fn remove_folder(&self, path: &str) -> io::Result<()> {
-        self.tally.count(Kind::Other);
+        self.tally.count(CallKind::Other);
         self.inner.remove_folder(path)
     }
 
     fn list(&self, path: &str, limit: usize) -> io::Result<Vec<String>> {
-        self.tally.count(Kind::Other);
+        self.tally.count(CallKind::Other);
         self.inner.list(path, limit)
     }
 
     fn space(&self) -> io::Result<Space> {
-        self.tally.count(Kind::Other);
+        self.tally.count(CallKind::Other);
         self.inner.space()
     }
 
@@ -137,17 +137,17 @@ impl FileSystem for CountingFs {
     }
 
     fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>> {
-        self.tally.count(Kind::Other);
+        self.tally.count(CallKind::Other);
         Ok(Box::new(CountedMapping { inner: self.inner.map(path, bytes)?, tally: Arc::clone(&self.tally) }))
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.tally.count(Kind::Other);
+        self.tally.count(CallKind::Other);
         self.inner.sync()
     }
 }
 
-/// A mapped file whose reads and writes are counted.
+/// Mapped file with counted reads and writes.
 struct CountedMapping {
     inner: Box<dyn Mapping>,
     tally: Arc<Tally>,
@@ -155,14 +155,14 @@ struct CountedMapping {
 
 impl Mapping for CountedMapping {
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.tally.count(Kind::MapRead);
-        self.tally.add(Kind::BytesRead, buffer.len() as u64);
+        self.tally.count(CallKind::MapRead);
+        self.tally.add(CallKind::BytesRead, buffer.len() as u64);
         self.inner.read(buffer, offset)
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.tally.count(Kind::MapWrite);
-        self.tally.add(Kind::BytesWritten, bytes.len() as u64);
+        self.tally.count(CallKind::MapWrite);
+        self.tally.add(CallKind::BytesWritten, bytes.len() as u64);
         self.inner.write(bytes, offset)
     }
 
@@ -171,7 +171,7 @@ impl Mapping for CountedMapping {
     }
 }
 
-/// An open file whose reads and writes are counted.
+/// Open file with counted reads and writes.
 struct CountedFile {
     inner: Box<dyn File>,
     tally: Arc<Tally>,
@@ -179,43 +179,43 @@ struct CountedFile {
 
 impl File for CountedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.tally.count(Kind::Read);
+        self.tally.count(CallKind::Read);
         let read = self.inner.read_at(buffer, offset)?;
-        self.tally.add(Kind::BytesRead, read as u64);
+        self.tally.add(CallKind::BytesRead, read as u64);
         Ok(read)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.tally.count(Kind::Write);
+        self.tally.count(CallKind::Write);
         let written = self.inner.write_at(bytes, offset)?;
-        self.tally.add(Kind::BytesWritten, written as u64);
+        self.tally.add(CallKind::BytesWritten, written as u64);
         Ok(written)
     }
 
     fn set_length(&self, bytes: u64) -> io::Result<()> {
-        self.tally.count(Kind::Other);
+        self.tally.count(CallKind::Other);
         self.inner.set_length(bytes)
     }
 
     fn allot(&self, bytes: u64) -> io::Result<()> {
-        self.tally.count(Kind::Other);
+        self.tally.count(CallKind::Other);
         self.inner.allot(bytes)
     }
 
     fn reserve(&self, bytes: u64, zeros: u64) -> io::Result<()> {
-        self.tally.count(Kind::Other);
+        self.tally.count(CallKind::Other);
         self.inner.reserve(bytes, zeros)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.tally.count(Kind::Other);
+        self.tally.count(CallKind::Other);
         self.inner.sync()
     }
 }
 
-/// What is counted, in the order of the fields of [`Calls`].
+/// Kinds of counts, in the order of the fields of [`Calls`].
 #[derive(Clone, Copy)]
-enum Kind {
+enum CallKind {
     Create,
     Open,
     Read,
@@ -232,11 +232,11 @@ enum Kind {
 struct Tally([AtomicU64; 10]);
 
 impl Tally {
-    fn count(&self, kind: Kind) {
+    fn count(&self, kind: CallKind) {
         self.add(kind, 1);
     }
 
-    fn add(&self, kind: Kind, amount: u64) {
+    fn add(&self, kind: CallKind, amount: u64) {
         self.0[kind as usize].fetch_add(amount, Relaxed);
     }
 }

@@ -1,9 +1,9 @@
-//! A door that fails: errors, torn writes, short reads, full disks, disks smaller than they say,
-//! and delays, decided by a seed; and a sudden end.
+//! File system that fails on a seed, and can end suddenly. Its faults are errors, torn writes,
+//! short reads, full disks, disks smaller than they say, and delays.
 //!
-//! A [`CrashPoint`] counts down over all calls of all doors that share it, and over the stores to
-//! the index. At zero the process is as good as killed: the call at hand may take effect in part,
-//! and no later one does.
+//! A [`CrashPoint`] counts down over all calls of all file systems that share it, and over the
+//! stores to the index. At zero the process is as good as killed: the present call may take effect
+//! in part, and no later one does.
 
 use super::{Access, File, FileSystem, LoadedWords, Mapping, Space};
 use rustix::io::Errno;
@@ -12,28 +12,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Wraps a file system and lets calls to it fail.
+/// Wrapper of a file system that lets calls fail.
 pub struct FaultyFs {
     inner: Arc<dyn FileSystem>,
     faults: Arc<Faults>,
 }
 
-/// Which calls fail.
+/// Choice of the calls that fail.
 #[derive(Debug)]
 pub struct Faults {
-    /// Decides which calls fail; the same seed and order of calls fail the same.
+    /// State of the generator that chooses failing calls; one seed and order of calls always fail
+    /// alike.
     state: AtomicU64,
-    /// Failing calls of a thousand, per kind of fault.
+    /// Failing calls of a thousand, for each kind of fault.
     rates: Rates,
     delay_max: Duration,
-    /// How a delay passes.
+    /// Function that lets a delay pass.
     pass_time: PassTime,
-    /// Where every file begins anew, whatever length it says.
+    /// Offset at which every file starts over from its beginning, at any length of the file.
     wraps_at: u64,
     crash: Arc<CrashPoint>,
 }
 
-/// Lets time pass.
+/// Function that lets time pass.
 struct PassTime(Box<dyn Fn(Duration) + Send + Sync>);
 
 impl std::fmt::Debug for PassTime {
@@ -52,17 +53,17 @@ struct Rates {
     delays: u64,
 }
 
-/// The moment at which everything stops.
+/// Moment at which everything stops.
 #[derive(Debug)]
 pub struct CrashPoint(AtomicU64);
 
 impl CrashPoint {
-    /// Stops at the call after so many have passed.
+    /// Stops after `calls` calls have passed.
     pub fn after(calls: u64) -> Arc<Self> {
         Arc::new(Self(AtomicU64::new(calls)))
     }
 
-    /// Never stops.
+    /// Makes a point that never stops a call.
     pub fn never() -> Arc<Self> {
         Self::after(NEVER)
     }
@@ -72,7 +73,7 @@ impl CrashPoint {
         self.0.store(STOPPED, SeqCst);
     }
 
-    /// Lets one call pass, or stops it.
+    /// Lets one call pass or stops it. Returns `true` if it passes.
     pub fn pass(&self) -> bool {
         let countdown = |left: u64| match left {
             NEVER | STOPPED => None,
@@ -85,14 +86,14 @@ impl CrashPoint {
         }
     }
 
-    /// Whether everything has stopped.
+    /// Returns `true` if everything has stopped.
     pub fn has_come(&self) -> bool {
         self.0.load(SeqCst) == STOPPED
     }
 }
 
 impl Faults {
-    /// No faults, until asked for.
+    /// Creates faults that strike no call yet.
     pub fn new(seed: u64) -> Self {
         Self {
             state: AtomicU64::new(seed),
@@ -104,44 +105,44 @@ impl Faults {
         }
     }
 
-    /// So many calls of a thousand fail with an input/output error (EIO).
+    /// Lets `per_mille` of a thousand calls fail with an input/output error (EIO).
     pub fn errors(mut self, per_mille: u64) -> Self {
         self.rates.errors = per_mille;
         self
     }
 
-    /// So many creates and writes of a thousand find the disk full (ENOSPC).
+    /// Lets `per_mille` of a thousand creates and writes find the disk full (ENOSPC).
     pub fn full(mut self, per_mille: u64) -> Self {
         self.rates.full = per_mille;
         self
     }
 
-    /// So many writes of a thousand write a part and then fail.
+    /// Lets `per_mille` of a thousand writes write a part and then fail.
     pub fn torn(mut self, per_mille: u64) -> Self {
         self.rates.torn = per_mille;
         self
     }
 
-    /// So many reads of a thousand give a part of what was asked for.
+    /// Lets `per_mille` of a thousand reads return a part of the bytes asked for.
     pub fn short(mut self, per_mille: u64) -> Self {
         self.rates.short = per_mille;
         self
     }
 
-    /// Open files have so many bytes, a multiple of [`PAGE_BYTES`](super::PAGE_BYTES), and what
-    /// lies behind goes to their beginning: as a disk does that claims to be larger than it is.
+    /// Limits open files to `bytes` bytes, a multiple of [`PAGE_BYTES`](super::PAGE_BYTES). Later
+    /// bytes go to the file's beginning, as on a disk that claims to be larger than it is.
     pub fn wraps_at(mut self, bytes: u64) -> Self {
         self.wraps_at = bytes;
         self
     }
 
-    /// So many calls of a thousand are delayed by up to a millisecond.
+    /// Delays `per_mille` of a thousand calls by up to a millisecond.
     pub fn delays(mut self, per_mille: u64) -> Self {
         self.rates.delays = per_mille;
         self
     }
 
-    /// Every call takes up to so long, on a simulated clock: `pass_time` is told how long, and may
+    /// Delays every call by up to `most`, on a simulated clock. `pass_time` gets the delay, and may
     /// make calls of its own.
     pub fn takes(mut self, most: Duration, pass_time: impl Fn(Duration) + Send + Sync + 'static) -> Self {
         self.rates.delays = 1000;
@@ -150,13 +151,13 @@ impl Faults {
         self
     }
 
-    /// Everything stops at this point.
+    /// Stops everything at this point.
     pub fn crash_at(mut self, crash: Arc<CrashPoint>) -> Self {
         self.crash = crash;
         self
     }
 
-    /// A number below `limit`, the next of the sequence (splitmix64).
+    /// Returns a number below `limit`, the next of the sequence (splitmix64).
     fn below(&self, limit: u64) -> u64 {
         let z = self.state.fetch_add(GOLDEN, SeqCst).wrapping_add(GOLDEN);
         let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -168,7 +169,7 @@ impl Faults {
         per_mille > 0 && self.below(1000) < per_mille
     }
 
-    /// What befalls every call.
+    /// Strikes any call: a delay, the crash, or an error.
     fn befall(&self) -> io::Result<()> {
         if self.strikes(self.rates.delays) {
             (self.pass_time.0)(Duration::from_micros(self.below(self.delay_max.as_micros() as u64)));
@@ -184,7 +185,7 @@ impl Faults {
         if self.strikes(self.rates.full) { Err(Errno::NOSPC.into()) } else { Ok(()) }
     }
 
-    /// What befalls a write: the one at which everything stops may leave a part.
+    /// Strikes a write. The write at the crash may leave a part.
     fn befall_write(&self) -> Write {
         let was_over = self.crash.has_come();
         match self.befall_growth() {
@@ -196,7 +197,7 @@ impl Faults {
     }
 }
 
-/// How far a write comes.
+/// Extent of a write.
 enum Write {
     Whole,
     /// A part is written, then it fails.
@@ -286,7 +287,7 @@ impl FileSystem for FaultyFs {
     }
 }
 
-/// A mapped file whose reads and writes may fail.
+/// Mapped file with reads and writes that may fail.
 struct FaultyMapping {
     inner: Box<dyn Mapping>,
     faults: Arc<Faults>,
@@ -303,7 +304,7 @@ impl Mapping for FaultyMapping {
             Write::Whole => self.inner.write(bytes, offset),
             Write::Torn => {
                 let part = self.faults.below(bytes.len() as u64 + 1) as usize;
-                // A failing call promises nothing, so what becomes of the part does not matter.
+                // A failing call promises nothing, so the fate of the part does not matter.
                 let _ = self.inner.write(&bytes[..part], offset);
                 Err(Errno::IO.into())
             }
@@ -316,21 +317,21 @@ impl Mapping for FaultyMapping {
     }
 }
 
-/// An open file whose reads and writes may fail.
+/// Open file with reads and writes that may fail.
 struct FaultyFile {
     inner: Box<dyn File>,
     faults: Arc<Faults>,
 }
 
 impl FaultyFile {
-    /// Writes some of the bytes, as a call does that is cut short.
+    /// Writes some of the bytes, as an interrupted call does.
     fn tear(&self, bytes: &[u8], offset: u64) {
         let part = self.faults.below(bytes.len() as u64 + 1) as usize;
-        // A failing call promises nothing, so what becomes of the part does not matter.
+        // A failing call promises nothing, so the fate of the part does not matter.
         let _ = self.inner.write_at(&bytes[..part], offset);
     }
 
-    /// Where a call really goes, and how many bytes of it at once.
+    /// Returns the length and offset of a call on the smaller disk.
     fn place(&self, length: usize, offset: u64) -> (usize, u64) {
         let offset = offset % self.faults.wraps_at;
         let left = usize::try_from(self.faults.wraps_at - offset).unwrap_or(usize::MAX);

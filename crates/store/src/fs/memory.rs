@@ -8,18 +8,18 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// A file system in RAM.
+/// File system in RAM.
 #[derive(Debug)]
 pub struct MemoryFs {
     tree: Arc<Mutex<Tree>>,
-    space: Arc<SpaceUsed>,
+    space: Arc<SpaceUsage>,
 }
 
 #[derive(Debug, Default)]
 struct Tree {
     folders: BTreeSet<String>,
     files: BTreeMap<String, Arc<Inode>>,
-    /// What a power loss leaves for certain: the state at the last sync.
+    /// Files as of the last sync, which a power loss leaves for certain.
     synced: BTreeMap<String, Vec<u8>>,
 }
 
@@ -29,59 +29,59 @@ impl Tree {
     }
 }
 
-/// A file's bytes, alive while it has a name or an open handle.
+/// Bytes of a file, alive while it has a name or an open handle.
 #[derive(Debug)]
 struct Inode {
     bytes: RwLock<Vec<u8>>,
-    space: Arc<SpaceUsed>,
+    space: Arc<SpaceUsage>,
 }
 
-/// Whole blocks that all files take, unlinked ones with open handles too.
+/// Space of all files in whole blocks, with unlinked files that have open handles.
 #[derive(Debug)]
-struct SpaceUsed {
+struct SpaceUsage {
     used: AtomicU64,
     limit: AtomicU64,
     most: AtomicU64,
 }
 
 impl MemoryFs {
-    /// Holds at most so many bytes, counted in whole blocks.
+    /// Creates a file system of at most `limit_bytes` bytes, counted in whole blocks.
     pub fn new(limit_bytes: u64) -> Self {
         let (used, most) = (AtomicU64::new(0), AtomicU64::new(0));
-        let space = Arc::new(SpaceUsed { used, most, limit: AtomicU64::new(limit_bytes) });
+        let space = Arc::new(SpaceUsage { used, most, limit: AtomicU64::new(limit_bytes) });
         Self { tree: Arc::default(), space }
     }
 
-    /// The most bytes that files have taken at any time.
+    /// Returns the most bytes that files have taken at any time.
     pub fn most_used(&self) -> u64 {
         self.space.most.load(SeqCst)
     }
 
-    /// Bytes that files take now.
+    /// Returns the bytes that files take now.
     pub fn used(&self) -> u64 {
         self.space.used.load(SeqCst)
     }
 
-    /// Sets another limit, below what is used to have a full disk.
+    /// Sets another limit; one below the bytes used makes the disk full.
     pub fn resize(&self, limit_bytes: u64) {
         self.space.limit.store(limit_bytes, SeqCst);
     }
 
-    /// All files by path.
+    /// Returns the paths of all files.
     pub fn files(&self) -> Vec<String> {
         self.tree.lock().files.keys().cloned().collect()
     }
 
-    /// Changes a file's bytes behind everyone's back.
+    /// Changes a file's bytes without a call to the file system.
     pub fn tamper(&self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
         if let Some(inode) = self.tree.lock().files.get(path) {
             inode.change(|bytes| change(bytes));
         }
     }
 
-    /// What the disk holds when power is lost now: files synced are whole; what came after the last
-    /// sync may be there, or not, or in part, page by page, as `choose` decides (it answers with a
-    /// number below its argument).
+    /// Returns the contents of the disk after a power loss at this moment. Synced files are whole.
+    /// Later changes may be there, or not, or in part, page by page. `choose` decides: it returns a
+    /// number below its argument.
     pub fn after_power_loss(&self, mut choose: impl FnMut(u64) -> u64) -> Self {
         let tree = self.tree.lock();
         let lost = Self::new(self.space.limit.load(SeqCst));
@@ -95,7 +95,7 @@ impl MemoryFs {
                 inode.change(|content| content.clone_from(&bytes));
                 let mut left = lost.tree.lock();
                 left.files.insert(name.clone(), inode);
-                // What a power loss has left is on the disk: the next one does not take it.
+                // The bytes left are on the disk: the next power loss does not take them.
                 left.synced.insert(name.clone(), bytes);
             }
         }
@@ -117,7 +117,7 @@ impl MemoryFs {
     }
 }
 
-/// One file after a power loss, from its synced and its present content.
+/// Returns one file after a power loss, from its synced and its present content.
 fn mingle(
     synced: Option<&Vec<u8>>,
     now: Option<&Vec<u8>>,
@@ -129,7 +129,7 @@ fn mingle(
     let empty = Vec::new();
     let (old, new) = match (synced, now) {
         (Some(old), Some(new)) => (old, new),
-        // The making or the removal of the name may be lost.
+        // The creation or removal of the name may be lost.
         (Some(old), None) => return (choose(2) == 0).then(|| old.clone()),
         (None, Some(_)) if choose(3) == 0 => return None,
         (None, Some(new)) => (&empty, new),
@@ -145,8 +145,7 @@ fn mingle(
             bytes
         };
         let (old_page, new_page) = (of(old), of(new));
-        // A page that was synced and not written since is what it was; one that was written is
-        // either, or part of each.
+        // A page unchanged since the sync stays. A changed page is either version, or part of each.
         let left = match choose(4) {
             _ if old_page == new_page => old_page,
             0 => old_page,
@@ -174,11 +173,11 @@ impl FileSystem for MemoryFs {
         let inode = Inode::new(&self.space);
         tree.files.insert(path.to_owned(), Arc::clone(&inode));
         let tree = Arc::clone(&self.tree);
-        Ok(Box::new(Handle { inode, access: Access::Write, tree }))
+        Ok(Box::new(MemoryHandle { inode, access: Access::Write, tree }))
     }
 
     fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(Handle { inode: self.find(path)?, access, tree: Arc::clone(&self.tree) }))
+        Ok(Box::new(MemoryHandle { inode: self.find(path)?, access, tree: Arc::clone(&self.tree) }))
     }
 
     fn length(&self, path: &str) -> io::Result<u64> {
@@ -253,7 +252,7 @@ impl FileSystem for MemoryFs {
         if inode.bytes.read().len() as u64 != bytes {
             return Err(Errno::INVAL.into());
         }
-        Ok(Box::new(Handle { inode, access: Access::Write, tree: Arc::clone(&self.tree) }))
+        Ok(Box::new(MemoryHandle { inode, access: Access::Write, tree: Arc::clone(&self.tree) }))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -265,13 +264,13 @@ impl FileSystem for MemoryFs {
 }
 
 /// An open file.
-struct Handle {
+struct MemoryHandle {
     inode: Arc<Inode>,
     access: Access,
     tree: Arc<Mutex<Tree>>,
 }
 
-impl File for Handle {
+impl File for MemoryHandle {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let bytes = self.inode.bytes.read();
         let available = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or(&[]);
@@ -312,7 +311,7 @@ impl File for Handle {
     }
 }
 
-impl Mapping for Handle {
+impl Mapping for MemoryHandle {
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         match read_full(self, buffer, offset)? == buffer.len() {
             true => Ok(()),
@@ -334,11 +333,11 @@ impl Mapping for Handle {
 }
 
 impl Inode {
-    fn new(space: &Arc<SpaceUsed>) -> Arc<Self> {
+    fn new(space: &Arc<SpaceUsage>) -> Arc<Self> {
         Arc::new(Self { bytes: RwLock::default(), space: Arc::clone(space) })
     }
 
-    /// Gives the bytes another length, zeros at the end, and takes or gives back the space.
+    /// Gives the bytes another length, with zeros at the end, and takes or returns the space.
     fn resize(&self, bytes: &mut Vec<u8>, length: usize) -> io::Result<()> {
         let space = |length: usize| (length.div_ceil(PAGE) * PAGE) as u64;
         let (before, after) = (space(bytes.len()), space(length));
@@ -347,8 +346,8 @@ impl Inode {
         }
         self.space.used.fetch_sub(before.saturating_sub(after), SeqCst);
         match length.checked_sub(bytes.len()) {
-            // Zeros of the allocator's: without optimisation, as tests run, they come a thousand
-            // times as fast as one by one.
+            // Without optimization, as in tests, zeros of the allocator come a thousand times as
+            // fast as single ones.
             Some(more) => bytes.extend_from_slice(&vec![0; more]),
             None => bytes.truncate(length),
         }
@@ -370,7 +369,7 @@ impl Drop for Inode {
     }
 }
 
-impl SpaceUsed {
+impl SpaceUsage {
     fn take(&self, more: u64) -> bool {
         let limit = self.limit.load(SeqCst);
         let fits = |used: u64| Some(used + more).filter(|sum| *sum <= limit);
@@ -382,7 +381,7 @@ impl SpaceUsed {
     }
 }
 
-/// Block and page size.
+/// Bytes of a block and a page.
 const PAGE: usize = 4096;
-/// What a disk writes whole or not at all.
+/// Bytes that a disk writes whole or not at all.
 const SECTOR: usize = 512;

@@ -1,12 +1,19 @@
-//! The door to the file system: the only way by which object bytes reach files.
+//! File system trait: the only way for an object's bytes into files.
 //!
-//! One small trait with several bodies: [`OsFs`], [`MemoryFs`] (files in RAM, with power losses),
-//! [`CountingFs`] (wraps another and counts calls by kind), [`FaultyFs`] (wraps another and fails,
-//! tears and delays on a seed, or stops dead at a given call), [`OverlayFs`] (reads only),
-//! [`DeviceFs`] (a block device without a file system), [`ufs1999`] (the papers' machine, modelled:
-//! transfers and time in place of a disk). [`private`] makes files and folders, [`transient`] finds
-//! where they last until the machine's power goes, [`capacity`] says what fits. What an
-//! architecture promises about its I/O is tested through them.
+//! [`FileSystem`] is one small trait with several implementations:
+//!
+//! - [`OsFs`]: files of the operating system.
+//! - [`MemoryFs`]: files in RAM, with power losses.
+//! - [`CountingFs`]: wraps another and counts calls by kind.
+//! - [`FaultyFs`]: wraps another and fails, tears and delays on a seed, or stops dead at a given
+//!   call.
+//! - [`OverlayFs`]: reads only.
+//! - [`DeviceFs`]: a block device without a file system.
+//! - `Ufs1999` in the crate `machine1999`: the papers' machine, as a model of transfers and time.
+//!
+//! [`private`] makes files and folders. [`transient`] finds the folder of files that last until the
+//! machine's power goes. [`capacity`] returns the space for a store. Tests of an architecture's
+//! promises about I/O use these implementations.
 
 pub mod capacity;
 mod counted;
@@ -20,7 +27,6 @@ mod real_mapping;
 #[cfg(test)]
 mod tests;
 pub mod transient;
-pub mod ufs1999;
 mod untouched;
 
 pub use counted::{Calls, CountingFs};
@@ -34,87 +40,87 @@ pub use untouched::OverlayFs;
 use std::io;
 use std::sync::atomic::AtomicU64;
 
-/// A tree of folders and files. Paths are relative, with `/` between names; any thread may call.
+/// Tree of folders and files. Paths are relative, with `/` between names; any thread may call.
 pub trait FileSystem: Send + Sync {
-    /// Makes a new file, open for reading and writing. `AlreadyExists` when the path is taken.
+    /// Makes a new file, open for reading and writing. `AlreadyExists` if the path is taken.
     fn create(&self, path: &str) -> io::Result<Box<dyn File>>;
 
     /// Opens an existing file.
     fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>>;
 
-    /// The same for whole pages that need not be kept in memory by the system: offsets, lengths and
-    /// the memory itself are multiples of [`PAGE_BYTES`]. Where the file system cannot do that, it
-    /// is an open file like others.
+    /// Opens an existing file for whole pages that the system need not keep in memory. Offsets,
+    /// lengths and memory addresses are multiples of [`PAGE_BYTES`]. Without support by the file
+    /// system, opens the file as [`Self::open`] does.
     fn open_direct(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
         self.open(path, access)
     }
 
-    /// The first `bytes` bytes of a file, a multiple of eight, as words in memory, which may change
-    /// without changing the file. What a file is too short for is zero.
+    /// Returns the first `bytes` bytes of a file, a multiple of eight, as words in memory. Changes
+    /// to the words need not change the file. Words beyond the file's end are zero.
     fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn LoadedWords>> {
         Ok(Box::new(read_words(&*self.open(path, Access::Read)?, bytes)?))
     }
 
-    /// The length of a file, in bytes.
+    /// Returns the length of a file, in bytes.
     fn length(&self, path: &str) -> io::Result<u64>;
 
     /// Removes a file's name. Handles that are open stay usable.
     fn unlink(&self, path: &str) -> io::Result<()>;
 
-    /// Makes a folder; its parent exists. False when it was there.
+    /// Makes a folder; its parent exists. Returns `false` if the folder existed.
     fn make_folder(&self, path: &str) -> io::Result<bool>;
 
-    /// Gives a file another name, in place of a file that has it: whole or not at all.
+    /// Renames a file, replacing a file of the new name: whole or not at all.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Removes a folder; `DirectoryNotEmpty` when something is in it.
+    /// Removes a folder; `DirectoryNotEmpty` if it contains anything.
     fn remove_folder(&self, path: &str) -> io::Result<()>;
 
-    /// Names in a folder, at most `limit`, in no order.
+    /// Returns names in a folder, at most `limit`, in no order.
     fn list(&self, path: &str, limit: usize) -> io::Result<Vec<String>>;
 
-    /// How the file system allots space.
+    /// Returns the unit and amount of free space.
     fn space(&self) -> io::Result<Space>;
 
-    /// Whether nobody else takes space here, so that none has to be left.
+    /// Returns `true` if no other program takes space here, so that none has to be left free.
     fn is_ours(&self) -> bool {
         false
     }
 
-    /// Maps a file of exactly so many bytes into memory; makes it, its space allotted and its bytes
-    /// zero, when it is absent. `InvalidInput` when it is there with another length.
+    /// Maps a file of exactly `bytes` bytes into memory. Makes an absent file, with its space
+    /// allotted and its bytes zero. `InvalidInput` if the file exists with another length.
     fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>>;
 
     /// Returns when everything written so far would survive a power loss, mapped files included.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A file of fixed length that is reached through memory, page by page: what is resident costs no
-/// I/O, other pages are read in when they are touched, and written pages reach the disk when the
-/// system sees fit. Any thread may call.
+/// File of fixed length that is reached through memory, page by page. Resident pages cost no I/O,
+/// other pages are read in when touched. The system chooses when written pages reach the disk. Any
+/// thread may call.
 pub trait Mapping: Send + Sync {
-    /// Fills `buffer` from `offset`. Bytes that are being written meanwhile may come in part.
+    /// Fills `buffer` from `offset`. Bytes being written meanwhile may be read in part.
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
     /// Writes all of `bytes` at `offset`. A page that is covered as a whole need not be read in.
     fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Whether the page at `offset` is in memory now.
+    /// Returns `true` if the page at `offset` is in memory now.
     fn is_resident(&self, offset: u64) -> bool;
 }
 
 /// Words in memory, shared by threads.
 pub trait LoadedWords: Send + Sync {
-    /// All of them.
+    /// Returns all words.
     fn words(&self) -> &[AtomicU64];
 
-    /// Pages that the device did not deliver, and that are zeros instead.
+    /// Returns the number of pages that the device did not deliver; they are zeros.
     fn lost_pages(&self) -> u64 {
         0
     }
 
-    /// Has the device begin to read what has not been touched, so that who touches it later need
-    /// not wait. A wish, no promise.
+    /// Asks the device to begin reading untouched pages, so that later accesses need not wait. A
+    /// wish, no promise.
     fn read_ahead(&self) {}
 }
 
@@ -124,35 +130,36 @@ impl LoadedWords for Box<[AtomicU64]> {
     }
 }
 
-/// An open file. Positions are absolute, so that one handle serves many threads.
+/// Open file. Positions are absolute, so that one handle serves many threads.
 pub trait File: Send + Sync {
-    /// Reads into `buffer` from `offset`; fewer bytes than asked for only now and then, 0 at the
-    /// end.
+    /// Reads into `buffer` from `offset`. Returns fewer bytes than asked for only now and then, and
+    /// 0 at the end.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Writes from `bytes` at `offset`; may write fewer.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Ends the file after so many bytes; one that was shorter goes on with zeros.
+    /// Sets the file's length; a shorter file continues with zeros.
     fn set_length(&self, bytes: u64) -> io::Result<()>;
 
-    /// Gives the file so many bytes, zero at first, and all the space that they will ever take.
-    /// `StorageFull` when there is too little.
+    /// Gives the file `bytes` bytes, zero at first, and all the space that they will ever take.
+    /// `StorageFull` if there is too little.
     fn allot(&self, bytes: u64) -> io::Result<()> {
         self.set_length(bytes)
     }
 
-    /// The same where only the first `zeros` bytes have to be zero, and the rest may be anything.
+    /// Gives the file `bytes` bytes and their space like [`Self::allot`], but only the first
+    /// `zeros` bytes must be zero.
     fn reserve(&self, bytes: u64, zeros: u64) -> io::Result<()> {
         debug_assert!(zeros <= bytes);
         self.allot(bytes)
     }
 
-    /// Returns when what was written to this file would survive a power loss.
+    /// Returns when all writes to this file would survive a power loss.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// What a file is opened for.
+/// Access for which a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Reading.
@@ -161,16 +168,16 @@ pub enum Access {
     Write,
 }
 
-/// How a file system allots space.
+/// Unit and amount of a file system's free space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Space {
-    /// Files take whole multiples of so many bytes.
+    /// Unit of allocation: files take whole multiples of it.
     pub block_bytes: u64,
     /// Bytes free for us now.
     pub free_bytes: u64,
 }
 
-/// The beginning of a file as words.
+/// Returns the beginning of a file as words.
 fn read_words(file: &dyn File, bytes: u64) -> io::Result<Box<[AtomicU64]>> {
     let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut content = vec![0; length];
@@ -179,7 +186,7 @@ fn read_words(file: &dyn File, bytes: u64) -> io::Result<Box<[AtomicU64]>> {
     Ok(content.as_chunks::<8>().0.iter().map(word).collect())
 }
 
-/// Reads until `buffer` is full or the file ends, and says how much it was.
+/// Reads until `buffer` is full or the file ends. Returns the number of bytes read.
 pub fn read_full(file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
@@ -207,5 +214,5 @@ pub fn write_full(file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<()> 
     Ok(())
 }
 
-/// What transfers that bypass the system's memory come in multiples of.
+/// Unit of transfers that bypass the system's memory.
 pub const PAGE_BYTES: usize = 4096;

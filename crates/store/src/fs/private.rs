@@ -1,9 +1,9 @@
-//! Files and folders that nobody but this user may read: the one place that makes them.
+//! Files and folders that only this user may read: the one place that makes them.
 //!
-//! A store holds what clients were sent, and knows what they asked for. Its files are made with
-//! mode 0600 and its folders with 0700, whatever the umask says. Those that are there already with
-//! more are tightened when they are opened. A name that is a symbolic link is refused, so that
-//! nobody who may write beside a store leads it elsewhere.
+//! A store holds responses sent to clients, and their requests' keys. Its files get mode 0600 and
+//! its folders 0700, under any umask. Existing ones with wider modes are tightened when opened. A
+//! symbolic link is refused, so that no user with write access beside a store can lead it
+//! elsewhere.
 
 use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat};
 use std::fs::{DirBuilder, File};
@@ -12,12 +12,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens a file for reading and writing, and makes it when it is absent.
+/// Opens a file for reading and writing, and makes an absent one.
 pub fn file(path: &Path) -> io::Result<File> {
     opened(File::options().create(true), path)
 }
 
-/// Opens a file that is there, for reading and writing.
+/// Opens an existing file for reading and writing.
 pub fn existing(path: &Path) -> io::Result<File> {
     opened(&mut File::options(), path)
 }
@@ -29,14 +29,14 @@ pub fn emptied(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a folder, and those above it that are absent. One that is there keeps its mode: it may be
-/// somebody else's too.
+/// Makes a folder, and absent ones above it. An existing folder keeps its mode: another user may
+/// need it too.
 pub fn folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER.bits()).create(path)
 }
 
-/// Closes a store's folder to others, where nothing but a store is in it: then all that is below is
-/// closed too.
+/// Closes a store's folder to others, if it contains only a store. Everything below is closed then
+/// too.
 pub(crate) fn root(path: &Path) -> io::Result<()> {
     let names = std::fs::read_dir(path)?.take(TOP_MAX + 1).map(|entry| Ok(entry?.file_name()));
     let names = names.collect::<io::Result<Vec<_>>>()?;
@@ -46,13 +46,13 @@ pub(crate) fn root(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a store has a file or folder of this name at its top.
+/// Returns `true` if a store has a file or folder of this name at its top.
 fn is_of_a_store(name: &str) -> bool {
     let (first, _) = name.split_once('.').unwrap_or((name, ""));
     TOP.contains(&first) || !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Takes from others what they may do with this file or folder, where that is for this user to say.
+/// Removes others' rights to this file or folder, if this user may change them.
 pub(crate) fn tighten(file: impl AsFd) {
     let Ok(stat) = fstat(&file) else { return };
     let mode = Mode::from_raw_mode(stat.st_mode);
@@ -71,8 +71,8 @@ fn opened(options: &mut std::fs::OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Refuses what is no file: to open a pipe or to read from one may wait for ever, which opening
-/// without waiting prevents.
+/// Refuses everything but regular files. Opening or reading a pipe may wait for ever; the flag
+/// `NONBLOCK` keeps the opening from waiting.
 pub(super) fn only_files(file: impl AsFd) -> io::Result<()> {
     match FileType::from_raw_mode(fstat(file)?.st_mode) {
         FileType::RegularFile => Ok(()),
@@ -84,14 +84,14 @@ pub(super) fn only_files(file: impl AsFd) -> io::Result<()> {
     }
 }
 
-/// The mode of a file.
+/// Mode of a file.
 pub(super) const FILE: Mode = Mode::RUSR.union(Mode::WUSR);
-/// The mode of a folder.
+/// Mode of a folder.
 pub(super) const FOLDER: Mode = Mode::RWXU;
-/// What stores have at their top, beside folders whose names are numbers.
+/// Names at the top of stores, beside folders named by numbers.
 const TOP: [&str; 9] =
     ["architecture", "index", "lock", "lost+found", "purges", "segments", "totals", "urls", "volume"];
-/// Names at the top that are looked at.
+/// Most names at the top that are looked at.
 const TOP_MAX: usize = 8192;
 const OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
 

@@ -1,4 +1,4 @@
-//! The file system as it is: system calls relative to one folder.
+//! Operating system's file system: system calls relative to one folder.
 
 use super::real_mapping::RealMapping;
 use super::{Access, File, FileSystem, LoadedWords, Mapping, Space, private, read_words};
@@ -9,20 +9,20 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// The tree under a folder. Paths cannot lead out of it, not through symbolic links either.
+/// Tree under a folder. Paths cannot lead out of it, not even through symbolic links.
 #[derive(Debug)]
 pub struct OsFs {
     root: OwnedFd,
 }
 
 impl OsFs {
-    /// Opens the folder, which exists.
+    /// Opens an existing folder.
     pub fn open(folder: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self { root: rustix::fs::open(folder, flags, Mode::empty())? })
     }
 
-    /// The tree under an open folder.
+    /// Makes the tree under an open folder.
     pub(super) fn at(root: OwnedFd) -> Self {
         Self { root }
     }
@@ -32,13 +32,13 @@ impl OsFs {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let path = if path.is_empty() { "." } else { path };
         match rustix::fs::openat2(&self.root, path, flags, mode_for(flags, mode), ResolveFlags::BENEATH) {
-            // A kernel or a sandbox without openat2: the last name is still not followed.
+            // A kernel or sandbox without openat2: the last name is still not followed.
             Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(&self.root, path, flags, mode),
             result => result,
         }
     }
 
-    /// Opens a file that is there, and nothing else. One that is written to is for this user alone.
+    /// Opens an existing regular file. One opened for writing becomes private to this user.
     fn opened(&self, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
         let file = self.open_at(path, flags | OFlags::NONBLOCK)?;
         private::only_files(&file)?;
@@ -116,7 +116,7 @@ impl FileSystem for OsFs {
             if names.len() == limit {
                 break;
             }
-            // What is not UTF-8 is not ours.
+            // Names that are not UTF-8 are not ours.
             match entry?.file_name().to_str() {
                 Ok("." | "..") | Err(_) => {}
                 Ok(name) => names.push(name.to_owned()),
@@ -146,7 +146,7 @@ impl FileSystem for OsFs {
     }
 }
 
-/// An open file.
+/// Open file.
 pub(super) struct RealFile(pub(super) OwnedFd);
 
 impl File for RealFile {
@@ -164,7 +164,7 @@ impl File for RealFile {
 
     fn allot(&self, bytes: u64) -> io::Result<()> {
         match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
-            // A file system that cannot allot space beforehand.
+            // Some file systems cannot allot space beforehand.
             Err(Errno::OPNOTSUPP) => self.set_length(bytes),
             result => Ok(result?),
         }
@@ -175,7 +175,7 @@ impl File for RealFile {
     }
 }
 
-/// openat2 refuses a mode where nothing is made.
+/// Returns the mode for openat2, which refuses a mode unless a file is made.
 fn mode_for(flags: OFlags, mode: Mode) -> Mode {
     if flags.contains(OFlags::CREATE) { mode } else { Mode::empty() }
 }

@@ -1,4 +1,4 @@
-//! A block device as it is: opened by its path, for this process alone.
+//! Block device of the operating system: opened by its path, for this process alone.
 
 use super::device::DeviceIo;
 use super::real::RealFile;
@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// A block device.
+/// Block device.
 pub struct OsBlockDevice {
     buffered: RealFile,
     direct: RealFile,
@@ -19,17 +19,17 @@ pub struct OsBlockDevice {
 }
 
 impl OsBlockDevice {
-    /// Whether the path is that of a block device.
+    /// Returns `true` if the path is that of a block device.
     pub fn is_one(path: &Path) -> bool {
         rustix::fs::stat(path)
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice)
     }
 
-    /// Opens it. For writing it is claimed, as mounting does: one that is mounted, or that another
-    /// process has, is refused.
+    /// Opens a device. Access for writing claims it, as mounting does. A device that is mounted, or
+    /// claimed by another process, is refused.
     ///
     /// # Errors
-    /// [`Error::Unusable`], which says why.
+    /// [`Error::Unusable`] with the reason.
     pub fn open(path: &Path, access: Access) -> Result<Self, Error> {
         Self::claimed(path, access).map_err(|error| {
             let why = match Errno::from_io_error(&error) {
@@ -51,7 +51,7 @@ impl OsBlockDevice {
         let open = |flags| rustix::fs::open(path, flags, Mode::empty());
         let buffered = open(flags | claim)?;
         if access == Access::Write {
-            // For whoever asks, without claiming it, whether it is in use.
+            // For programs that check, without a claim, whether the device is in use.
             rustix::fs::flock(&buffered, FlockOperation::NonBlockingLockExclusive)?;
         }
         let bytes = rustix::fs::seek(&buffered, SeekFrom::End(0))?;

@@ -1,13 +1,18 @@
-//! A mapped file of the real file system, reached through the page cache.
+//! Mapped file of the operating system, reached through the page cache.
 //!
-//! Linux has one cache for mapped pages and for reads and writes of the same file, so that `pread`
-//! and `pwrite` on a file of fixed length do the very I/O that loads and stores through `mmap`
-//! would: resident pages cost none, others are read in by page, a write to part of a page that is
-//! not resident reads it first and one to the whole page does not, and dirty pages are cleaned when
-//! the kernel sees fit. Two things are better than with pointers into a map: a page that the disk
-//! does not deliver is an error and not a SIGBUS that ends the process, and a copy that races
-//! another thread's is defined. The price is a system call for an access to a resident page. A map
-//! is made nevertheless, and never touched: through it the kernel tells which pages are resident.
+//! Linux has one cache for mapped pages and for reads and writes of the same file. `pread` and
+//! `pwrite` on a file of fixed length therefore do the very I/O that loads and stores through
+//! `mmap` would:
+//!
+//! - Resident pages cost no I/O, and others are read in by page.
+//! - A write to part of a page that is not resident reads it first; a write to the whole page does
+//!   not.
+//! - The kernel chooses when dirty pages are cleaned.
+//!
+//! Two things are better than with pointers into a map. A page that the disk does not deliver is an
+//! error, and not a SIGBUS that ends the process. A copy that races another thread's is defined.
+//! The price is a system call for an access to a resident page. A map is made nevertheless, and
+//! never touched: through it the kernel tells which pages are resident.
 
 use super::real::RealFile;
 use super::{Mapping, read_full, write_full};
@@ -16,17 +21,17 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::io;
 
-/// An open file of fixed length.
+/// Open file of fixed length.
 pub(super) struct RealMapping {
     file: RealFile,
     bytes: u64,
-    /// `None` where the file cannot be mapped: then no page counts as resident.
+    /// `None` if the file cannot be mapped: no page counts as resident then.
     residency: Option<Residency>,
 }
 
 impl RealMapping {
-    /// Takes a file that has been opened for reading and writing. A new one gets its length and its
-    /// blocks here, so that no later write finds the disk full.
+    /// Takes a file opened for reading and writing. A new file gets its length and its blocks here,
+    /// so that no later write finds the disk full.
     pub(super) fn new(file: RealFile, bytes: u64) -> io::Result<Self> {
         match rustix::fs::fstat(&file.0)?.st_size as u64 {
             length if length == bytes => {}
@@ -80,5 +85,5 @@ fn allot(file: &RealFile, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Zeros written at once where the file system does not allot.
+/// Zeros written at once if the file system does not allot.
 const ZEROS_BYTES: usize = 1 << 20;

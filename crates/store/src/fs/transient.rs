@@ -1,9 +1,9 @@
-//! Files that outlive the process, and not the machine's power: in shared memory, so that no disk
+//! Files that outlive the process, but not the machine's power: in shared memory, so that no disk
 //! sees them.
 //!
-//! They are in a folder that is for this user alone, under the one that POSIX shared memory is in
-//! on Linux. Where there is none, or somebody else has made a folder of that name, there are no
-//! such files, and whoever would use them does without.
+//! The files are in a folder for this user alone, inside the folder of POSIX shared memory on
+//! Linux. Without shared memory, or if another user has made a folder of that name, there are no
+//! such files. Callers do without them.
 
 use super::{FileSystem, OsFs, private};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, mkdirat, openat};
@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tracing::debug;
 
-/// The folder, or `None`.
+/// Returns the folder, or `None`.
 #[must_use]
 pub fn files() -> Option<Arc<dyn FileSystem>> {
     let found = folder(SHARED_MEMORY, &format!("shoal-{}", geteuid().as_raw()));
@@ -25,7 +25,7 @@ fn folder(parent: &str, name: &str) -> Result<OwnedFd, &'static str> {
     let parent = openat(CWD, parent, flags, Mode::empty()).map_err(|_| "there is no shared memory")?;
     let is_memory = fstatfs(&parent).is_ok_and(|found| found.f_type == TMPFS);
     is_memory.then_some(()).ok_or("what should be shared memory is on a disk")?;
-    // It may be there.
+    // The folder may exist already.
     let _ = mkdirat(&parent, name, private::FOLDER);
     let folder = openat(&parent, name, flags, Mode::empty()).map_err(|_| "the folder cannot be opened")?;
     let stat = fstat(&folder).map_err(|_| "the folder cannot be looked at")?;
@@ -46,7 +46,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
 
-    /// In shared memory, where the machine has some.
+    /// Runs a test in shared memory, if the machine has some.
     fn with_folder(test: impl Fn(&Path)) {
         let Ok(parent) = tempfile::tempdir_in(SHARED_MEMORY) else {
             eprintln!("skipped: this machine has no shared memory");
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_is_for_its_user_alone_and_no_way_to_another() {
+    fn transient_folder_is_private_and_no_link() {
         with_folder(|parent| {
             let of = |name: &str| folder(parent.to_str().expect("a name"), name);
             assert!(of("new").is_ok() && of("new").is_ok());

@@ -1,23 +1,23 @@
-//! A door through which nothing is changed: what is there is only read, what is made is in RAM and
+//! File system that changes nothing: existing files are only read, new files are in RAM and
 //! forgotten.
 //!
-//! For looking at a store that belongs to somebody else, such as a node that is running: its own
-//! code takes it up as it would after a restart, and not a byte on the disk can change, since every
-//! file is opened for reading.
+//! Serves the inspection of a store in use elsewhere, such as that of a running node. The store's
+//! own code opens it as after a restart. No byte on the disk can change, since every file is opened
+//! for reading.
 
 use super::{Access, File, FileSystem, LoadedWords, Mapping, MemoryFs, Space};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
-/// Wraps a file system that is to stay as it is.
+/// Wrapper of a file system that must stay unchanged.
 pub struct OverlayFs {
     inner: Arc<dyn FileSystem>,
     made: MemoryFs,
 }
 
 impl OverlayFs {
-    /// Reads through `inner`; at most `limit_bytes` may be made in RAM.
+    /// Wraps `inner` for reading; at most `limit_bytes` may be made in RAM.
     pub fn new(inner: Arc<dyn FileSystem>, limit_bytes: u64) -> Self {
         Self { inner, made: MemoryFs::new(limit_bytes) }
     }
@@ -90,7 +90,7 @@ mod tests {
     use crate::fs::{read_full, write_full};
 
     #[test]
-    fn what_is_there_is_read_and_stays_and_what_is_made_is_not_there() {
+    fn overlay_reads_below_and_writes_only_to_ram() {
         let below = Arc::new(MemoryFs::new(1 << 20));
         write_full(&*below.create("a").expect("made"), b"abc", 0).expect("written");
         let door = OverlayFs::new(below.clone(), 1 << 20);

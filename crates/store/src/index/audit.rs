@@ -1,60 +1,61 @@
-//! Bookkeeping of an audit: what the index says is compared with the files that are there, while
-//! the store serves.
+//! Audit: compares the index with the files on disk while the store serves, and keeps the sums.
 //!
-//! The architecture looks at the files and tells the index what it saw; this part keeps the sums.
-//! First the folders are surveyed, one by one: files of which the index knows nothing good are
-//! taken in or removed. Then the numbers are gone through in order: objects without a file are
-//! dropped, charges corrected. Numbers already gone through count with what is known of them,
-//! changes since included; after the last the sums replace the totals and the index is no longer
-//! suspect. An object's number need not tell its folder.
+//! The architecture looks at the files and reports them to the index; this module keeps the sums.
+//! First the folders are surveyed, one by one: files that the index does not confirm are adopted or
+//! removed. Then the numbers are checked in order: objects without a file are dropped, charges
+//! corrected.
+//!
+//! Numbers already checked count as the index has them, later changes included. After the last
+//! number the sums replace the totals, and the index is no longer suspect. An object's number need
+//! not tell its folder.
 
 use super::change::weigh;
 use super::layout::{
-    CEILING_AT, CHARGED_AT, CONDITION_AT, DUE, IndexEntry, OBJECTS_AT, SUSPECT, State, UNSURVEYED,
+    CEILING_AT, CHARGED_AT, CONDITION_AT, DUE, EntryState, IndexEntry, OBJECTS_AT, SUSPECT, UNSURVEYED,
 };
 use super::{Index, IndexedObject};
 use shoal_core::Key;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How far an audit is.
+/// Progress of an audit.
 pub(super) struct Audit {
     next_folder: u32,
     folders: u32,
     next_number: u32,
-    /// Nothing is known of the files that are there.
+    /// `true` if nothing is known of the files on disk.
     is_unknown: bool,
     pub(super) blocks: u64,
     pub(super) objects: u64,
 }
 
 impl Audit {
-    /// Whether a number counts with what is known of it.
+    /// Returns `true` if the number has been checked, so that its entry counts.
     pub(super) fn is_past(&self, number: u32) -> bool {
         number < self.next_number
     }
 
-    /// Whether there may be files under any number.
+    /// Returns `true` if there may be files under any number.
     pub(super) fn is_surveying_unknown(&self) -> bool {
         self.is_unknown && self.next_folder < self.folders
     }
 }
 
-/// What an audit looks at next.
+/// Next step of an audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The files in a folder.
+    /// Look at the files in a folder.
     Folder(u32),
-    /// What the index says of some numbers.
+    /// Look at the index's entries of some numbers.
     Numbers(Range<u32>),
 }
 
-/// What the index holds under a number.
+/// State of a number in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberState {
-    /// Words that do not go together.
+    /// Words that fail their checks.
     Damaged,
-    /// Nothing.
+    /// No file.
     Free,
     /// A file in transition, of this session.
     Busy,
@@ -65,7 +66,7 @@ pub(crate) enum NumberState {
 }
 
 impl Index {
-    /// Starts an audit from the first of so many folders.
+    /// Starts an audit from the first of `folders` folders.
     pub(crate) fn begin_audit(&self, folders: u32) {
         let mut live = self.live.write();
         let mut change = self.change(&mut live);
@@ -78,8 +79,8 @@ impl Index {
             Some(Audit { next_folder: 0, folders, next_number: 0, is_unknown, blocks: 0, objects: 0 });
     }
 
-    /// Starts an audit knowing nothing of the files that are there: until it ends, all space counts
-    /// as charged, and no number is given out before the folders have been surveyed.
+    /// Starts an audit without knowing the files on disk. Until it ends, all space counts as
+    /// charged, and no number is given out before all folders are surveyed.
     pub(crate) fn begin_audit_of_unknown(&self, folders: u32) {
         let limit = self.limit_blocks();
         let mut live = self.live.write();
@@ -93,7 +94,7 @@ impl Index {
         self.begin_audit(folders);
     }
 
-    /// What the audit looks at next. `None` when no audit is under way.
+    /// Returns the audit's next step; `None` if no audit is under way.
     pub(crate) fn audit_step(&self) -> Option<Step> {
         let live = self.live.read();
         let audit = live.audit.as_ref()?;
@@ -104,33 +105,33 @@ impl Index {
         Some(Step::Numbers(first..first.saturating_add(NUMBERS_MAX).min(self.geometry.max_objects)))
     }
 
-    /// Whether an audit is due, because something was found that must not be.
+    /// Returns `true` if damage was found, so that an audit is due.
     pub(crate) fn is_damaged(&self) -> bool {
         self.damage.load(Relaxed)
     }
 
-    /// Whether the entry's word for its space can be relied on. Otherwise space is given back only
-    /// as measured.
+    /// Returns `true` if the entry's charge can be relied on. Otherwise space is given back only as
+    /// measured.
     pub(crate) fn is_measured(&self, number: u32) -> bool {
         let live = self.live.read();
         live.audit.as_ref().is_none_or(|audit| audit.is_past(number))
     }
 
-    /// What the index holds under a number.
+    /// Returns the state of a number.
     pub(crate) fn examine(&self, number: u32) -> NumberState {
         let live = self.live.read();
         let Some(entry) = self.entry(number) else { return NumberState::Damaged };
         match entry.state {
-            State::Free => NumberState::Free,
-            State::Busy if live.busy.contains_key(&number) => NumberState::Busy,
-            State::Busy => NumberState::Abandoned,
-            State::Stored => NumberState::Stored(self.found(number, &entry), entry.key),
+            EntryState::Free => NumberState::Free,
+            EntryState::Busy if live.busy.contains_key(&number) => NumberState::Busy,
+            EntryState::Busy => NumberState::Abandoned,
+            EntryState::Stored => NumberState::Stored(self.found(number, &entry), entry.key),
         }
     }
 
-    /// Takes exactly this number, to adopt or remove its file, with this side word: one that is
-    /// damaged, abandoned, or free and not in the middle of a list. False when it is none of these
-    /// any more.
+    /// Claims exactly this number, with this side word, to adopt or remove its file. The number
+    /// must be damaged, abandoned, or free and not in the middle of a list. Returns `false`
+    /// otherwise.
     pub(crate) fn claim_number(&self, number: u32, side: u64) -> bool {
         let mut live = self.live.write();
         let is_live = live.busy.contains_key(&number);
@@ -138,9 +139,9 @@ impl Index {
         let is_ours = match change.entry(number) {
             None => true,
             Some(entry) => match entry.state {
-                State::Free => change.is_free_to_take(number, &entry),
-                State::Busy => !is_live,
-                State::Stored => false,
+                EntryState::Free => change.is_free_to_take(number, &entry),
+                EntryState::Busy => !is_live,
+                EntryState::Stored => false,
             },
         };
         if is_ours {
@@ -151,13 +152,13 @@ impl Index {
         is_ours
     }
 
-    /// Leaves a free number to later claims if it is lost to them and has been used.
+    /// Lists a used free number for later claims, if it is on no list.
     pub(crate) fn list_if_lost(&self, number: u32) {
         let mut live = self.live.write();
         if self.free_map.is_none() && u64::from(number) >= self.round() {
             return;
         }
-        if let Some(entry) = self.entry(number).filter(|entry| entry.state == State::Free) {
+        if let Some(entry) = self.entry(number).filter(|entry| entry.state == EntryState::Free) {
             let mut change = self.change(&mut live);
             if !change.is_listed(number, &entry) {
                 change.list(number, &entry);
@@ -166,16 +167,15 @@ impl Index {
         }
     }
 
-    /// Corrects the charge of an object that is as stated otherwise, and links it where it can be
-    /// found. Returns the object that its key leads to when that is another one: one of the two
-    /// must go.
+    /// Corrects the charge of an object with an otherwise true entry, and links the entry into its
+    /// chain. Returns another object found under the key, if any: one of the two must go.
     pub(crate) fn confirm(&self, found: IndexedObject, blocks: u32) -> Option<IndexedObject> {
         let mut live = self.live.write();
-        let same = |entry: &IndexEntry| entry.state == State::Stored && entry.generation == found.generation;
+        let same =
+            |entry: &IndexEntry| entry.state == EntryState::Stored && entry.generation == found.generation;
         let entry = self.entry(found.number).filter(same)?;
         let mut change = self.change(&mut live);
-        // The total is a bound that holds whatever the entries say; only the audit's end may lower
-        // it.
+        // The total is a bound that holds for any entries; only the audit's end may lower it.
         let charged = change.get(CHARGED_AT);
         change.put(found.number, IndexEntry { blocks, ..entry });
         change.set(CHARGED_AT, charged);
@@ -190,7 +190,7 @@ impl Index {
         rival.map(|link| self.found(link.number, &link.entry))
     }
 
-    /// Counts what an audit has looked at. True when it was the last.
+    /// Counts an audit's finished step. Returns `true` if it was the last.
     pub(crate) fn finish_step(&self, step: &Step) -> bool {
         match step {
             Step::Folder(folder) => self.finish_folder(*folder),
@@ -203,6 +203,7 @@ impl Index {
         let mut live = self.live.write();
         let Some(audit) = live.audit.as_mut().filter(|audit| audit.next_folder == folder) else { return };
         audit.next_folder += 1;
+        debug_assert!(audit.next_folder <= audit.folders);
         if audit.next_folder == audit.folders {
             let mut change = self.change(&mut live);
             let flags = change.get(CONDITION_AT);
@@ -219,6 +220,8 @@ impl Index {
         let Some(audit) = live.audit.as_mut().filter(|audit| audit.next_number == numbers.start) else {
             return false;
         };
+        debug_assert!(numbers.end <= self.geometry.max_objects);
+        debug_assert!(numbers.end - numbers.start <= NUMBERS_MAX);
         audit.next_number = numbers.end;
         audit.blocks += blocks;
         audit.objects += objects;
@@ -237,5 +240,5 @@ impl Index {
     }
 }
 
-/// Numbers looked at in one step.
+/// Numbers checked in one step.
 const NUMBERS_MAX: u32 = 256;

@@ -1,48 +1,48 @@
-//! Walking the chain of a bucket, with suspicion: every link is checked and the number of steps is
-//! bounded.
+//! Walk along the chain of a bucket, with suspicion: every link is checked, and the number of steps
+//! is bounded.
 //!
-//! A chain holds stored objects whose keys fall into its bucket, newest first. Whatever else is
-//! found (an entry that does not decode, a free one, one of another bucket, too many steps) ends
-//! the chain: what stood behind is a miss until the repair has linked it again.
+//! A chain holds the stored objects of one bucket, newest first. An invalid link ends the walk: a
+//! damaged or free entry, an entry of another bucket, or too many steps. Objects behind that link
+//! are misses until the audit links them again.
 
-use super::layout::{Geometry, IndexEntry, State};
+use super::layout::{EntryState, IndexEntry, IndexGeometry};
 
-/// A walk along one chain.
+/// Walk along one chain.
 pub(super) struct Chain<'a> {
-    geometry: &'a Geometry,
+    geometry: &'a IndexGeometry,
     load: &'a dyn Fn(usize) -> u64,
     bucket: u32,
-    /// Where the link at hand stands: in this entry, or in the bucket.
+    /// Entry that holds the link to `next`; `None` for the bucket.
     after: Option<u32>,
     next: Option<u32>,
     steps: usize,
     broken: bool,
 }
 
-/// One entry of a chain.
+/// Entry of a chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub(super) number: u32,
     pub(super) entry: IndexEntry,
-    /// The entry whose link leads here; `None` when the bucket does.
+    /// Entry with the link to this one; `None` for the bucket.
     pub(super) after: Option<u32>,
 }
 
 impl<'a> Chain<'a> {
-    /// Begins at the bucket. `load` reads words: the index's own, or as a transaction will leave
-    /// them.
-    pub(super) fn new(geometry: &'a Geometry, load: &'a dyn Fn(usize) -> u64, bucket: u32) -> Self {
+    /// Begins at the bucket. `load` reads words of the index, or those that a transaction will
+    /// leave.
+    pub(super) fn new(geometry: &'a IndexGeometry, load: &'a dyn Fn(usize) -> u64, bucket: u32) -> Self {
         let (at, shift) = geometry.bucket(bucket);
         let next = ((load(at) >> shift) as u32).checked_sub(1);
         Self { geometry, load, bucket, after: None, next, steps: 0, broken: false }
     }
 
-    /// Where a broken link stands, once the walk has ended at one.
+    /// Returns the place of the broken link that ended the walk, if one did.
     pub(super) fn broken_after(&self) -> Option<Option<u32>> {
         self.broken.then_some(self.after)
     }
 
-    /// Entries passed so far.
+    /// Returns the number of entries passed.
     pub(super) fn steps(&self) -> usize {
         self.steps
     }
@@ -55,7 +55,7 @@ impl Iterator for Chain<'_> {
         let number = self.next.take()?;
         let sound = read_entry(self.geometry, self.load, number).filter(|entry| {
             self.steps < CHAIN_MAX
-                && entry.state == State::Stored
+                && entry.state == EntryState::Stored
                 && self.geometry.bucket_of(entry.key) == self.bucket
         });
         let Some(entry) = sound else {
@@ -64,14 +64,16 @@ impl Iterator for Chain<'_> {
         };
         let link = Link { number, entry, after: self.after };
         self.steps += 1;
+        debug_assert!(self.steps <= CHAIN_MAX);
+        debug_assert!(number < self.geometry.max_objects);
         (self.after, self.next) = (Some(number), entry.next);
         Some(link)
     }
 }
 
-/// The entry of a number; `None` when there is none or it is damaged.
+/// Returns the entry of a number; `None` if the number is too large or the entry damaged.
 pub(super) fn read_entry(
-    geometry: &Geometry,
+    geometry: &IndexGeometry,
     load: &dyn Fn(usize) -> u64,
     number: u32,
 ) -> Option<IndexEntry> {
@@ -80,6 +82,6 @@ pub(super) fn read_entry(
     IndexEntry::decode(number, [load(at), load(at + 1), load(at + 2), load(at + 3)])
 }
 
-/// Longest chain. With a bucket for each entry and keys that are hashes, one of 20 is not to be
-/// expected in any number of objects; who makes keys collide on purpose gets misses.
+/// Longest chain. With a bucket for each entry and hashed keys, no chain of 20 is expected in any
+/// number of objects. An attacker with colliding keys gets misses.
 pub(super) const CHAIN_MAX: usize = 64;

@@ -1,6 +1,6 @@
-//! The index as a file: made, mapped, set aside.
+//! Index file: made, mapped, set aside.
 
-use super::{Geometry, Index, MappedWords};
+use super::{Index, IndexGeometry, MappedWords};
 use crate::fs::private;
 use crate::sys::Map;
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
@@ -9,16 +9,16 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Maps the index of a store. `None` when there is none.
+/// Maps the index of a store. Returns `None` if there is none.
 pub(crate) fn open(directory: &Path) -> io::Result<Option<MappedWords>> {
     let file = match private::existing(&directory.join(NAME)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    // What a process left that was killed while it made another.
+    // Left by a process that was killed while it made an index.
     let _ = fs::remove_file(directory.join(UNFINISHED));
-    // Whether the size is right is for the header to say; an empty file cannot even be mapped.
+    // The header will tell whether the size is right; an empty file cannot even be mapped.
     let words = usize::try_from(file.metadata()?.len() / 8).map_err(|_| io::ErrorKind::InvalidData)?;
     if words == 0 {
         return Err(io::ErrorKind::InvalidData.into());
@@ -26,12 +26,12 @@ pub(crate) fn open(directory: &Path) -> io::Result<Option<MappedWords>> {
     Map::new(&file, words).map(MappedWords).map(Some)
 }
 
-/// Makes an empty index and maps it. It appears under its name only once it is whole.
-pub(crate) fn make(directory: &Path, geometry: &Geometry) -> io::Result<MappedWords> {
+/// Makes an empty index and maps it. The file gets its name only once it is whole.
+pub(crate) fn make(directory: &Path, geometry: &IndexGeometry) -> io::Result<MappedWords> {
     let unfinished = directory.join(UNFINISHED);
     let file = private::emptied(&unfinished)?;
     if let Err(error) = allot(&file, geometry.words() as u64 * 8) {
-        // Some file systems keep what they had allotted until they were full.
+        // Some file systems keep the blocks that they allotted before they were full.
         let _ = fs::remove_file(&unfinished);
         return Err(error);
     }
@@ -41,20 +41,20 @@ pub(crate) fn make(directory: &Path, geometry: &Geometry) -> io::Result<MappedWo
     Ok(mapped)
 }
 
-/// Renames an index that cannot be used, replacing one set aside before.
+/// Renames an unusable index, replacing one set aside before.
 pub(crate) fn set_aside(directory: &Path) -> io::Result<()> {
     fs::rename(directory.join(NAME), directory.join(DAMAGED))
 }
 
-/// Bytes taken by an index set aside earlier; it is removed when it takes more than `most`.
+/// Returns the bytes of an index set aside earlier. Removes one above `most` bytes.
 pub(crate) fn aside_bytes(directory: &Path, most: u64) -> u64 {
     let path = directory.join(DAMAGED);
     let length = fs::metadata(&path).map_or(0, |metadata| metadata.len());
     if length <= most || fs::remove_file(&path).is_err() { length } else { 0 }
 }
 
-/// Gives the file its size and its blocks: a store to a page of the map that the disk has no room
-/// for would end the process. One that does not fit is refused before it would fill the disk.
+/// Gives the file its size and its blocks. A store to a mapped page without room on the disk would
+/// end the process. A size that does not fit is refused before it would fill the disk.
 fn allot(file: &File, bytes: u64) -> io::Result<()> {
     let stat = fstatvfs(file)?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
@@ -79,7 +79,7 @@ fn allot(file: &File, bytes: u64) -> io::Result<()> {
 
 const NAME: &str = "index";
 const UNFINISHED: &str = "index.unfinished";
-/// What an operator may look at afterwards, or delete.
+/// Name of an index set aside, which an operator may look at or delete.
 pub(crate) const DAMAGED: &str = "index.damaged";
 
 #[cfg(test)]
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_that_does_not_fit_is_refused_before_it_fills_the_disk() {
+    fn too_large_index_is_refused_before_filling_disk() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
         let file = private::file(&path).expect("made");

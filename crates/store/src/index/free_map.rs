@@ -1,50 +1,53 @@
-//! Which numbers are in use: a bit for each, and summaries above, so that the next free one is
+//! Map of the numbers in use: a bit for each, and summaries above, so that the next free number is
 //! found at once.
 //!
-//! For namings that choose among the free numbers (Kroonmaa 1998: the lowest, or the next one
-//! counting up). A bit is 1 where the number is in use, so that a new file of zeros is right. Level
-//! 0 has a bit for each number; a bit of a higher level is 1 where the word below it is all ones;
-//! the highest level is one word. Finding, setting and clearing touch one word a level: four levels
-//! at 10^6 numbers, 1/64 more than a bit a number in all.
+//! Used by namings that choose among the free numbers (Kroonmaa 1998: the lowest, or the next one
+//! counting up). A bit is 1 for a number in use, so that a new file of zeros is right. Level 0 has
+//! a bit for each number. A bit of a higher level is 1 if the word below it is all ones. The
+//! highest level is one word.
 //!
-//! The bits are a guide, the entries decide: after a power loss both may be of different age. A
-//! number that is in use and marked free is marked when a claim meets it; one that is free and
-//! marked in use is found by the hand or an audit.
+//! Finding, setting and clearing touch one word a level: four levels at 10^6 numbers. All levels
+//! take 1/64 more than a bit a number.
+//!
+//! The bits are a guide, and the entries decide: after a power loss the two may be of different
+//! age. A used number marked free is corrected when a claim meets it. A free number marked in use
+//! is found by the hand or an audit.
 
-use super::layout::Geometry;
+use super::layout::IndexGeometry;
 
-/// Where the levels stand.
+/// Positions of the levels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FreeMap {
-    levels: [Level; LEVELS_MAX],
+    levels: [MapLevel; LEVELS_MAX],
     count: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Level {
+struct MapLevel {
     at: usize,
     bits: usize,
 }
 
-/// Which free number the next object gets.
+/// Rule for the number that the next object gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Numbers {
-    /// The one that was freed last; there is a list of them, and no map.
+    /// Number freed last; the index has a list of free numbers, and no map.
     Any,
-    /// The next one counting up from the one given last, wrapping at the end.
+    /// Next number counting up from the last one given, wrapping at the end.
     Next,
-    /// The lowest.
+    /// Lowest number.
     Lowest,
 }
 
 impl FreeMap {
-    /// The map of an index; `None` when it has none.
-    pub(super) fn of(geometry: &Geometry) -> Option<Self> {
+    /// Returns the map of an index; `None` if it has none.
+    pub(super) fn of(geometry: &IndexGeometry) -> Option<Self> {
         let mut at = geometry.free_map()?;
-        let mut map = Self { levels: [Level::default(); LEVELS_MAX], count: 0 };
+        let mut map = Self { levels: [MapLevel::default(); LEVELS_MAX], count: 0 };
         let mut bits = geometry.max_objects as usize;
         loop {
-            map.levels[map.count] = Level { at, bits };
+            assert!(map.count < LEVELS_MAX);
+            map.levels[map.count] = MapLevel { at, bits };
             map.count += 1;
             let words = bits.div_ceil(64);
             if words == 1 {
@@ -55,7 +58,7 @@ impl FreeMap {
         }
     }
 
-    /// Words that the map of so many numbers takes.
+    /// Returns the words that the map of `numbers` numbers takes.
     pub(super) fn words(numbers: u32) -> usize {
         let levels = std::iter::successors(Some((numbers as usize).div_ceil(64)), |words| {
             (*words > 1).then(|| words.div_ceil(64))
@@ -63,16 +66,18 @@ impl FreeMap {
         levels.sum()
     }
 
-    /// The first number from `from` on that is marked free.
+    /// Returns the first number from `from` on that is marked free.
     pub(super) fn find(&self, load: &dyn Fn(usize) -> u64, from: u32) -> Option<u32> {
         let found = self.find_in(load, 0, from as usize)?;
+        debug_assert!(found >= from as usize && found < self.levels[0].bits);
         u32::try_from(found).ok()
     }
 
     fn find_in(&self, load: &dyn Fn(usize) -> u64, level: usize, from: usize) -> Option<usize> {
-        let Level { at, bits } = self.levels[level];
+        debug_assert!(level < self.count);
+        let MapLevel { at, bits } = self.levels[level];
         let mut from = from;
-        // Again only where a summary is behind the word below it.
+        // Repeats only if a summary disagrees with the word below it.
         for _ in 0..STALE_MAX {
             if from >= bits {
                 return None;
@@ -91,13 +96,13 @@ impl FreeMap {
         None
     }
 
-    /// Whether a number is marked free.
+    /// Returns `true` if a number is marked free.
     pub(super) fn is_free(&self, load: &dyn Fn(usize) -> u64, number: u32) -> bool {
         let at = self.levels[0].at + number as usize / 64;
         load(at) >> (number % 64) & 1 == 0
     }
 
-    /// Marks a number: `store` is told each word that changes, and its value.
+    /// Marks a number. Calls `store` with each word that changes, and its value.
     pub(super) fn mark(
         &self,
         load: &dyn Fn(usize) -> u64,
@@ -106,6 +111,7 @@ impl FreeMap {
         mut store: impl FnMut(usize, u64),
     ) {
         let mut bit = number as usize;
+        debug_assert!(bit < self.levels[0].bits, "a number behind the map");
         for level in &self.levels[..self.count] {
             let at = level.at + bit / 64;
             let (before, mask) = (load(at), 1 << (bit % 64));
@@ -113,8 +119,8 @@ impl FreeMap {
             if after != before {
                 store(at, after);
             }
-            // A summary stays as it is while a free number is left below it; on freeing all are
-            // looked at, since one may be wrong.
+            // A summary stays as it is while a free number is left below it. A freed number is
+            // marked in all levels, since one may be wrong.
             if !is_free && after != u64::MAX {
                 return;
             }
@@ -123,19 +129,21 @@ impl FreeMap {
     }
 }
 
-/// 64^6 is more than there are numbers.
+/// Most levels: 64^6 is more than there are numbers.
 const LEVELS_MAX: usize = 6;
-/// Summaries in one level that a search finds to be behind before it gives up.
+/// Wrong summaries that a search meets in one level before it gives up.
 const STALE_MAX: usize = 64;
+
+const _: () = assert!(64_u128.pow(LEVELS_MAX as u32) > u32::MAX as u128);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::{RamWords, Shape, Words};
+    use crate::index::{IndexShape, RamWords, Words};
     use std::collections::BTreeSet;
 
     fn map(max_objects: u32) -> (FreeMap, RamWords) {
-        let geometry = Geometry::new(&Shape {
+        let geometry = IndexGeometry::new(&IndexShape {
             architecture: "squid_lowest",
             max_objects,
             block_bytes: 4096,
@@ -182,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_map_of_three_levels_finds_the_one_number_that_is_freed() {
+    fn full_map_finds_the_one_freed_number() {
         let (map, words) = map(10_000);
         let load = |at: usize| words.load(at);
         (0..10_000).for_each(|number| mark(&map, &words, number, false));
@@ -197,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bits_are_survived_and_freeing_mends_the_way_to_a_number() {
+    fn wrong_bits_do_no_harm_and_freeing_mends_them() {
         let (map, words) = map(300_000);
         let load = |at: usize| words.load(at);
         let first = map.levels[0].at;
@@ -205,7 +213,7 @@ mod tests {
         assert_eq!(map.find(&load, 0), None);
         mark(&map, &words, 123_456, true);
         assert_eq!(map.find(&load, 5), Some(123_456));
-        // Summaries that promise what is not there.
+        // Summaries that promise free numbers where there are none.
         (first..words.count()).for_each(|at| words.store(at, u64::MAX));
         (map.levels[1].at..words.count()).for_each(|at| words.store(at, 0));
         assert_eq!(map.find(&load, 0), None, "and it comes to an end");

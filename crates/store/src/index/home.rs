@@ -1,28 +1,28 @@
-//! Where an index lives between sessions: a file, or memory for tests and simulations.
+//! Place of an index between sessions: a file, or memory for tests and simulations.
 
-use super::{Geometry, Index, RamWords, Words, file};
+use super::{Index, IndexGeometry, RamWords, Words, file};
 use crate::fs::CrashPoint;
 use parking_lot::Mutex;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The place of an index.
+/// Place of an index.
 pub trait IndexStorage {
-    /// The index that is there.
+    /// Returns the existing index.
     fn existing(&self) -> io::Result<Option<Box<dyn Words>>>;
 
-    /// Puts the one that is there out of the way, for good.
+    /// Puts the existing index out of the way, for good.
     fn set_aside(&self) -> io::Result<()>;
 
-    /// Makes an empty one.
-    fn make(&self, geometry: &Geometry) -> io::Result<Box<dyn Words>>;
+    /// Makes an empty index.
+    fn make(&self, geometry: &IndexGeometry) -> io::Result<Box<dyn Words>>;
 
-    /// Bytes on disk taken by what was set aside; what takes more than `most` is deleted.
+    /// Returns the bytes on disk of an index set aside. Deletes one above `most` bytes.
     fn aside_bytes(&self, most: u64) -> u64;
 }
 
-/// A folder of the real file system.
+/// Folder of the real file system.
 pub(crate) struct FileHome(pub(crate) PathBuf);
 
 impl IndexStorage for FileHome {
@@ -34,7 +34,7 @@ impl IndexStorage for FileHome {
         file::set_aside(&self.0)
     }
 
-    fn make(&self, geometry: &Geometry) -> io::Result<Box<dyn Words>> {
+    fn make(&self, geometry: &IndexGeometry) -> io::Result<Box<dyn Words>> {
         Ok(Box::new(file::make(&self.0, geometry)?))
     }
 
@@ -54,17 +54,17 @@ struct Home {
 }
 
 impl MemoryHome {
-    /// A home that holds this index, or none.
+    /// Makes a home that holds this index, or none.
     pub fn with(words: Option<RamWords>) -> Self {
         Self(Arc::new(Mutex::new(Home { words, crash: None })))
     }
 
-    /// From now on stores to the index stop at `crash`.
+    /// Stops stores to the index at `crash`, from now on.
     pub fn crash_at(&self, crash: Arc<CrashPoint>) {
         self.0.lock().crash = Some(crash);
     }
 
-    /// The index that is there.
+    /// Returns the existing index.
     pub fn words(&self) -> Option<RamWords> {
         self.0.lock().words.clone()
     }
@@ -88,7 +88,7 @@ impl IndexStorage for MemoryHome {
         Ok(())
     }
 
-    fn make(&self, geometry: &Geometry) -> io::Result<Box<dyn Words>> {
+    fn make(&self, geometry: &IndexGeometry) -> io::Result<Box<dyn Words>> {
         let words = RamWords::new(geometry.words());
         Index::format(&words, geometry);
         let mut home = self.0.lock();

@@ -1,15 +1,20 @@
 //! Changes of several words that happen whole or not at all.
 //!
-//! A transaction gathers what it will store. To commit, the pairs of position and value go to the
-//! journal in the header, then one word makes the journal valid, then the stores are made, then the
-//! journal is void again. A process killed before that one word has changed nothing; one killed
-//! after it has its stores repeated at the next opening. The values are absolute, so that repeating
-//! them any number of times does no harm.
+//! A transaction gathers its stores. The commit has four steps:
+//!
+//! 1. Write the pairs of position and value to the journal in the header.
+//! 2. Write one word that makes the journal valid.
+//! 3. Make the stores.
+//! 4. Make the journal void again.
+//!
+//! A process killed before step 2 has changed nothing. After one killed later, the next opening
+//! repeats the stores. The values are absolute, so that repeating them any number of times does no
+//! harm.
 
 use super::layout::{JOURNAL_AT, JOURNAL_PAIRS, SEALED_MAX, hash};
 use super::words::Words;
 
-/// Stores that belong together. Dropping it uncommitted changes nothing.
+/// Stores that belong together. Dropping the transaction uncommitted changes nothing.
 pub(super) struct Transaction<'a> {
     words: &'a dyn Words,
     pairs: [(usize, u64); JOURNAL_PAIRS],
@@ -17,23 +22,27 @@ pub(super) struct Transaction<'a> {
 }
 
 impl<'a> Transaction<'a> {
-    /// Begins. The caller holds the lock that keeps other writers out until it has committed.
+    /// Begins a transaction. The caller holds the lock that keeps other writers out until the
+    /// commit.
     pub(super) fn new(words: &'a dyn Words) -> Self {
         Self { words, pairs: [(0, 0); JOURNAL_PAIRS], count: 0 }
     }
 
-    /// The word as it will be.
+    /// Returns the word as the commit will leave it.
     pub(super) fn load(&self, at: usize) -> u64 {
         let pending = self.pairs[..self.count].iter().find(|(position, _)| *position == at);
         pending.map_or_else(|| self.words.load(at), |(_, value)| *value)
     }
 
-    /// Will store `value`.
+    /// Adds a store of `value`.
     pub(super) fn store(&mut self, at: usize, value: u64) {
         if let Some(pair) = self.pairs[..self.count].iter_mut().find(|(position, _)| *position == at) {
             pair.1 = value;
             return;
         }
+        assert!(self.count < JOURNAL_PAIRS, "a change of too many words");
+        debug_assert!(at < self.words.count());
+        debug_assert!(!(JOURNAL_AT..=JOURNAL_AT + 2 * JOURNAL_PAIRS).contains(&at), "the journal itself");
         self.pairs[self.count] = (at, value);
         self.count += 1;
     }
@@ -41,6 +50,7 @@ impl<'a> Transaction<'a> {
     /// Makes all stores, or none if the process ends before the journal is valid.
     pub(super) fn commit(self) {
         let pairs = &self.pairs[..self.count];
+        debug_assert!((1..pairs.len()).all(|at| pairs[..at].iter().all(|(other, _)| *other != pairs[at].0)));
         if let [(at, value)] = pairs {
             return self.words.store(*at, *value);
         }
@@ -56,8 +66,7 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// Finishes what a killed process had committed. Only for words whose last writer ran since the
-/// machine started.
+/// Finishes the commit of a killed process. Only for words last written since the machine started.
 pub(super) fn redo(words: &dyn Words) {
     let valid = words.load(JOURNAL_AT);
     let count = (valid >> 40) as usize;
@@ -72,14 +81,19 @@ pub(super) fn redo(words: &dyn Words) {
     words.store(JOURNAL_AT, 0);
 }
 
-/// What makes a journal of so many pairs valid: their number, and a check over them.
+/// Returns the word that makes a journal of `count` pairs valid: their number, and a check over
+/// them.
 fn validity(words: &dyn Words, count: usize) -> u64 {
+    debug_assert!((1..=JOURNAL_PAIRS).contains(&count) || count == 0);
     let mut gathered = [0; 2 * JOURNAL_PAIRS];
     for (n, word) in gathered[..2 * count].iter_mut().enumerate() {
         *word = words.load(JOURNAL_AT + 1 + n);
     }
     (count as u64) << 40 | hash(&gathered[..2 * count]) & SEALED_MAX
 }
+
+// A count of pairs stands above the check.
+const _: () = assert!(JOURNAL_PAIRS < 1 << 24);
 
 #[cfg(test)]
 mod tests {
@@ -88,7 +102,7 @@ mod tests {
     use crate::index::words::RamWords;
 
     #[test]
-    fn a_transaction_sees_its_own_stores_and_nobody_else_does_before_commit() {
+    fn only_the_transaction_sees_uncommitted_stores() {
         let words = RamWords::new(1024);
         let mut change = Transaction::new(&words);
         change.store(600, 1);
@@ -100,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn stopped_at_any_store_it_happens_whole_or_not_at_all() {
+    fn commit_stopped_at_any_store_is_whole_or_nothing() {
         let mut outcomes = [0, 0];
         for stores in 0..20 {
             let words = RamWords::new(1024);

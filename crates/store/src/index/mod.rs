@@ -1,27 +1,26 @@
-//! The index: which objects are stored, under which file numbers, and who goes next. Kroonmaa's
-//! idea.
+//! Index: the stored objects, their file numbers, and the order of replacement. Kroonmaa's idea.
 //!
 //! Andres Kroonmaa, "Clustered Store", squid-dev, 1998: a fixed-size array of fixed-size entries in
-//! a memory-mapped file, used in place as soon as it is mapped; the entry's position is the file
-//! number, chains link by position, and unused entries take no memory. 36 bytes an object: an entry
-//! of 32, and a bucket of 4.
+//! a memory-mapped file, used in place as soon as it is mapped. An entry's position is the file
+//! number, chains link by position, and unused entries take no memory. Each object takes 36 bytes:
+//! an entry of 32, and a bucket of 4.
 //!
 //! - A lookup walks one chain in memory: no device call, and nothing is read in at start.
-//! - An entry is *free*, *busy* (its file is being written or removed) or *stored*. Busy numbers
-//!   stand in a berth, so that after a crash they are found at once, their files removed and their
-//!   space given back.
+//! - An entry is *free*, *busy* (its file is being written or removed) or *stored*. A busy number
+//!   is kept in a berth. After a crash it is found at once, its file removed and its space given
+//!   back.
 //! - Every change of several words is a transaction of the `journal`: after `kill -9` at any
 //!   instant the index is as before the change or as after it, charges included.
 //! - After a power loss pages may be of different age. Entries carry checks, chains are walked with
-//!   suspicion, and what the index says is compared with the object's own header, so that the harm
-//!   is misses. The index then is *suspect* until an audit (see `audit`) has been through all
-//!   folders.
-//! - The limit on space holds meanwhile: the *ceiling* is on disk before charges rise to it, and
-//!   counts as charged until the audit knows better.
-//! - The replacement policy's bits stand in the entries, the hand in the header.
-//! - Where an architecture needs more than the number to find an object, each entry has a *side
-//!   word* of 64 bits, set in the same transaction as the claim and the commit. It carries no
-//!   check: damage to it costs a miss.
+//!   suspicion, and the index is compared with the object's own header. The harm is therefore
+//!   limited to misses. The index then is *suspect* until an audit (see `audit`) has been through
+//!   all folders.
+//! - The limit on space holds meanwhile. The *ceiling* is on disk before charges rise to it, and
+//!   counts as charged until the audit has the real sum.
+//! - The replacement policy's bits are in the entries, its hand in the header.
+//! - If an architecture needs more than the number to find an object, each entry has a *side word*
+//!   of 64 bits. The side word is set in the same transaction as the claim and the commit. It
+//!   carries no check: damage to it costs a miss.
 
 mod audit;
 mod chain;
@@ -37,13 +36,13 @@ mod words;
 
 pub use free_map::Numbers;
 pub use home::{IndexStorage, MemoryHome};
-pub use layout::{Geometry, Shape};
+pub use layout::{IndexGeometry, IndexShape};
 pub use words::{RamWords, Words};
 
 pub(crate) use audit::{NumberState, Step};
 pub(crate) use change::{Charge, Claim, CommitRefusal, HandStep};
 pub(crate) use home::FileHome;
-use layout::{IndexEntry, State};
+use layout::{EntryState, IndexEntry};
 use words::MappedWords;
 
 use audit::Audit;
@@ -63,10 +62,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use words::PAGE_WORDS;
 
-/// The index. See the module's head.
+/// Index of a store; see the module's head.
 pub(crate) struct Index {
     words: Box<dyn Words>,
-    geometry: Geometry,
+    geometry: IndexGeometry,
     numbers: Numbers,
     free_map: Option<FreeMap>,
     policy: &'static dyn CyclicPolicy,
@@ -74,67 +73,66 @@ pub(crate) struct Index {
     live: RwLock<IndexSession>,
     /// Held while the ceiling is raised.
     raising: Mutex<()>,
-    /// Something was found that must not be; an audit is due.
+    /// `true` if damage was found and an audit is due.
     damage: AtomicBool,
 }
 
-/// What is known of this session only.
+/// State of this session only.
 struct IndexSession {
     /// Most blocks that may be charged.
     limit: u64,
-    /// The ceiling that is on disk.
+    /// Ceiling that is on disk.
     durable_ceiling: u64,
-    /// Whether the index on disk is marked as closed in order.
+    /// `true` if the index on disk is marked as closed in order.
     clean: bool,
     free_berths: Vec<u32>,
-    /// Numbers in transition, with the berth that remembers them. Without one they are found by the
-    /// audit only.
+    /// Numbers in transition, each with the berth that keeps it. The audit alone finds a number
+    /// without a berth.
     busy: HashMap<u32, Option<u32>>,
     audit: Option<Audit>,
 }
 
-/// How an index was found.
+/// Condition in which an index was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// It can be relied on.
+    /// The index can be relied on.
     Sound,
     /// Power was lost, or a check failed, or a repair had not finished: an audit is due.
     Suspect,
 }
 
-/// An object found.
+/// Object found in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IndexedObject {
     pub(crate) number: u32,
     pub(crate) generation: u8,
     pub(crate) blocks: u32,
-    /// The side word, as it was when the entry was looked at; 0 where there are none.
+    /// Side word at the time when the entry was read; 0 if the index has none.
     pub(crate) side: u64,
 }
 
 /// Totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub(crate) struct IndexTotals {
     pub(crate) objects: u64,
     pub(crate) blocks: u64,
 }
 
 impl Index {
-    /// Pages of it that the disk did not deliver.
+    /// Returns the number of the index's pages that the disk did not deliver.
     pub(crate) fn lost_pages(&self) -> u64 {
         self.words.lost_pages()
     }
 
     /// Makes an empty index of words that are all zero.
-    pub(crate) fn format(words: &dyn Words, geometry: &Geometry) {
+    pub(crate) fn format(words: &dyn Words, geometry: &IndexGeometry) {
         geometry.write(words);
     }
 
-    /// Takes an index up, in constant time. The error says why these words are none.
+    /// Opens an index, in constant time. The error says why these words are not a usable index.
     ///
-    /// `boot` tells this run of the machine from others: words last written in another one without
-    /// being closed in order may have lost pages. `limit_blocks` is the most that objects may be
-    /// charged.
+    /// `boot` identifies this run of the machine. Words last written in another run, and not closed
+    /// in order, may have lost pages. `limit_blocks` is the most that objects may be charged.
     pub(crate) fn open(
         words: Box<dyn Words>,
         numbers: Numbers,
@@ -142,7 +140,8 @@ impl Index {
         boot: u64,
         limit_blocks: u64,
     ) -> Result<(Self, Condition), &'static str> {
-        let geometry = Geometry::read(&*words)?;
+        let geometry = IndexGeometry::read(&*words)?;
+        assert_eq!(words.count(), geometry.words());
         let free_map = FreeMap::of(&geometry);
         if free_map.is_none() != (numbers == Numbers::Any) {
             return Err("made for another naming");
@@ -170,28 +169,30 @@ impl Index {
         Ok((index, condition))
     }
 
-    /// The fixed part of the header.
-    pub(crate) fn geometry(&self) -> &Geometry {
+    /// Returns the fixed part of the header.
+    pub(crate) fn geometry(&self) -> &IndexGeometry {
         &self.geometry
     }
 
-    /// Whether an entry for `key` is there. Takes no lock, so it may be wrong while the index
-    /// changes.
+    /// Returns `true` if there is an entry for `key`. Takes no lock, so the answer may be wrong
+    /// while the index changes.
     pub(crate) fn may_contain(&self, key: Key) -> bool {
         let load = |at| self.words.load(at);
         Chain::new(&self.geometry, &load, self.geometry.bucket_of(key)).any(|link| link.entry.key == key)
     }
 
-    /// Finds the object and counts a hit. `pin` is told its number before anyone could give it up.
+    /// Finds the object and counts a hit. Calls `pin` with the number before another thread can
+    /// evict it.
     pub(crate) fn hit(&self, key: Key, pin: impl FnOnce(u32)) -> Option<IndexedObject> {
         let _live = self.live.read();
         let found = self.find(key)?;
+        debug_assert!(found.number < self.geometry.max_objects);
         pin(found.number);
         self.count_hit(found.number);
         Some(found)
     }
 
-    /// The same without counting a hit.
+    /// Finds the object like [`Self::hit`], without counting a hit.
     pub(crate) fn peek(&self, key: Key, pin: impl FnOnce(u32)) -> Option<IndexedObject> {
         let _live = self.live.read();
         let found = self.find(key)?;
@@ -199,53 +200,53 @@ impl Index {
         Some(found)
     }
 
-    /// Whether the number still stands for the same object.
+    /// Returns `true` if the number still is of the same object.
     pub(crate) fn is_current(&self, found: IndexedObject) -> bool {
         let _live = self.live.read();
         self.entry(found.number)
-            .is_some_and(|entry| entry.state == State::Stored && entry.generation == found.generation)
+            .is_some_and(|entry| entry.state == EntryState::Stored && entry.generation == found.generation)
     }
 
-    /// What is stored and charged.
-    pub(crate) fn totals(&self) -> Totals {
-        Totals { objects: self.sealed(OBJECTS_AT), blocks: self.sealed(CHARGED_AT) }
+    /// Returns the objects stored and blocks charged.
+    pub(crate) fn totals(&self) -> IndexTotals {
+        IndexTotals { objects: self.sealed(OBJECTS_AT), blocks: self.sealed(CHARGED_AT) }
     }
 
-    /// Most blocks that may be charged.
+    /// Returns the most blocks that may be charged.
     pub(crate) fn limit_blocks(&self) -> u64 {
         self.live.read().limit
     }
 
-    /// A number for the next object: greater than all before, and than those of lost indexes as
-    /// long as the clock does not go back.
+    /// Returns a sequence number for the next object. The number is greater than all before, and
+    /// than those of lost indexes as long as the clock does not go back.
     pub(crate) fn next_sequence(&self, now: Timestamp) -> u64 {
         let _live = self.live.write();
         // A damaged word may hold any number.
         let sequence = self.words.load(SEQUENCE_AT).max(now.millis() << 20).saturating_add(1);
+        debug_assert!(sequence >= self.words.load(SEQUENCE_AT), "numbers never fall");
         self.words.store(SEQUENCE_AT, sequence);
         sequence
     }
 
-    /// Numbers that were in transition when the last process ended: files to remove, entries to
+    /// Returns the numbers left in transition by the last process: files to remove, entries to
     /// free.
     pub(crate) fn left_busy(&self) -> Vec<u32> {
         let live = self.live.read();
         live.busy.keys().copied().collect()
     }
 
-    /// Something was found that must not be: an audit is due. True the first time.
+    /// Reports damage, so that an audit is due. Returns `true` the first time.
     pub(crate) fn report_damage(&self) -> bool {
         !self.damage.swap(true, Relaxed)
     }
 
-    /// Brings everything to disk and marks the index as closed in order. It can be used on; the
-    /// mark goes with the next change.
+    /// Writes everything to disk and marks the index as closed in order. The index stays usable;
+    /// the next change removes the mark.
     pub(crate) fn close(&self) -> io::Result<()> {
         let mut live = self.live.write();
         self.words.sync(0, self.words.count())?;
         if !live.clean {
-            // Numbers in transition stay in their berths, which the next opening looks at in any
-            // case.
+            // Numbers in transition stay in their berths; the next opening looks there in any case.
             let found = if self.damage.load(Relaxed) { SUSPECT } else { 0 };
             self.store_sealed(CONDITION_AT, CLEAN | found | self.sealed(CONDITION_AT) & DUE);
             self.words.sync(0, PAGE_WORDS)?;
@@ -254,7 +255,20 @@ impl Index {
         Ok(())
     }
 
-    /// Settles what state the words are in and makes them usable.
+    /// Checks the session: each berth is free or a busy number's.
+    fn check_berths(&self, live: &IndexSession) {
+        let held = live.busy.values().flatten().count();
+        debug_assert_eq!(
+            live.free_berths.len() + held,
+            self.geometry.berths as usize,
+            "a berth that was lost"
+        );
+        debug_assert!(live.free_berths.iter().all(|berth| *berth < self.geometry.berths));
+        debug_assert!(live.busy.keys().all(|number| *number < self.geometry.max_objects));
+        debug_assert!(live.limit <= SEALED_MAX);
+    }
+
+    /// Determines the condition of the words and makes them usable.
     fn recover(&self) -> Condition {
         let mut live = self.live.write();
         let condition = unseal(CONDITION_AT, self.words.load(CONDITION_AT));
@@ -271,13 +285,14 @@ impl Index {
         if !trusted {
             self.distrust(&mut live);
         }
-        // What a killed process promised last may not have reached the disk.
+        // A killed process's last ceiling may not have reached the disk.
         live.durable_ceiling = if live.clean { self.sealed(CEILING_AT) } else { 0 };
         self.recover_intents(&mut live, trusted);
+        self.check_berths(&live);
         if trusted && flags & SUSPECT == 0 { Condition::Sound } else { Condition::Suspect }
     }
 
-    /// Replaces what may be wrong in the header by what is safe to assume.
+    /// Replaces doubtful values of the header by safe ones.
     fn distrust(&self, live: &mut IndexSession) {
         let known = |at| unseal(at, self.words.load(at));
         let most = known(CEILING_AT).unwrap_or(live.limit).max(known(CHARGED_AT).unwrap_or(0));
@@ -302,7 +317,8 @@ impl Index {
             let at = self.geometry.berth(berth);
             let word = self.words.load(at);
             let number = unseal(at, word).and_then(|value| u32::try_from(value.checked_sub(1)?).ok());
-            let is_busy = |number: &u32| self.entry(*number).is_some_and(|entry| entry.state == State::Busy);
+            let is_busy =
+                |number: &u32| self.entry(*number).is_some_and(|entry| entry.state == EntryState::Busy);
             match number.filter(is_busy).filter(|_| trusted) {
                 Some(number) => {
                     live.busy.insert(number, Some(berth));
@@ -317,17 +333,17 @@ impl Index {
         }
     }
 
-    /// Takes the mark of a clean end away, on disk before anything else changes.
+    /// Removes the mark of a clean end, on disk before anything else changes.
     fn mark_in_use(&self, live: &mut IndexSession, flags: u64) {
         live.clean = false;
         self.words.store(BOOT_AT, self.boot);
         self.store_sealed(CONDITION_AT, flags);
-        // When this fails the disk is in trouble, which every other call will notice; what is at
-        // stake here is only that a power loss goes unnoticed, and entries are checked in any case.
+        // If this fails the disk is in trouble, and every other call will notice. The failure only
+        // risks a power loss that goes unnoticed, and entries are checked in any case.
         let _ = self.words.sync(0, PAGE_WORDS);
     }
 
-    /// Begins a change. The lock that `live` came from is held until it is committed.
+    /// Begins a change. The caller holds the lock of `live` until the change is committed.
     fn change<'a>(&'a self, live: &'a mut IndexSession) -> Change<'a> {
         if live.clean || self.words.load(BOOT_AT) != self.boot {
             self.mark_in_use(live, self.sealed(CONDITION_AT) & DUE);
@@ -343,6 +359,8 @@ impl Index {
             self.report_damage();
         }
         let link = link?;
+        debug_assert_eq!(link.entry.state, EntryState::Stored);
+        debug_assert_eq!(link.entry.key, key);
         Some(self.found(link.number, &link.entry))
     }
 
@@ -351,24 +369,24 @@ impl Index {
         IndexedObject { number, generation, blocks, side: self.side(number) }
     }
 
-    /// The side word of a number: what it was given when the number was claimed or committed, or
-    /// set to since.
+    /// Returns the side word of a number, as last set: by the claim, the commit, or an update
+    /// since.
     pub(crate) fn side(&self, number: u32) -> u64 {
         self.geometry.side(number).map_or(0, |at| self.words.load(at))
     }
 
-    /// Changes a stored object's side word from what was found to `side`, in one store. False when
-    /// either has changed meanwhile; then nothing happens.
+    /// Changes a stored object's side word from the value found to `side`, in one store. Returns
+    /// `false` and changes nothing if the word or the object has changed meanwhile.
     pub(crate) fn update_side(&self, found: IndexedObject, side: u64) -> bool {
         let _live = self.live.read();
         let is_same =
-            |entry: IndexEntry| entry.state == State::Stored && entry.generation == found.generation;
+            |entry: IndexEntry| entry.state == EntryState::Stored && entry.generation == found.generation;
         let Some(at) = self.geometry.side(found.number) else { return false };
         self.entry(found.number).is_some_and(is_same) && self.words.exchange(at, found.side, side)
     }
 
-    /// Nothing is written once the bits say enough, so that what is popular does not dirty its
-    /// page.
+    /// Counts a hit in the policy bits. Writes nothing if the bits do not change, so that a popular
+    /// object does not dirty its page.
     fn count_hit(&self, number: u32) {
         let at = self.geometry.entry(number) + 2;
         loop {
@@ -384,7 +402,7 @@ impl Index {
         read_entry(&self.geometry, &|at| self.words.load(at), number)
     }
 
-    /// A sealed number that has been checked at opening; damaged since, it counts as zero.
+    /// Returns a sealed number that was checked at opening. A number damaged since counts as zero.
     fn sealed(&self, at: usize) -> u64 {
         unseal(at, self.words.load(at)).unwrap_or(0)
     }
@@ -394,6 +412,6 @@ impl Index {
     }
 }
 
-/// The header's sealed numbers.
+/// Positions of the header's sealed numbers.
 const SEALED: [usize; 9] =
     [CONDITION_AT, CHARGED_AT, OBJECTS_AT, FRESH_AT, FREE_AT, FREE_LIST_AT, CEILING_AT, HAND_AT, CURSOR_AT];

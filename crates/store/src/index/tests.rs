@@ -1,4 +1,4 @@
-//! The index by itself: against a map, under collisions, across sessions.
+//! Tests of the index by itself: against a map, under collisions, across sessions.
 
 use super::*;
 use shoal_policy::Clock;
@@ -18,8 +18,8 @@ fn home_for(objects: u32) -> RamWords {
     words
 }
 
-fn shape() -> Shape<'static> {
-    Shape {
+fn shape() -> IndexShape<'static> {
+    IndexShape {
         architecture: "squid",
         max_objects: OBJECTS,
         block_bytes: 4096,
@@ -29,8 +29,8 @@ fn shape() -> Shape<'static> {
     }
 }
 
-fn geometry_for(max_objects: u32, sides: bool) -> Geometry {
-    Geometry::new(&Shape { max_objects, sides, ..shape() })
+fn geometry_for(max_objects: u32, sides: bool) -> IndexGeometry {
+    IndexGeometry::new(&IndexShape { max_objects, sides, ..shape() })
 }
 
 fn open(words: &RamWords, boot: u64) -> (Index, Condition) {
@@ -60,7 +60,7 @@ fn charge(index: &Index, number: u32, blocks: u32) -> Charge {
     }
 }
 
-/// Claims, charges and commits; gives up what the hand says when there is no room.
+/// Claims, charges and commits; frees the hand's victims if there is no room.
 fn insert(index: &Index, key: Key, blocks: u32, mut given_up: impl FnMut(u32)) -> Option<u32> {
     let mut make_room = || loop {
         match index.sweep(|_| false) {
@@ -94,7 +94,7 @@ fn insert(index: &Index, key: Key, blocks: u32, mut given_up: impl FnMut(u32)) -
     Some(number)
 }
 
-/// The slow, obvious version: what each key has, and under which number.
+/// Compares with the slow, obvious version: a map of each key's number.
 #[test]
 fn agrees_with_a_map_over_many_sessions() {
     for seed in 0..20 {
@@ -124,7 +124,7 @@ fn agrees_with_a_map_over_many_sessions() {
                     }
                 }
                 let blocks = map.values().map(|(_, blocks)| u64::from(*blocks)).sum();
-                assert_eq!(index.totals(), Totals { objects: map.len() as u64, blocks }, "seed {seed}");
+                assert_eq!(index.totals(), IndexTotals { objects: map.len() as u64, blocks }, "seed {seed}");
                 assert!(blocks <= LIMIT);
             }
             for n in 0..80 {
@@ -137,7 +137,7 @@ fn agrees_with_a_map_over_many_sessions() {
 }
 
 #[test]
-fn keys_made_to_collide_are_refused_and_harm_nobody_else() {
+fn colliding_keys_are_refused_and_harm_no_others() {
     let words = home_for(500);
     let (index, _) = Index::open(Box::new(words), Numbers::Any, &Clock, 1, LIMIT).unwrap();
     let colliding = |n: u8| Key::from_bytes([n, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9]);
@@ -175,7 +175,7 @@ fn the_numbers_and_berths_for_transitions_are_bounded() {
 }
 
 #[test]
-fn removals_beyond_the_berths_are_found_by_the_hand_in_the_next_session() {
+fn hand_finds_removals_without_berth_next_session() {
     let words = home_for(500);
     let reopen =
         |words: &RamWords| Index::open(Box::new(words.clone()), Numbers::Any, &Clock, 1, LIMIT).unwrap().0;
@@ -193,7 +193,7 @@ fn removals_beyond_the_berths_are_found_by_the_hand_in_the_next_session() {
         swept.insert(number);
     }
     assert_eq!(swept, &removed - &berthed);
-    assert_eq!(index.totals(), Totals { objects: 100, blocks: 100 });
+    assert_eq!(index.totals(), IndexTotals { objects: 100, blocks: 100 });
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn the_ceiling_is_on_disk_before_charges_rise_to_it() {
     let words = home();
     let (index, _) = open(&words, 1);
     insert(&index, key(1), 200, |_| {}).unwrap();
-    // Only what was synced is left, as if power were lost before any write-back.
+    // Only synced words are left, as if power were lost before any write-back.
     let lost = words.after_power_loss(|_| 0);
     let (after, condition) = open(&lost, 2);
     assert_eq!(condition, Condition::Suspect);
@@ -209,7 +209,7 @@ fn the_ceiling_is_on_disk_before_charges_rise_to_it() {
 }
 
 #[test]
-fn an_index_used_in_another_boot_without_being_closed_is_suspect() {
+fn unclosed_index_of_another_boot_is_suspect() {
     let words = home();
     let (index, _) = open(&words, 1);
     insert(&index, key(1), 1, |_| {}).unwrap();
@@ -222,7 +222,7 @@ fn an_index_used_in_another_boot_without_being_closed_is_suspect() {
 }
 
 #[test]
-fn a_commit_instead_of_an_object_that_is_gone_is_refused() {
+fn commit_instead_of_gone_object_is_refused() {
     let words = home();
     let (index, _) = open(&words, 1);
     insert(&index, key(1), 1, |_| {}).unwrap();
@@ -242,7 +242,7 @@ fn with_sides() -> RamWords {
 }
 
 #[test]
-fn side_words_come_with_the_claim_and_the_commit_and_change_alone() {
+fn side_words_come_with_claim_and_commit() {
     let words = with_sides();
     let (index, _) = open(&words, 1);
     let Claim::Number(number) = index.claim(11) else { panic!("there are numbers") };
@@ -263,7 +263,7 @@ fn side_words_come_with_the_claim_and_the_commit_and_change_alone() {
 }
 
 #[test]
-fn killed_at_any_store_a_side_word_goes_with_its_claim_or_commit() {
+fn kill_at_any_store_keeps_side_word_and_claim_equal() {
     let mut outcomes = HashSet::new();
     for stores in 0.. {
         let words = with_sides();
@@ -285,7 +285,7 @@ fn killed_at_any_store_a_side_word_goes_with_its_claim_or_commit() {
 }
 
 fn with_map(numbers: Numbers) -> (RamWords, Index) {
-    let geometry = Geometry::new(&Shape { numbers, ..shape() });
+    let geometry = IndexGeometry::new(&IndexShape { numbers, ..shape() });
     let words = RamWords::new(geometry.words());
     Index::format(&words, &geometry);
     let (index, _) = Index::open(Box::new(words.clone()), numbers, &Clock, 1, LIMIT).unwrap();
@@ -293,7 +293,7 @@ fn with_map(numbers: Numbers) -> (RamWords, Index) {
 }
 
 #[test]
-fn the_lowest_free_number_is_given_or_the_next_one_counting_up() {
+fn claim_takes_lowest_or_next_free_number() {
     for (numbers, expected) in [(Numbers::Lowest, [3, 7, 20, 21]), (Numbers::Next, [20, 21, 22, 23])] {
         let (words, index) = with_map(numbers);
         (0..20).for_each(|n| assert_eq!(insert(&index, key(n), 1, |_| {}), Some(n as u32)));
@@ -321,15 +321,31 @@ fn the_lowest_free_number_is_given_or_the_next_one_counting_up() {
 }
 
 #[test]
-fn a_map_older_than_its_entries_gives_out_no_number_twice() {
+fn stale_map_gives_no_number_twice() {
     let (words, index) = with_map(Numbers::Lowest);
     (0..20).for_each(|n| assert!(insert(&index, key(n), 1, |_| {}).is_some()));
     let at = index.geometry().free_map().unwrap();
     words.store(at, 0);
     assert_eq!(insert(&index, key(100), 1, |_| {}), Some(20));
     assert!(index.is_damaged());
-    // And the other way: numbers that are free and marked in use come back by the hand.
+    // The opposite case: the hand brings back free numbers that are marked in use.
     words.store(at, u64::MAX);
     let number = insert(&index, key(101), 1, |_| {}).unwrap();
     assert!(number < 21, "what the hand gave up or found: {number}");
+}
+
+#[test]
+fn number_called_free_keeps_its_one_berth() {
+    let words = home();
+    let (index, _) = open(&words, 1);
+    let Claim::Number(number) = index.claim(0) else { panic!("all numbers are free") };
+    // Damage: the entry of a number in transition reads as free, in no list.
+    let entry = index.geometry.entry(number);
+    (entry..entry + 4).for_each(|at| words.store(at, 0));
+    index.store_sealed(FREE_LIST_AT, 7);
+    assert!(index.claim_number(number, 0));
+    let berths = index.geometry.berths as usize;
+    assert_eq!(index.live.read().free_berths.len(), berths - 1);
+    index.free(number, None);
+    assert_eq!(index.live.read().free_berths.len(), berths);
 }

@@ -1,4 +1,4 @@
-//! The index's memory: 64-bit words, mapped from a file or plain, with a sudden end for tests.
+//! Memory of the index: 64-bit words, mapped from a file or plain, with a sudden end for tests.
 //!
 //! A store to a word is the unit of change: after a crash of the process the memory holds the
 //! stores made so far, in their order.
@@ -11,23 +11,23 @@ use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering
 
 /// Words that survive the process.
 pub trait Words: Send + Sync {
-    /// How many there are.
+    /// Returns the number of words.
     fn count(&self) -> usize;
 
-    /// The word at a position below `count`.
+    /// Returns the word at a position below `count`.
     fn load(&self, at: usize) -> u64;
 
     /// Changes a word. Stores take effect in program order.
     fn store(&self, at: usize, value: u64);
 
-    /// Changes a word if it still is `current`, and says whether it was.
+    /// Changes a word if it still is `current`. Returns `true` if it was.
     fn exchange(&self, at: usize, current: u64, value: u64) -> bool;
 
     /// Returns when `count` words from `at` on would survive a power loss.
     fn sync(&self, at: usize, count: usize) -> io::Result<()>;
 
-    /// Pages of the words that their disk did not deliver, and that are zeros, or not on the disk,
-    /// instead.
+    /// Returns the number of pages that the disk did not deliver. They read as zeros, and writes to
+    /// them do not reach the disk.
     fn lost_pages(&self) -> u64 {
         0
     }
@@ -74,18 +74,18 @@ pub struct RamWords {
 }
 
 impl RamWords {
-    /// So many zeros.
+    /// Makes `count` zeros.
     pub fn new(count: usize) -> Self {
         let zeros = || (0..count).map(|_| AtomicU64::new(0)).collect();
         Self { words: zeros(), synced: zeros(), crash: CrashPoint::never() }
     }
 
-    /// The same words, stores to which stop at `crash`.
+    /// Returns the same words, with stores that stop at `crash`.
     pub fn crashing_at(&self, crash: Arc<CrashPoint>) -> Self {
         Self { crash, ..self.clone() }
     }
 
-    /// What a killed process leaves: a copy of the words as they are.
+    /// Returns the state that a killed process leaves: a copy of the words as they are.
     pub fn after_kill(&self) -> Self {
         let copy = Self::new(self.words.len());
         for (at, word) in self.words.iter().enumerate() {
@@ -95,8 +95,8 @@ impl RamWords {
         copy
     }
 
-    /// What a power loss leaves: each page as it was at its last sync or as it is now, as `choose`
-    /// decides (it answers with a number below its argument).
+    /// Returns the state that a power loss leaves. `choose` returns a number below its argument,
+    /// and so decides for each page: its state at the last sync or now.
     pub fn after_power_loss(&self, mut choose: impl FnMut(u64) -> u64) -> Self {
         let copy = self.after_kill();
         for page in 0..self.words.len().div_ceil(PAGE_WORDS) {
@@ -126,7 +126,7 @@ impl Words for RamWords {
     }
 
     fn exchange(&self, at: usize, current: u64, value: u64) -> bool {
-        // After the end nobody looks; the caller only must not try for ever.
+        // After the end no test looks; the caller only must not try for ever.
         !self.crash.pass() || self.words[at].compare_exchange(current, value, AcqRel, Acquire).is_ok()
     }
 
@@ -140,5 +140,8 @@ impl Words for RamWords {
     }
 }
 
-/// Words of a page: what a power loss takes or leaves as a whole.
+/// Words of a page, which a power loss takes or leaves as a whole.
 pub(crate) const PAGE_WORDS: usize = 512;
+
+// A page of the file is a page of words.
+const _: () = assert!(PAGE_WORDS * 8 == crate::fs::PAGE_BYTES);

@@ -1,53 +1,54 @@
-//! Reading a complete body: every block is compared with its checksum before a byte of it is given
+//! Reader of a complete body: every block is compared with its checksum before its bytes are given
 //! out.
 
-use super::{BLOCK_BYTES, CHECK_BYTES, Header, ObjectHead, block_check};
+use super::{BLOCK_BYTES, CHECK_BYTES, ObjectHead, ObjectHeader, block_check};
 use crate::fs::{File, read_full};
 use crate::{Error, StoredBody};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Keeps a file from being given up, and hears of what is wrong with it.
+/// Owner of a body's file: keeps the file from being given up, and learns of its damage.
 pub(crate) trait BodyOwner: Send + Sync {
-    /// The file's bytes do not match their checksums.
+    /// Reports that the file's bytes do not match their checksums.
     fn found_corrupt(&self, part: &'static str);
 
-    /// The disk failed to deliver.
+    /// Reports that the disk failed to deliver.
     fn failed(&self, error: &std::io::Error);
 }
 
-/// A complete body in an open file.
+/// Complete body in an open file.
 pub(crate) struct OpenBody<S> {
-    header: Header,
+    header: ObjectHeader,
     file: Box<dyn File>,
-    /// The whole file, when it is small.
+    /// Bytes of the whole file, if it is small.
     whole: Option<Whole>,
-    /// The checksums read last: the number of the first, and the checksums.
+    /// Checksums read last, after the number of the first one.
     checks: Mutex<(u64, Vec<u64>)>,
     source: S,
 }
 
-/// A small object in memory.
+/// Small object in memory.
 struct Whole {
     bytes: Bytes,
-    /// Its checksums have been compared.
+    /// `true` once the checksums have been compared.
     verified: AtomicBool,
 }
 
 impl<S: BodyOwner> OpenBody<S> {
-    /// The body that a head belongs to.
+    /// Makes the body that belongs to a head.
     pub(crate) fn new(head: &ObjectHead, file: Box<dyn File>, source: S) -> Self {
         let is_whole = head.lead.len() as u64 >= head.header.file_bytes();
         let whole = is_whole.then(|| Whole { bytes: head.lead.clone(), verified: AtomicBool::new(false) });
         Self { header: head.header, file, whole, checks: Mutex::new((0, Vec::new())), source }
     }
 
-    /// Bytes `from..to` of the body, from whole blocks that have been verified.
+    /// Returns bytes `from..to` of the body, from whole blocks that have been verified.
     fn verified(&self, from: u64, to: u64) -> Result<Bytes, Error> {
         if let Some(whole) = &self.whole {
             return self.verified_in_memory(whole, from as usize, to as usize);
         }
+        debug_assert!(from < to && to <= self.header.body_bytes);
         let block_bytes = BLOCK_BYTES as u64;
         let first_block = from / block_bytes;
         let start = first_block * block_bytes;
@@ -65,6 +66,8 @@ impl<S: BodyOwner> OpenBody<S> {
     fn verified_in_memory(&self, whole: &Whole, from: usize, to: usize) -> Result<Bytes, Error> {
         let body_at = self.header.body_at() as usize;
         let checks_at = self.header.checks_at() as usize;
+        assert!(checks_at <= whole.bytes.len());
+        assert!(body_at + to <= checks_at);
         if !whole.verified.load(Relaxed) {
             let blocks = whole.bytes[body_at..checks_at].chunks(BLOCK_BYTES);
             let checks = whole.bytes[checks_at..].chunks_exact(CHECK_BYTES);
@@ -75,11 +78,11 @@ impl<S: BodyOwner> OpenBody<S> {
             }
             whole.verified.store(true, Relaxed);
         }
-        // A slice would keep head, slack and checksums in memory for as long as the bytes are kept.
+        // A slice would keep head, slack and checksums in memory for as long as the bytes live.
         Ok(Bytes::copy_from_slice(&whole.bytes[body_at + from..body_at + to]))
     }
 
-    /// The checksum of a block as stored; one read brings those of the next 32 MiB.
+    /// Returns the stored checksum of a block. One read fetches the checksums of the next 32 MiB.
     fn check_of(&self, block: u64) -> Result<u64, Error> {
         let mut checks = self.checks.lock();
         let known = |checks: &(u64, Vec<u64>)| -> Option<u64> {
@@ -88,6 +91,7 @@ impl<S: BodyOwner> OpenBody<S> {
         if let Some(check) = known(&checks) {
             return Ok(check);
         }
+        assert!(block < self.header.blocks(), "a check behind the last");
         let count = (self.header.blocks() - block).min(CHECKS_READ);
         let mut bytes = vec![0; count as usize * CHECK_BYTES];
         self.fill(&mut bytes, self.header.checks_at() + block * CHECK_BYTES as u64)?;
@@ -124,5 +128,5 @@ impl<S: BodyOwner> StoredBody for OpenBody<S> {
     }
 }
 
-/// Checksums read at once: a page.
+/// Checksums read at once: a page of them.
 const CHECKS_READ: u64 = 512;

@@ -1,4 +1,4 @@
-//! The format: what is written is read, and no damage passes.
+//! Tests of the format: the written object is read back, and no damage passes.
 
 use super::*;
 use crate::fs::{Access, File, FileSystem, MemoryFs, write_full};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
 
-/// A room without limits, under one path.
+/// Target without limits, under one path.
 struct Free(Arc<MemoryFs>);
 
 impl InsertTarget for Free {
@@ -25,7 +25,7 @@ impl InsertTarget for Free {
     }
 }
 
-/// Remembers what it was told.
+/// Owner that remembers the reports it gets.
 #[derive(Clone, Default)]
 struct Reports(Arc<Mutex<Vec<&'static str>>>);
 
@@ -55,7 +55,7 @@ fn written(length: usize) -> Arc<MemoryFs> {
     files
 }
 
-/// Opens and reads the whole object; `None` for whatever counts as a miss.
+/// Opens and reads the whole object; `None` for all cases that count as a miss.
 fn read_back(files: &MemoryFs) -> Option<(Vec<u8>, Vec<u8>)> {
     let file = files.open("object", Access::Read).ok()?;
     let length = files.length("object").ok()?.next_multiple_of(4096);
@@ -69,13 +69,13 @@ fn read_back(files: &MemoryFs) -> Option<(Vec<u8>, Vec<u8>)> {
 fn bodies_of_all_lengths_round_trip() {
     for length in [0, 1, 4096, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 5 * BLOCK_BYTES, 300_001] {
         let files = written(length);
-        let header = Header { body_bytes: length as u64, ..header_of(&files) };
+        let header = ObjectHeader { body_bytes: length as u64, ..header_of(&files) };
         assert_eq!(files.length("object").unwrap(), header.file_bytes(), "{length}");
         assert_eq!(read_back(&files), Some((b"old metadata".to_vec(), body(length))), "{length}");
     }
 }
 
-fn header_of(files: &MemoryFs) -> Header {
+fn header_of(files: &MemoryFs) -> ObjectHeader {
     let file = files.open("object", Access::Read).unwrap();
     read_head(&*file, 5, 1 << 20, Some(&key())).unwrap().header
 }
@@ -131,11 +131,12 @@ fn other_keys_and_other_numbers_are_told_apart() {
 }
 
 #[test]
-fn metadata_changes_in_place_and_a_torn_change_is_noticed() {
+fn metadata_change_in_place_torn_is_noticed() {
     let files = written(100_000);
     let header = header_of(&files);
     let metadata = vec![b'n'; header.metadata_room as usize];
-    let head = Header { metadata_bytes: metadata.len() as u32, ..header }.encode(key().full(), &metadata);
+    let head =
+        ObjectHeader { metadata_bytes: metadata.len() as u32, ..header }.encode(key().full(), &metadata);
     let file = files.open("object", Access::Write).unwrap();
     for torn in [79, 90, head.len() - 1] {
         write_full(&*file, &head[..torn], 0).unwrap();
@@ -165,7 +166,7 @@ proptest! {
                 bytes.truncate(cut.index(bytes.len()));
             }
         });
-        // Damage in the slack, or that undoes itself, harms nobody; other damage is a miss.
+        // Damage in the slack, or that undoes itself, does no harm; other damage is a miss.
         let after = read_back(&files);
         prop_assert!(after.is_none() || after == before);
     }
@@ -188,10 +189,10 @@ fn the_largest_body_fills_a_file_to_the_byte() {
     for file_bytes in [0u64, 100, 4096, 4097, 65_536, 65_800, 65_900, 131_300, 5_000_000] {
         for (key_bytes, metadata_bytes) in [(1, 0), (60, 0), (60, 300), (2000, 900)] {
             let body_bytes = body_within(file_bytes, key_bytes, metadata_bytes);
-            let metadata_room = Header::room_for(key_bytes, metadata_bytes);
+            let metadata_room = ObjectHeader::room_for(key_bytes, metadata_bytes);
             let file = |body_bytes| {
                 let key = shoal_core::Key::of(b"");
-                let header = Header {
+                let header = ObjectHeader {
                     key,
                     sequence: 1,
                     number: 1,
@@ -209,9 +210,9 @@ fn the_largest_body_fills_a_file_to_the_byte() {
 }
 
 #[test]
-fn a_record_without_slack_takes_what_was_said() {
+fn record_without_slack_takes_stated_bytes() {
     for (stored, key_bytes, metadata_bytes) in [(512, 40, 0), (1024, 99, 300), (8192, 1, 0), (300, 100, 12)] {
-        let header = Header {
+        let header = ObjectHeader {
             key: shoal_core::Key::of(b"key"),
             sequence: 1,
             number: 0,

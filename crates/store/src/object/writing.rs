@@ -1,11 +1,11 @@
-//! Writing an object: whole write buffers, the header last, readable all the while.
+//! Writer of an object: whole write buffers, the header last, readable all the while.
 //!
-//! A body that fits into one buffer stays in memory until it is complete and then reaches the disk
-//! in one write. A longer one goes out buffer by buffer; what has been written is read back from
-//! the file and compared with the checksums in memory, the rest is read from the buffer.
+//! A body that fits into one buffer stays in memory until it is complete, and reaches the disk in
+//! one write. A longer body goes out buffer by buffer. Readers get written bytes from the file,
+//! compared with the checksums in memory, and the rest from the buffer.
 
 use super::header::{BODY_MAX, HEADER_BYTES};
-use super::{BLOCK_BYTES, CHECK_BYTES, Header, block_check};
+use super::{BLOCK_BYTES, CHECK_BYTES, ObjectHeader, block_check};
 use crate::fs::{File, read_full, write_full};
 use crate::{Error, StoredBody};
 use bytes::Bytes;
@@ -13,61 +13,61 @@ use parking_lot::Mutex;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
 
-/// What gives an object its place on disk.
+/// Target of an insert: gives an object its place on disk.
 pub(crate) trait InsertTarget: Send + Sync {
-    /// Makes sure that the file may become so long, giving up other objects when needed.
+    /// Reserves space for a file of `file_bytes`, evicting other objects if needed.
     fn reserve(&self, file_bytes: u64) -> Result<(), Error>;
 
-    /// Makes the file; asked once, after space has been reserved.
+    /// Makes the file; called once, after space has been reserved.
     fn create(&self) -> Result<Box<dyn File>, Error>;
 
-    /// Whether the file has bytes of another object.
+    /// Returns `true` if the file has bytes of another object.
     fn is_overwritten(&self) -> bool {
         false
     }
 
-    /// Ends the file, which has all its bytes, after so many.
+    /// Ends the file, which has all its bytes, after `file_bytes`.
     fn end(&self, _file: &dyn File, _file_bytes: u64) -> Result<(), Error> {
         Ok(())
     }
 
-    /// The length that the file of an object of at least so many bytes is to have, which is known
-    /// as a whole before any of it is written. `None` leaves it to the object.
+    /// Returns the length of the file for an object of at least `least_bytes`, known before any
+    /// write. `None` leaves the length to the object.
     fn whole(&self, _least_bytes: u64) -> Option<u64> {
         None
     }
 
-    /// What a write error means.
+    /// Returns the meaning of a write error.
     fn failed(&self, error: std::io::Error) -> Error;
 }
 
-/// An object being written, shared by the writer and its readers.
+/// Object being written, shared by the writer and its readers.
 pub(crate) struct ObjectWriter<R> {
     key: ObjectKey,
     sequence: u64,
     number: u32,
     metadata_room: u32,
     room: R,
-    state: Mutex<State>,
+    state: Mutex<WriterState>,
 }
 
 #[derive(Default)]
-struct State {
+struct WriterState {
     file: Option<Arc<dyn File>>,
-    /// Bytes of body in the file, whole blocks.
+    /// Bytes of body in the file: whole blocks.
     written: u64,
-    /// The body's bytes after those.
+    /// Bytes of the body after the written ones.
     buffer: Vec<u8>,
     /// Checksums of the blocks in the file.
     checks: Vec<u64>,
-    /// A write has failed; what is in the file is in doubt.
+    /// `true` after a failed write: the file's bytes are in doubt.
     failed: bool,
 }
 
 impl<R: InsertTarget> ObjectWriter<R> {
-    /// Begins, writing nothing yet.
+    /// Begins an object, writing nothing yet.
     pub(crate) fn new(key: ObjectKey, sequence: u64, number: u32, metadata_bytes: u32, room: R) -> Self {
-        let metadata_room = Header::room_for(key.full().len() as u32, metadata_bytes);
+        let metadata_room = ObjectHeader::room_for(key.full().len() as u32, metadata_bytes);
         Self { key, sequence, number, metadata_room, room, state: Mutex::default() }
     }
 
@@ -83,12 +83,12 @@ impl<R: InsertTarget> ObjectWriter<R> {
         &self.room
     }
 
-    /// Whether the file has been made.
+    /// Returns `true` if the file has been made.
     pub(crate) fn has_file(&self) -> bool {
         self.state.lock().file.is_some()
     }
 
-    /// Whether metadata of so many bytes fits, without moving body that is in the file already.
+    /// Returns `true` if metadata of this length fits without moving written parts of the body.
     pub(crate) fn fits(&self, metadata_bytes: u32) -> bool {
         metadata_bytes <= self.metadata_room || self.state.lock().written == 0
     }
@@ -103,15 +103,16 @@ impl<R: InsertTarget> ObjectWriter<R> {
             state.buffer.extend_from_slice(now);
             bytes = later;
         }
+        state.invariants();
         Ok(())
     }
 
-    /// Writes what is left, and the header last. Returns the header.
-    pub(crate) fn complete(&self, metadata: &[u8]) -> Result<Header, Error> {
+    /// Writes the rest, and the header last. Returns the header.
+    pub(crate) fn complete(&self, metadata: &[u8]) -> Result<ObjectHeader, Error> {
         let mut state = self.state.lock();
         let key_bytes = self.key.full().len() as u32;
         let metadata_bytes = metadata.len() as u32;
-        let mut header = Header {
+        let mut header = ObjectHeader {
             key: self.key.hash(),
             sequence: self.sequence,
             number: self.number,
@@ -125,7 +126,7 @@ impl<R: InsertTarget> ObjectWriter<R> {
             let least = header.file_bytes();
             header.metadata_room = match self.room.whole(least) {
                 Some(bytes) => metadata_bytes + (bytes - least) as u32,
-                None => Header::room_for(key_bytes, metadata_bytes),
+                None => ObjectHeader::room_for(key_bytes, metadata_bytes),
             };
         }
         let metadata_room = header.metadata_room;
@@ -147,17 +148,18 @@ impl<R: InsertTarget> ObjectWriter<R> {
             self.end(&mut state, header.file_bytes())?;
             self.write(&mut state, &head, 0)?;
         }
+        assert_eq!(header.body_bytes, state.length());
         Ok(header)
     }
 
     /// Writes the full buffer as the body's next block.
-    fn flush(&self, state: &mut State) -> Result<(), Error> {
+    fn flush(&self, state: &mut WriterState) -> Result<(), Error> {
         let block = state.checks.len() as u64;
         let bytes = std::mem::take(&mut state.buffer);
         let body_at = HEADER_BYTES as u64 + self.key.full().len() as u64 + u64::from(self.metadata_room);
         let outcome = match state.written + BLOCK_BYTES as u64 {
-            length if length > BODY_MAX => Err(Error::Declined(crate::Declined::TooLarge)),
-            // The other object's header goes with the first block.
+            length if length > BODY_MAX => Err(Error::Declined(crate::InsertRefusal::TooLarge)),
+            // The first block overwrites the other object's header too.
             _ if state.written == 0 && self.room.is_overwritten() => {
                 let mut from_start = vec![0; body_at as usize];
                 from_start.extend_from_slice(&bytes);
@@ -169,11 +171,13 @@ impl<R: InsertTarget> ObjectWriter<R> {
         outcome?;
         state.checks.push(block_check(self.sequence, block, &state.buffer));
         state.written += BLOCK_BYTES as u64;
+        assert_eq!(state.buffer.len(), BLOCK_BYTES);
         state.buffer.clear();
+        state.invariants();
         Ok(())
     }
 
-    fn write(&self, state: &mut State, bytes: &[u8], offset: u64) -> Result<(), Error> {
+    fn write(&self, state: &mut WriterState, bytes: &[u8], offset: u64) -> Result<(), Error> {
         if state.failed {
             return Err(Error::Corrupt { part: "object that could not be written" });
         }
@@ -182,7 +186,7 @@ impl<R: InsertTarget> ObjectWriter<R> {
         outcome
     }
 
-    fn try_write(&self, state: &mut State, bytes: &[u8], offset: u64) -> Result<(), Error> {
+    fn try_write(&self, state: &mut WriterState, bytes: &[u8], offset: u64) -> Result<(), Error> {
         self.room.reserve(offset + bytes.len() as u64)?;
         let file = match &state.file {
             Some(file) => Arc::clone(file),
@@ -191,7 +195,7 @@ impl<R: InsertTarget> ObjectWriter<R> {
         write_full(&*file, bytes, offset).map_err(|error| self.room.failed(error))
     }
 
-    fn end(&self, state: &mut State, file_bytes: u64) -> Result<(), Error> {
+    fn end(&self, state: &mut WriterState, file_bytes: u64) -> Result<(), Error> {
         let ended = state.file.as_ref().map_or(Ok(()), |file| self.room.end(&**file, file_bytes));
         state.failed |= ended.is_err();
         ended
@@ -219,7 +223,7 @@ impl<R: InsertTarget> StoredBody for ObjectWriter<R> {
         let end = offset.saturating_add(limit as u64);
         let mut at = offset;
         while at < end {
-            // The lock is held for the choice only: what is in the file stays as it is.
+            // The lock is held only for the choice: bytes in the file do not change.
             let from_file = {
                 let state = self.state.lock();
                 let here = at - state.written.min(at);
@@ -242,9 +246,17 @@ impl<R: InsertTarget> StoredBody for ObjectWriter<R> {
     }
 }
 
-impl State {
+impl WriterState {
     fn length(&self) -> u64 {
         self.written + self.buffer.len() as u64
+    }
+
+    /// Checks all that is said of the fields.
+    fn invariants(&self) {
+        assert!(self.written.is_multiple_of(BLOCK_BYTES as u64));
+        assert_eq!(self.checks.len() as u64 * BLOCK_BYTES as u64, self.written, "a check for each block");
+        assert!(self.buffer.len() <= BLOCK_BYTES);
+        assert!(self.written == 0 || self.file.is_some(), "blocks of no file");
     }
 
     fn all_checks(&self, sequence: u64) -> Vec<u64> {

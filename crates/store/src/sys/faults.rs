@@ -1,27 +1,27 @@
 //! Pages of mapped files that the disk does not deliver: zeros take their place, and the process
 //! goes on.
 //!
-//! The kernel tells of such a page by SIGBUS, which ends a process: one unreadable sector, or a
-//! file that somebody shortens, would end it at each start. For the ranges that are guarded here a
-//! handler puts a page of zeros in place of the one that is lost, and counts it; the instruction
-//! that met it is done again. Who reads zeros finds nothing, and what is written there never
-//! reaches the file. Whatever else raises SIGBUS goes the way that it went before.
+//! The kernel reports such a page by SIGBUS, which ends a process. One unreadable sector, or a
+//! shortened file, would end it at each start. For guarded ranges, a handler maps a page of zeros
+//! in place of the lost one, and counts the page. The instruction that met the page then runs
+//! again. A reader of zeros finds nothing, and writes to that page never reach the file. SIGBUS for
+//! any other cause goes to the earlier handler.
 //!
-//! The handler calls nothing but `mmap` and, on its way out, `sigaction` and `raise`; it takes no
-//! lock and allocates nothing.
+//! The handler calls only `mmap` and, on its way out, `sigaction` and `raise`. It takes no lock and
+//! allocates nothing.
 
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
-/// A range whose lost pages are replaced, for as long as this lives: drop it before the map.
+/// Guard of a range, which has lost pages replaced while it lives. Drop it before the map.
 pub(crate) struct Guard {
-    place: &'static Place,
+    place: &'static GuardedRange,
 }
 
-/// A guarded range, or none where the end is 0.
-struct Place {
+/// Guarded range, or none if the end is 0.
+struct GuardedRange {
     begin: AtomicUsize,
     end: AtomicUsize,
     lost: AtomicU64,
@@ -29,11 +29,11 @@ struct Place {
 }
 
 impl Guard {
-    /// Guards a map. An error when there is no room for one more, or no handler can be had: then
-    /// nothing may be mapped.
+    /// Guards a map. Fails if there is no room for one more, or no handler can be installed;
+    /// nothing may be mapped then.
     pub(crate) fn over(begin: *const u8, bytes: usize) -> io::Result<Self> {
         install()?;
-        let take = |place: &&Place| place.is_taken.compare_exchange(0, 1, SeqCst, SeqCst).is_ok();
+        let take = |place: &&GuardedRange| place.is_taken.compare_exchange(0, 1, SeqCst, SeqCst).is_ok();
         let full = || io::Error::other("more files are mapped than can be");
         let place = PLACES.iter().find(take).ok_or_else(full)?;
         place.lost.store(0, SeqCst);
@@ -42,7 +42,7 @@ impl Guard {
         Ok(Self { place })
     }
 
-    /// Pages that were lost.
+    /// Returns the number of lost pages.
     pub(crate) fn lost(&self) -> u64 {
         self.place.lost.load(SeqCst)
     }
@@ -56,13 +56,13 @@ impl Drop for Guard {
     }
 }
 
-/// Has SIGBUS come here first, once.
+/// Installs the handler of SIGBUS, once.
 fn install() -> io::Result<()> {
     static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
     let installed = INSTALLED.get_or_init(|| {
-        // SAFETY: both structures are plain data that sigaction(2) fills or reads for the time of
-        // the call. The handler has the signature that SA_SIGINFO asks for. What was there before
-        // is kept for good, and known before the handler is.
+        // SAFETY: both structures are plain data that sigaction(2) fills or reads during the call.
+        // The handler has the signature that SA_SIGINFO asks for. The earlier action is kept for
+        // good, and stored before the handler is installed.
         unsafe {
             let mut before = Box::new(std::mem::zeroed::<libc::sigaction>());
             if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut *before) != 0 {
@@ -83,8 +83,8 @@ fn install() -> io::Result<()> {
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel hands a valid `info`. errno is this thread's, and whoever was interrupted
-    // finds it as it was.
+    // SAFETY: the kernel hands over a valid `info`. errno belongs to this thread, and the
+    // interrupted code finds it unchanged.
     let (address, is_kernels, errno) =
         unsafe { ((*info).si_addr().addr(), (*info).si_code > 0, *libc::__errno_location()) };
     let is_mended = is_kernels && replace(address);
@@ -93,9 +93,9 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void
     if is_mended {
         return;
     }
-    // SAFETY: what was there before was kept before this could be called, and is never given up.
-    // The instruction is done again, and meets the handler of before; a signal that a process sent
-    // is sent again.
+    // SAFETY: the earlier action was stored before this function could be called, and is never
+    // freed. The instruction runs again, and meets the earlier handler. A signal that a process
+    // sent is sent again.
     unsafe {
         libc::sigaction(libc::SIGBUS, BEFORE.load(SeqCst), std::ptr::null_mut());
         if !is_kernels {
@@ -104,13 +104,13 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void
     }
 }
 
-/// Puts zeros in place of the page with this address, if it is guarded.
+/// Replaces the page at this address with zeros, if the page is guarded.
 fn replace(address: usize) -> bool {
-    let holds = |place: &&Place| (place.begin.load(SeqCst)..place.end.load(SeqCst)).contains(&address);
+    let holds = |place: &&GuardedRange| (place.begin.load(SeqCst)..place.end.load(SeqCst)).contains(&address);
     let Some(place) = PLACES.iter().find(holds) else { return false };
     let page = address / PAGE_BYTES * PAGE_BYTES;
-    // SAFETY: the page lies in a map that its owner keeps for as long as it is guarded, and whose
-    // words may have any value at any time. It stays readable and writable.
+    // SAFETY: the page lies in a map that its owner keeps while it is guarded. The map's words may
+    // have any value at any time. The page stays readable and writable.
     let mapped = unsafe {
         libc::mmap(
             std::ptr::with_exposed_provenance_mut(page),
@@ -128,20 +128,20 @@ fn replace(address: usize) -> bool {
     true
 }
 
-/// What handled SIGBUS before.
+/// Action for SIGBUS before ours.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
-static PLACES: [Place; PLACES_MAX] = [const {
-    Place {
+static PLACES: [GuardedRange; PLACES_MAX] = [const {
+    GuardedRange {
         begin: AtomicUsize::new(0),
         end: AtomicUsize::new(0),
         lost: AtomicU64::new(0),
         is_taken: AtomicUsize::new(0),
     }
 }; PLACES_MAX];
-/// More than a node has disks, or a test program stores.
+/// Most guarded ranges: more than a node has disks, or a test program has stores.
 const PLACES_MAX: usize = 256;
-/// The least there is; where pages are larger the kernel refuses, and the process ends as it would
-/// have.
+/// Smallest page size. With larger pages the kernel refuses, and the process ends as it would
+/// without the handler.
 const PAGE_BYTES: usize = 4096;
 
 #[cfg(test)]
@@ -178,21 +178,21 @@ mod tests {
         assert_eq!(word(private.words(), 1), 0x0101_0101_0101_0101, "what is there is there");
     }
 
-    /// In a process of its own.
+    /// Runs in a process of its own.
     #[test]
-    fn what_is_not_guarded_ends_the_process_as_before() {
+    fn unguarded_fault_ends_the_process() {
         if std::env::var_os("SHOAL_TEST_OF_SIGBUS").is_some() {
             let file = file_of_ones(2);
             let _guarded = Map::new(&file, 512).expect("mapped");
             let map = memmap2::MmapOptions::new().len(2 * 4096).map_raw(&file).expect("mapped");
             file.set_len(0).expect("cut off");
-            // SAFETY: the address is mapped; that the file is not there any more is what the test
-            // is about.
+            // SAFETY: the address is mapped; the test is about the file that is no longer behind
+            // it.
             unsafe { map.as_ptr().add(4096).read_volatile() };
             unreachable!("the process has ended");
         }
         let itself = std::env::current_exe().expect("it runs");
-        let name = "sys::faults::tests::what_is_not_guarded_ends_the_process_as_before";
+        let name = "sys::faults::tests::unguarded_fault_ends_the_process";
         let ended = std::process::Command::new(itself)
             .args([name, "--exact", "--nocapture"])
             .env("SHOAL_TEST_OF_SIGBUS", "1")

@@ -1,13 +1,13 @@
-//! Cases for chunked bodies: what is taken, what is refused, and that what we write reads back.
+//! Chunked bodies: accepted and refused ones, and written ones that read back.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Data, trailers, and the bytes left over.
+/// Data, trailers, and remaining bytes.
 type Read = (Vec<u8>, Option<HeaderMap>, Vec<u8>);
 
-/// Everything a decoder makes of `text`, given in pieces of `step` bytes.
-fn decode(text: &[u8], step: usize) -> Result<Read, Malformed> {
+/// Returns the decoder's whole output for `text`, given in pieces of `step` bytes.
+fn decode(text: &[u8], step: usize) -> Result<Read, MalformedBody> {
     let mut decoder = ChunkDecoder::new();
     let mut buffer = BytesMut::new();
     let mut data = Vec::new();
@@ -15,9 +15,9 @@ fn decode(text: &[u8], step: usize) -> Result<Read, Malformed> {
         buffer.extend_from_slice(piece);
         loop {
             match decoder.decode(&mut buffer)? {
-                Decoded::Data(bytes) => data.extend_from_slice(&bytes),
-                Decoded::NeedMore => break,
-                Decoded::End(trailers) => {
+                BodyEvent::Data(bytes) => data.extend_from_slice(&bytes),
+                BodyEvent::NeedMore => break,
+                BodyEvent::End(trailers) => {
                     assert!(decoder.is_ended());
                     buffer.extend_from_slice(&text[((index + 1) * step).min(text.len())..]);
                     return Ok((data, trailers, buffer.to_vec()));
@@ -25,7 +25,7 @@ fn decode(text: &[u8], step: usize) -> Result<Read, Malformed> {
             }
         }
     }
-    Err(Malformed("unfinished"))
+    Err(MalformedBody("unfinished"))
 }
 
 fn check(text: &str, expected: Result<(&str, &str), &str>) {
@@ -35,7 +35,9 @@ fn check(text: &str, expected: Result<(&str, &str), &str>) {
             (Ok((data, _, rest)), Ok((body, left))) => {
                 assert_eq!((&data[..], &rest[..]), (body.as_bytes(), left.as_bytes()), "{text:?} by {step}");
             }
-            (Err(Malformed(reason)), Err(expected)) => assert_eq!(*reason, expected, "{text:?} by {step}"),
+            (Err(MalformedBody(reason)), Err(expected)) => {
+                assert_eq!(*reason, expected, "{text:?} by {step}")
+            }
             _ => panic!("{text:?} by {step} gave {found:?}"),
         }
     }
@@ -107,7 +109,7 @@ fn forbidden_trailers_are_dropped() {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(
+    fn written_chunks_read_back(
         chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..600), 0..6),
         trailer in prop::option::of("[a-z0-9]{0,12}"),
         step in 1usize..700,

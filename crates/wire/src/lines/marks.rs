@@ -5,8 +5,8 @@ use wide::u8x16;
 /// Bytes of a block.
 pub(super) const BLOCK: usize = 64;
 
-/// The marks of the block that begins at `from`, the first byte's lowest. Beyond the end of `bytes`
-/// there are none.
+/// Returns the marks of the block that begins at `from`; the lowest bit is for the first byte.
+/// There are no marks beyond the end of `bytes`.
 #[inline]
 pub(super) fn marks(bytes: &[u8], from: usize) -> u64 {
     let rest = &bytes[from..];

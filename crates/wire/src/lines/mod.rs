@@ -1,8 +1,8 @@
-//! The lines of a head: where each one ends, and the parts of a field's.
+//! Lines of a head: the end of each line, and the parts of a field line.
 //!
-//! Control characters and colons are found 64 bytes at a time ([`marks`]); all else is to look at
-//! those few places, at names, and at the ends of values. HTAB is no mark, since it may stand
-//! wherever a blank may. Nothing is copied.
+//! Control characters and colons are found 64 bytes at a time ([`marks`]). The rest of the code
+//! looks only at those few places, at names, and at the ends of values. HTAB is no mark, since it
+//! may stand wherever a blank may. Nothing is copied.
 
 mod marks;
 mod name;
@@ -14,71 +14,71 @@ use marks::{BLOCK, marks};
 use name::is_name;
 use shoal_core::FieldLine;
 
-/// What is taken beside what the grammar allows.
+/// Deviations from the grammar that a parser accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strictness {
-    /// Nothing. RFC 9112 section 2.2 lets a recipient take a bare LF for a line's end; a neighbour
-    /// that does not would then see another message in the same bytes.
+    /// No deviations. RFC 9112 section 2.2 lets a recipient take a bare LF for a line's end. A
+    /// neighbour that does not would see another message in the same bytes.
     Strict,
-    /// What RFC 9112 lets a recipient of responses mend: a bare LF (2.2), whitespace before a colon
-    /// (5.1), folded lines (5.2).
+    /// Deviations that RFC 9112 lets a recipient of responses repair: a bare LF (2.2), whitespace
+    /// before a colon (5.1), folded lines (5.2).
     Lenient,
 }
 
-/// What is wrong with a line.
+/// Error in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadLine {
-    /// It ends in LF alone.
+    /// The line ends in LF alone.
     BareLf,
-    /// It has no name, or one that is no token.
+    /// The line has no name, or a name that is no token.
     Name,
-    /// It holds a control character, or CR alone.
+    /// The line holds a control character, or CR alone.
     Control,
 }
 
-/// How far a field section could be read.
+/// Result of reading a field section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SectionProgress {
-    /// To its empty line.
+    /// The section was read to its empty line.
     Whole {
-        /// Where the bytes behind that begin.
+        /// Offset of the first byte behind the section.
         end: usize,
-        /// Whether a value goes on over several lines, and holds their ends.
+        /// `true` if a value continues over several lines and holds their ends.
         is_folded: bool,
     },
-    /// To the end of the bytes.
+    /// The bytes end before the section does.
     Partial,
-    /// To one field more than are wanted.
+    /// The section has more fields than the limit.
     TooMany,
 }
 
-/// The way through the lines of a head.
+/// Cursor over the lines of a head.
 pub(crate) struct Lines<'b> {
     bytes: &'b [u8],
     manner: Strictness,
-    /// Where the next line begins.
+    /// Offset of the next line.
     start: usize,
-    /// Where the block begins whose marks these are.
+    /// Offset of the block that `marks` describes.
     block: usize,
-    /// The marks of the block that lie ahead.
+    /// Marks of the block that lie ahead.
     marks: u64,
 }
 
 impl<'b> Lines<'b> {
-    /// From the front of `bytes`.
+    /// Starts at the front of `bytes`.
     #[inline]
     pub fn new(bytes: &'b [u8], manner: Strictness) -> Self {
         Self { bytes, manner, start: 0, block: 0, marks: marks(bytes, 0) }
     }
 
-    /// The next line without its end; `None` while that has not come.
+    /// Returns the next line without its end; `None` until that end has arrived.
     #[inline]
     pub fn line(&mut self) -> Result<Option<&'b [u8]>, BadLine> {
         let start = self.start;
         Ok(self.end_of_line()?.map(|end| &self.bytes[start..end]))
     }
 
-    /// The bytes from the next line on.
+    /// Returns the bytes from the next line on.
     #[inline]
     pub fn ahead(&self) -> &'b [u8] {
         &self.bytes[self.start..]
@@ -133,7 +133,7 @@ impl<'b> Lines<'b> {
         }
     }
 
-    /// Where the name ends that a colon follows at `colon`.
+    /// Returns the end of the name before the colon at `colon`.
     #[inline]
     fn end_of_name(&self, start: usize, colon: usize) -> usize {
         match self.manner {
@@ -142,8 +142,8 @@ impl<'b> Lines<'b> {
         }
     }
 
-    /// Goes to the next line and says where this one's text ends; `None` when that lies beyond the
-    /// bytes.
+    /// Moves to the next line and returns the end of this line's text; `None` when it lies beyond
+    /// the bytes.
     #[inline(always)]
     fn end_of_line(&mut self) -> Result<Option<usize>, BadLine> {
         loop {
@@ -154,8 +154,8 @@ impl<'b> Lines<'b> {
         }
     }
 
-    /// Goes to the line behind the end at `at`, the mark that was come by last; false when its LF
-    /// has not come.
+    /// Moves to the line behind the line end at `at`, the latest mark. Returns `false` when the LF
+    /// has not arrived.
     #[inline(always)]
     fn end_at(&mut self, at: usize, byte: u8) -> Result<bool, BadLine> {
         match (byte, self.bytes.get(at + 1)) {
@@ -174,8 +174,8 @@ impl<'b> Lines<'b> {
         }
     }
 
-    /// Goes by the next mark: its place, and which byte it is. `None` when there is none in the
-    /// bytes.
+    /// Moves past the next mark and returns its place and its byte. `None` when the bytes hold no
+    /// further mark.
     #[inline(always)]
     fn next_mark(&mut self) -> Option<(usize, u8)> {
         while self.marks == 0 {
@@ -191,8 +191,8 @@ impl<'b> Lines<'b> {
     }
 }
 
-/// The place from `start` to `end` without the whitespace at its ends; that of a folded value holds
-/// ends of lines.
+/// Returns the place from `start` to `end` without whitespace at both ends; whitespace of a folded
+/// value includes line ends.
 #[inline(always)]
 fn trimmed(bytes: &[u8], start: usize, end: usize) -> (u32, u32) {
     // Nearly every value has one blank before it.
@@ -208,7 +208,7 @@ fn trimmed_further(bytes: &[u8], start: usize, end: usize) -> (u32, u32) {
     (start as u32, (start + bytes[start..end].trim_ascii_end().len()) as u32)
 }
 
-/// Whether the bytes hold an LF followed by an empty line, as every head does at its end.
+/// Returns `true` if the bytes hold an LF followed by an empty line, the end of every head.
 pub(crate) fn holds_end(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some(at) = memchr::memchr(b'\n', rest) {

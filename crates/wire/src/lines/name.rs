@@ -1,11 +1,11 @@
-//! Names of fields: whether they are tokens (RFC 9110 section 5.6.2).
+//! Check that names of fields are tokens (RFC 9110 section 5.6.2).
 //!
-//! Nearly all are letters, digits and hyphens, which are seen sixteen at a time.
+//! Nearly all are letters, digits and hyphens, which are checked sixteen at a time.
 
 use shoal_core::alphanumeric_and;
 use wide::u8x16;
 
-/// Whether the bytes from `start` to `end` are a token.
+/// Returns `true` if the bytes from `start` to `end` are a token.
 #[inline]
 pub(super) fn is_name(bytes: &[u8], start: usize, end: usize) -> bool {
     let mut rest = &bytes[start..];
@@ -23,7 +23,7 @@ pub(super) fn is_name(bytes: &[u8], start: usize, end: usize) -> bool {
     is_token(&bytes[start..end])
 }
 
-/// How many bytes at the front are letters, digits and hyphens.
+/// Returns the number of letters, digits and hyphens at the front.
 #[inline]
 fn plain_bytes(part: u8x16) -> usize {
     let is_within = |part: u8x16, first: u8, last: u8| {

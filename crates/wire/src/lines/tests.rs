@@ -1,4 +1,4 @@
-//! Field sections are read as httparse reads them, but for bare LF, which `Strict` refuses.
+//! Field sections read as httparse reads them, except for bare LF, which `Strict` refuses.
 
 use super::*;
 use httparse::{ParserConfig, Status};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 type Field = (Vec<u8>, Vec<u8>);
 
-/// Sections near to sound ones, and mangled.
+/// Makes sections, nearly valid and mangled.
 fn section() -> impl Strategy<Value = Vec<u8>> {
     let name = prop_oneof![9 => "[a-zA-Z0-9-]{1,20}", 2 => "[!#-'*+.^_`|~a]{1,4}", 1 => "[ -~]{0,3}"];
     let white = "[ \t]{0,2}";
@@ -29,7 +29,7 @@ fn section() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// `Some(None)` for what is not whole.
+/// Reads a section with [`Lines`]; `Some(None)` for a partial one.
 fn ours(bytes: &[u8], manner: Strictness) -> Option<Option<(usize, Vec<Field>)>> {
     let mut fields = Vec::new();
     match Lines::new(bytes, manner).fields(16, &mut fields) {
@@ -64,7 +64,7 @@ fn httparses(bytes: &[u8], manner: Strictness) -> Option<Option<(usize, Vec<Fiel
     }
 }
 
-/// Whether an LF stands somewhere without a CR before it.
+/// Returns `true` if an LF occurs without a CR before it.
 fn has_bare_lf(bytes: &[u8]) -> bool {
     (0..bytes.len()).any(|at| bytes[at] == b'\n' && !bytes[..at].ends_with(b"\r"))
 }
@@ -78,7 +78,7 @@ proptest! {
             match (&ours, &theirs) {
                 (Some(Some((end, _))), _) if manner == Strictness::Strict => prop_assert!(!has_bare_lf(&bytes[..*end])),
                 (None, Some(_)) if manner == Strictness::Strict && has_bare_lf(&bytes) => continue,
-                // A name without its colon may turn out wrong sooner or later.
+                // A name without its colon may be found invalid sooner or later.
                 (Some(None), None) => continue,
                 _ => {}
             }

@@ -1,41 +1,42 @@
-//! The PROXY protocol, versions 1 and 2: who a load balancer says the client is.
+//! PROXY protocol, versions 1 and 2: the client's address, reported by a load balancer.
 //!
 //! Source: "The PROXY protocol", W. Tarreau, HAProxy Technologies, revision 2020/03/05. A header
 //! comes first on the connection, before TLS and before the request. Only connections from the
-//! balancers' networks may send one, and those must; the caller sees to that.
+//! balancers' networks may send one, and those must; the caller ensures this.
 
 mod v1;
 mod v2;
 
 use std::net::SocketAddr;
 
-/// What the first bytes of a connection turned out to be.
+/// Result of reading the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
-    /// Not whole yet; more bytes are needed.
+    /// Incomplete header; more bytes are needed.
     Incomplete,
-    /// A header of `length` bytes, after which the client's own bytes begin.
+    /// Header of `length` bytes, followed by the client's own bytes.
     Complete {
         /// Bytes to skip.
         length: usize,
-        /// The connection that the balancer took. `None` when it speaks for itself (a health check)
-        /// or the client came over something other than TCP: then the socket's own addresses count.
+        /// Ends of the connection that the balancer accepted. `None` when the balancer speaks for
+        /// itself (a health check), or when the client did not come over TCP. The socket's own
+        /// addresses count then.
         addresses: Option<Addresses>,
     },
-    /// Not a header, or one that makes no sense.
+    /// No header, or an invalid one.
     Malformed(&'static str),
 }
 
-/// The two ends of the connection that the balancer took.
+/// Ends of the connection that the balancer accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// The client.
+    /// Address of the client.
     pub source: SocketAddr,
-    /// Where it connected to.
+    /// Address that the client connected to.
     pub destination: SocketAddr,
 }
 
-/// No header is longer; a buffer of this size can hold any that is taken.
+/// Largest size of a header; a buffer of this size holds any accepted header.
 pub const HEADER_BYTES_MAX: usize = v2::HEADER_BYTES_MAX;
 
 /// Reads the header at the front of `bytes`.

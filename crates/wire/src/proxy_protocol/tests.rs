@@ -1,4 +1,4 @@
-//! Cases for the PROXY protocol: both versions, every prefix, and what is refused.
+//! PROXY protocol: both versions, every prefix, and refused headers.
 
 use super::*;
 use proptest::prelude::*;
@@ -50,7 +50,7 @@ fn version_2_headers_are_read() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn malformed_header_is_refused() {
     let lines: [&[u8]; 12] = [
         b"GET / HTTP/1.1\r\n",
         b"PROXY TCP4 192.0.2.1 198.51.100.7 56324 443\n",

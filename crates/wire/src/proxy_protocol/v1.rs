@@ -26,10 +26,10 @@ pub(super) fn parse(bytes: &[u8]) -> Header {
     }
 }
 
-/// What follows the signature. "If the announced transport protocol is "UNKNOWN", then the receiver
-/// knows that the sender speaks the correct PROXY protocol … and SHOULD accept the connection and
-/// use the real connection's parameters as if there were no PROXY protocol header on the wire",
-/// whatever else the line holds.
+/// Reads the line after the signature. "If the announced transport protocol is "UNKNOWN", then the
+/// receiver knows that the sender speaks the correct PROXY protocol … and SHOULD accept the
+/// connection and use the real connection's parameters as if there were no PROXY protocol header on
+/// the wire". The rest of such a line is ignored.
 fn read_line(line: &str) -> Option<Option<Addresses>> {
     let (family, rest) = line.split_once(' ').unwrap_or((line, ""));
     match family {
@@ -51,11 +51,12 @@ fn read_addresses<A: FromStr + Into<IpAddr>>(text: &str) -> Option<Addresses> {
     })
 }
 
-/// "a decimal integer in the range [0..65535] inclusive … without leading zeroes".
+/// Reads a port: "a decimal integer in the range [0..65535] inclusive … without leading zeroes".
 fn read_port(text: &str) -> Option<u16> {
     let canonical = text == "0" || !text.starts_with(['0', '+']);
     text.parse().ok().filter(|_| canonical)
 }
 
-/// "a 108-byte buffer is always enough to store all the line and a trailing zero".
+/// Largest length of the line: "a 108-byte buffer is always enough to store all the line and a
+/// trailing zero".
 const LINE_BYTES_MAX: usize = 107;

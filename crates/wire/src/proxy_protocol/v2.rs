@@ -1,7 +1,7 @@
-//! Version 2: binary.
+//! Version 2 of the header: binary.
 //!
 //! ```text
-//!   12 bytes signature | version, command | family, transport | length (big-endian) | addresses | TLVs
+//!   signature (12) │ version, command │ family, transport │ length (big-endian) │ addresses │ TLVs
 //! ```
 
 use super::{Addresses, Header};
@@ -9,11 +9,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Bytes up to and with the length.
+/// Bytes up to and including the length.
 const FIXED_BYTES: usize = 16;
 
-/// Addresses and TLVs together may have 65535 bytes; balancers send a few hundred at most, most of
-/// them a client certificate's names.
+/// Largest size of addresses and TLVs together. The format allows 65535 bytes. Balancers send a few
+/// hundred at most, mainly the names of a client certificate.
 const VARIABLE_BYTES_MAX: usize = 4096;
 
 pub(super) const HEADER_BYTES_MAX: usize = FIXED_BYTES + VARIABLE_BYTES_MAX;
@@ -41,9 +41,9 @@ pub(super) fn parse(bytes: &[u8]) -> Header {
     }
 }
 
-/// The addresses at the front of the variable part; TLVs after them are skipped. The inner `None`
-/// stands for families whose addresses mean nothing to us: "the receiver … MUST accept the
-/// connection and use the real connection's addresses" for UNSPEC, and may for UNIX and datagrams.
+/// Reads the addresses at the front of the variable part; TLVs after them are skipped. The inner
+/// `None` stands for families without usable addresses. "the receiver … MUST accept the connection
+/// and use the real connection's addresses" for UNSPEC, and may for UNIX and datagrams.
 fn read_addresses(family: u8, variable: &[u8]) -> Option<Option<Addresses>> {
     match family {
         TCP_OVER_IPV4 => {

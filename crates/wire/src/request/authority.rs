@@ -1,23 +1,23 @@
-//! The authority component: host and port, as Host and the request target carry them.
+//! Authority component: host and port, in Host and in the request target.
 
 use shoal_core::alphanumeric_and;
 use std::net::Ipv6Addr;
 
-/// Host and port of `host[:port]`, checked. Compares as RFC 3986 section 6.2.2.1 says: the host
-/// without regard to case.
+/// Checked host and port of `host[:port]`. Comparison follows RFC 3986 section 6.2.2.1 and ignores
+/// the case of the host.
 #[derive(Clone, Copy, Debug)]
 pub struct Authority<'a> {
-    /// A registered name, an IPv4 address, or an IPv6 address in its brackets.
+    /// Host: a registered name, an IPv4 address, or an IPv6 address in its brackets.
     pub host: &'a [u8],
-    /// The port, when one is given.
+    /// Port, when given.
     pub port: Option<u16>,
-    /// Its digits as they are written.
+    /// Digits of the port as written.
     pub digits: &'a [u8],
 }
 
 impl<'a> Authority<'a> {
-    /// Reads `host[:port]`. `None` when it is no such thing: an empty host, user information, a
-    /// character that has no place there, a port beyond 65535.
+    /// Reads `host[:port]`. `None` for an empty host, user information, an invalid character, or a
+    /// port beyond 65535.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         if let Some(plain) = Self::plain(text) {
             return Some(plain);
@@ -39,8 +39,8 @@ impl<'a> Authority<'a> {
         Some(Self { host, port, digits })
     }
 
-    /// The same of a registered name or an IPv4 address in the characters that all parsers agree
-    /// on, and without an empty port, which is one more spelling than is needed.
+    /// Reads a registered name or an IPv4 address in the characters that all parsers agree on, with
+    /// an optional port. An empty port is refused, as a needless second spelling.
     pub fn plain(text: &'a [u8]) -> Option<Self> {
         let host_end = text.iter().position(|&byte| !IN_PLAIN_NAME[byte as usize]).unwrap_or(text.len());
         let (host, rest) = text.split_at(host_end);
@@ -52,7 +52,8 @@ impl<'a> Authority<'a> {
         (!host.is_empty() && host.len() <= HOST_BYTES_MAX).then_some(Self { host, port, digits })
     }
 
-    /// Whether both name the same place when `default` is the port of an authority that gives none.
+    /// Returns `true` if both name the same server; `default` is the port of an authority without
+    /// one.
     pub fn matches(&self, other: &Authority<'_>, default: Option<u16>) -> bool {
         self.host.eq_ignore_ascii_case(other.host) && self.port.or(default) == other.port.or(default)
     }
@@ -64,9 +65,9 @@ fn is_ip_literal(host: &[u8]) -> bool {
     text.is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
 
-/// RFC 3986 section 3.2.2: `reg-name = *( unreserved / pct-encoded / sub-delims )`, here not empty,
-/// as RFC 9110 section 4.2.1 asks: "A sender MUST NOT generate an "http" URI with an empty host
-/// identifier."
+/// Returns `true` for a registered name (RFC 3986 section 3.2.2: `reg-name = *( unreserved /
+/// pct-encoded / sub-delims )`). The name must not be empty, as RFC 9110 section 4.2.1 requires: "A
+/// sender MUST NOT generate an "http" URI with an empty host identifier."
 fn is_registered_name(host: &[u8]) -> bool {
     !host.is_empty() && host.len() <= HOST_BYTES_MAX && host.iter().all(|&byte| IN_NAME[byte as usize])
 }
@@ -78,7 +79,7 @@ fn port_number(digits: &[u8]) -> Option<u16> {
     u16::try_from(digits.iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0'))).ok()
 }
 
-/// DNS names have at most 253 bytes; percent-encoded ones may be longer.
+/// Largest length of a host. DNS names have at most 253 bytes; percent-encoded ones may be longer.
 const HOST_BYTES_MAX: usize = 1024;
 
 static IN_NAME: [bool; 256] = alphanumeric_and(b"-._~%!$&'()*+,;=");
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_compare_without_case_and_with_the_default_port() {
+    fn match_ignores_case_and_uses_default_port() {
         let read = |text: &'static str| Authority::parse(text.as_bytes()).expect("valid");
         assert!(read("Example.org").matches(&read("example.ORG:80"), Some(80)));
         assert!(!read("example.org").matches(&read("example.org:80"), None));

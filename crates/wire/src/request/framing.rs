@@ -1,23 +1,24 @@
-//! The fields that decide where a request ends and what becomes of its connection.
+//! Fields that decide the end of a request and the future of its connection.
 //!
-//! Gathered while the head is read, judged once it is whole. RFC 9112 section 6 is the source of
-//! the rules; wherever it lets a recipient repair a message, this refuses it instead.
+//! The parser gathers them while it reads the head, and judges them once the head is whole. The
+//! rules are those of RFC 9112 section 6. Wherever the RFC lets a recipient repair a message, this
+//! parser refuses the message instead.
 
 use crate::{BODY_BYTES_MAX, RequestRefusal};
 use http::{Method, Version};
 
-/// How the body of a request is delimited.
+/// Way in which the body of a request is delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyFraming {
-    /// There is none.
+    /// There is no body.
     None,
-    /// So many bytes, at least one.
+    /// The body has this number of bytes, at least one.
     Length(u64),
-    /// In chunks.
+    /// The body is in chunks.
     Chunked,
 }
 
-/// What the fields of one head say of framing and of the connection.
+/// Statements of one head's fields about framing and the connection.
 #[derive(Debug, Default)]
 pub(super) struct Framing<'a> {
     pub host: Option<&'a [u8]>,
@@ -32,9 +33,9 @@ pub(super) struct Framing<'a> {
 }
 
 impl<'a> Framing<'a> {
-    /// Takes note of one field; most are none of its business.
+    /// Records one field; most fields are irrelevant here.
     pub fn note(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), RequestRefusal> {
-        // Comparing lengths first spares nearly every comparison of names.
+        // Comparing lengths first avoids nearly every comparison of names.
         match name.len() {
             2 if is(name, b"te") => self.accepts_trailers |= lists(value, b"trailers"),
             4 if is(name, b"host") => self.note_host(value)?,
@@ -48,7 +49,7 @@ impl<'a> Framing<'a> {
         Ok(())
     }
 
-    /// The body's framing, after all fields were noted.
+    /// Returns the body's framing, after all fields were recorded.
     ///
     /// RFC 9112 section 6.1: "A server MAY reject a request that contains both Content-Length and
     /// Transfer-Encoding"; "A server or client that receives an HTTP/1.0 message containing a
@@ -65,27 +66,27 @@ impl<'a> Framing<'a> {
             (false, Some(length)) if length > 0 => BodyFraming::Length(length),
             (false, _) => BodyFraming::None,
         };
-        // RFC 9110 section 9.3.6: "A CONNECT request message does not have content." What follows
-        // the head belongs to the tunnel, so that a length could only mislead.
+        // RFC 9110 section 9.3.6: "A CONNECT request message does not have content." Bytes after
+        // the head belong to the tunnel, so that a length could only mislead.
         if *method == Method::CONNECT && framing != BodyFraming::None {
             return Err(RequestRefusal::bad_request("CONNECT with a body"));
         }
         Ok(framing)
     }
 
-    /// Whether the client wants the connection kept (RFC 9112 section 9.3).
+    /// Returns `true` if the client wants the connection kept (RFC 9112 section 9.3).
     pub fn keeps_alive(&self, version: Version) -> bool {
         !self.close && (version != Version::HTTP_10 || self.keep_alive)
     }
 
-    /// Whether the client asks for another protocol on this connection (RFC 9110 section 7.8): "A
-    /// server MUST ignore an Upgrade header field that is received in an HTTP/1.0 request."
+    /// Returns `true` if the client requests another protocol on this connection. RFC 9110 section
+    /// 7.8: "A server MUST ignore an Upgrade header field that is received in an HTTP/1.0 request."
     pub fn upgrades(&self, version: Version) -> bool {
         self.upgrade_listed && self.upgrade_named && version != Version::HTTP_10
     }
 
-    /// RFC 9112 section 3.2: "A server MUST respond with a 400 (Bad Request) status code … to any
-    /// request message that contains more than one Host header field line".
+    /// Records Host. RFC 9112 section 3.2: "A server MUST respond with a 400 (Bad Request) status
+    /// code … to any request message that contains more than one Host header field line".
     fn note_host(&mut self, value: &'a [u8]) -> Result<(), RequestRefusal> {
         match self.host.replace(value) {
             None => Ok(()),
@@ -93,8 +94,8 @@ impl<'a> Framing<'a> {
         }
     }
 
-    /// RFC 9110 section 10.1.1: "A server that receives an Expect field value containing a member
-    /// other than 100-continue MAY respond with a 417".
+    /// Records Expect. RFC 9110 section 10.1.1: "A server that receives an Expect field value
+    /// containing a member other than 100-continue MAY respond with a 417".
     fn note_expect(&mut self, value: &[u8]) -> Result<(), RequestRefusal> {
         if !is(value, b"100-continue") {
             return Err(RequestRefusal::expectation_failed());
@@ -114,8 +115,8 @@ impl<'a> Framing<'a> {
         }
     }
 
-    /// A list of equal lengths could be folded into one (RFC 9110 section 8.6); it is refused, as
-    /// no sound client sends it.
+    /// Records Content-Length. RFC 9110 section 8.6 allows folding a list of equal lengths into
+    /// one. Such a list is refused, as no sound client sends it.
     fn note_length(&mut self, value: &[u8]) -> Result<(), RequestRefusal> {
         if self.length.is_some() {
             return Err(RequestRefusal::bad_request("more than one Content-Length"));
@@ -129,10 +130,10 @@ impl<'a> Framing<'a> {
         Ok(())
     }
 
-    /// RFC 9112 section 6.1: "A server that receives a request message with a transfer coding it
-    /// does not understand SHOULD respond with 501"; and section 6.3: when chunked is not the final
-    /// coding, "the server MUST respond with the 400 (Bad Request) status code and then close the
-    /// connection".
+    /// Records Transfer-Encoding. RFC 9112 section 6.1: "A server that receives a request message
+    /// with a transfer coding it does not understand SHOULD respond with 501". Section 6.3: when
+    /// chunked is not the final coding, "the server MUST respond with the 400 (Bad Request) status
+    /// code and then close the connection".
     fn note_coding(&mut self, value: &[u8]) -> Result<(), RequestRefusal> {
         if self.chunked {
             return Err(RequestRefusal::bad_request("more than one Transfer-Encoding"));
@@ -150,12 +151,12 @@ impl<'a> Framing<'a> {
     }
 }
 
-/// The members of a comma-separated list, without surrounding whitespace.
+/// Returns the members of a comma-separated list, without surrounding whitespace.
 fn members(value: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }
 
-/// Whether a list names `token`, its parameters aside.
+/// Returns `true` if a list names `token`; parameters are ignored.
 fn lists(value: &[u8], token: &[u8]) -> bool {
     members(value).any(|member| {
         let name = member.split(|&byte| byte == b';').next().unwrap_or_default();

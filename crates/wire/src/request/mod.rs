@@ -1,12 +1,12 @@
-//! Request heads: bytes in; a head, a refusal, or the wish for more bytes out.
+//! Parser of request heads: from bytes to a head, a refusal, or a request for more bytes.
 //!
-//! Fields and the target are slices of the read buffer and are not copied. Whoever keeps one beyond
-//! the request keeps that whole buffer: copy what is stored.
+//! Fields and the target are slices of the read buffer and are not copied. A slice kept beyond the
+//! request keeps that whole buffer: copy the parts that are stored.
 //!
-//! Cost: one pass over the head ([`crate::lines`]), also when it was looked at as a
-//! [`FastPathRequest`] before (which compares it with what is [`remembered`], or makes that pass),
-//! and one allocation. A head that trickles in is tokenized again only when its end is in sight or
-//! it has doubled, so that the whole cost stays linear.
+//! Cost: one pass over the head ([`crate::lines`]) and one allocation. This holds also after a look
+//! at the head as a [`FastPathRequest`], which compares it with a section of [`section_cache`] or
+//! makes that pass. A head that trickles in is tokenized again only when its end has arrived or its
+//! size has doubled. The whole cost therefore stays linear.
 
 mod authority;
 mod framing;
@@ -26,10 +26,10 @@ use http::{Method, Uri, Version};
 use shoal_core::{FieldLine, FieldLines, Fields};
 use std::ops::Range;
 
-/// How large a head may be.
+/// Limits on the size of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLimits {
-    /// Bytes of the whole head, its empty line included.
+    /// Bytes of the whole head, including its empty line.
     pub head_bytes_max: usize,
     /// Number of fields.
     pub fields_max: usize,
@@ -37,26 +37,26 @@ pub struct HeadLimits {
     pub target_bytes_max: usize,
 }
 
-/// What became of the bytes so far.
+/// Result of parsing the bytes so far.
 #[derive(Debug)]
-pub enum Parsed {
-    /// The head is not whole yet.
+pub enum ParseOutcome {
+    /// The head is incomplete.
     Incomplete,
     /// The head, which has been taken off the buffer.
     Head(RequestHead),
-    /// It will not be taken. The connection cannot be used further: where the next request starts
+    /// The request is refused. The connection cannot be used further: the start of the next request
     /// is unknown.
     Refused(RequestRefusal),
 }
 
-/// What a request says, whichever version of HTTP it came by.
+/// Parts of a request from any version of HTTP.
 #[derive(Debug)]
 pub struct RequestParts {
-    /// The method.
+    /// Method of the request.
     pub method: Method,
-    /// The target.
+    /// Target of the request.
     pub uri: Uri,
-    /// The client's version.
+    /// HTTP version of the client.
     pub version: Version,
     /// All fields as received.
     pub fields: FieldLines,
@@ -69,35 +69,36 @@ impl From<http::request::Parts> for RequestParts {
     }
 }
 
-/// A request head that stood up to every check.
+/// Request head that passed every check.
 #[derive(Debug)]
 pub struct RequestHead {
     /// Method, target, version and all fields as received.
     pub parts: RequestParts,
-    /// How its body is delimited.
+    /// Framing of the body.
     pub body: BodyFraming,
-    /// Whether the client wants the connection kept for further requests.
+    /// `true` if the client wants the connection kept for further requests.
     pub keep_alive: bool,
-    /// Whether the client waits for `100 Continue` before it sends the body.
+    /// `true` if the client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
-    /// Whether the client takes trailers (`TE: trailers`).
+    /// `true` if the client accepts trailers (`TE: trailers`).
     pub accepts_trailers: bool,
-    /// Whether the client asks for another protocol on this connection.
+    /// `true` if the client requests another protocol on this connection.
     pub upgrade: bool,
-    /// Bytes that the head took.
+    /// Bytes of the head.
     pub head_bytes: usize,
 }
 
-/// Reads the request heads of one connection.
+/// Parser of the request heads of one connection.
 #[derive(Debug)]
 pub struct HeadParser {
-    /// The head at the front of the buffer, when it is whole and was looked at but not taken.
+    /// Whole head at the front of the buffer, found but not yet taken.
     seen: Option<RequestTokens>,
     /// Fields of the head being read; kept for its allocation.
     fields: Vec<FieldLine>,
     /// Bytes of the buffer that are known to hold no end of a head.
     searched: usize,
-    /// Tokenize again once the buffer holds so many bytes, even if no end is in sight.
+    /// Size of the buffer from which the head is tokenized again, even without an end in the
+    /// buffer.
     attempt_at: usize,
     /// Empty lines skipped before this request.
     empty_lines: usize,
@@ -110,24 +111,24 @@ impl Default for HeadParser {
 }
 
 impl HeadParser {
-    /// A parser for a new connection.
+    /// Makes a parser for a new connection.
     pub fn new() -> Self {
         Self { seen: None, fields: Vec::new(), searched: 0, attempt_at: 0, empty_lines: 0 }
     }
 
     /// Reads one head from the front of `buffer`: [`Self::find_head`] and [`Self::take_head`] in
     /// one.
-    pub fn parse(&mut self, buffer: &mut BytesMut, limits: &HeadLimits) -> Parsed {
+    pub fn parse(&mut self, buffer: &mut BytesMut, limits: &HeadLimits) -> ParseOutcome {
         match self.find_head(buffer, limits) {
-            Ok(true) => self.take_head(buffer).map_or_else(Parsed::Refused, Parsed::Head),
-            Ok(false) => Parsed::Incomplete,
-            Err(refusal) => Parsed::Refused(refusal),
+            Ok(true) => self.take_head(buffer).map_or_else(ParseOutcome::Refused, ParseOutcome::Head),
+            Ok(false) => ParseOutcome::Incomplete,
+            Err(refusal) => ParseOutcome::Refused(refusal),
         }
     }
 
-    /// Whether a whole head stands at the front of `buffer`, to be taken off by
-    /// [`Self::take_head`]. Call it again with more bytes appended when there is none; the caller
-    /// must not touch the bytes in between.
+    /// Returns `true` if a whole head is at the front of `buffer`, for [`Self::take_head`] to take
+    /// off. After `false`, call it again with more bytes appended; the caller must not change the
+    /// bytes in between.
     pub fn find_head(&mut self, buffer: &mut BytesMut, limits: &HeadLimits) -> Result<bool, RequestRefusal> {
         if self.seen.is_some() {
             return Ok(true);
@@ -144,20 +145,21 @@ impl HeadParser {
             }
             self.attempt_at = buffer.len() * 2;
         }
-        // The end may begin in the last bytes seen so far.
+        // The end may begin in the last bytes searched so far.
         self.searched = buffer.len().saturating_sub(2);
         still_small(buffer, limits).map(|()| false)
     }
 
-    /// Takes the head off the buffer in which [`Self::find_head`] has found it whole.
+    /// Takes the whole head that [`Self::find_head`] found off the buffer.
     pub fn take_head(&mut self, buffer: &mut BytesMut) -> Result<RequestHead, RequestRefusal> {
         let lines = self.seen.take().expect("the caller has looked");
         (self.searched, self.attempt_at, self.empty_lines) = (0, 0, 0);
         build(&lines, &self.fields, buffer.split_to(lines.head_bytes))
     }
 
-    /// RFC 9112 section 2.2: "a server that is expecting to receive and parse a request-line SHOULD
-    /// ignore at least one empty line (CRLF) received prior to the request-line".
+    /// Skips empty lines. RFC 9112 section 2.2: "a server that is expecting to receive and parse a
+    /// request-line SHOULD ignore at least one empty line (CRLF) received prior to the
+    /// request-line".
     fn skip_empty_lines(&mut self, buffer: &mut BytesMut) -> Result<(), RequestRefusal> {
         while buffer.starts_with(b"\r\n") {
             self.empty_lines += 1;
@@ -170,7 +172,7 @@ impl HeadParser {
     }
 }
 
-/// Where the parts of a whole head stand, beside its fields.
+/// Places of a whole head's parts, without its fields.
 #[derive(Debug)]
 struct RequestTokens {
     method: Range<usize>,
@@ -179,7 +181,7 @@ struct RequestTokens {
     head_bytes: usize,
 }
 
-/// Finds the parts of the head at the front of `buffer`. `None` when it is not whole.
+/// Finds the parts of the head at the front of `buffer`. `None` when the head is incomplete.
 fn tokenize(
     buffer: &[u8],
     fields: &mut Vec<FieldLine>,
@@ -192,7 +194,7 @@ fn tokenize(
     }
 }
 
-/// Finds the fields in the lines behind the request line.
+/// Finds the fields in the lines after the request line.
 #[inline]
 fn tokenize_section(
     line: &RequestLine<'_>,
@@ -214,7 +216,7 @@ fn tokenize_section(
     Ok(Some(RequestTokens { method: 0..line.method_bytes, target, version: line.version, head_bytes }))
 }
 
-/// RFC 9112 section 3: `request-line = method SP request-target SP HTTP-version`.
+/// Request line (RFC 9112 section 3): `request-line = method SP request-target SP HTTP-version`.
 struct RequestLine<'b> {
     method_bytes: usize,
     target: &'b str,
@@ -222,7 +224,7 @@ struct RequestLine<'b> {
 }
 
 impl<'b> RequestLine<'b> {
-    /// Reads the first of `lines`; `None` while its end has not come.
+    /// Reads the first of `lines`; `None` until its end has arrived.
     #[inline]
     fn read(lines: &mut Lines<'b>) -> Result<Option<Self>, RequestRefusal> {
         lines.line().map_err(bad_request_line)?.map(Self::of).transpose()
@@ -240,14 +242,14 @@ impl<'b> RequestLine<'b> {
             }
             _ => return Err(INVALID),
         };
-        // Control characters end a line or make it invalid before.
+        // Control characters already ended the line or made it invalid.
         let is_sound =
             !rest.is_empty() && rest.iter().fold(true, |sound, byte| sound & !matches!(byte, b' ' | b'\t'));
         let target = std::str::from_utf8(rest).ok().filter(|_| is_sound).ok_or(INVALID)?;
         Ok(Self { method_bytes, target, version })
     }
 
-    /// Whether the target and the whole head, which takes `head_bytes`, are within `limits`.
+    /// Checks that the target and the whole head of `head_bytes` are within `limits`.
     #[inline]
     fn check_sizes(&self, head_bytes: usize, limits: &HeadLimits) -> Result<(), RequestRefusal> {
         if self.target.len() > limits.target_bytes_max {
@@ -257,7 +259,7 @@ impl<'b> RequestLine<'b> {
     }
 }
 
-/// Makes the head out of its located parts.
+/// Makes the head from its located parts.
 fn build(lines: &RequestTokens, fields: &[FieldLine], head: BytesMut) -> Result<RequestHead, RequestRefusal> {
     let version = lines.version;
     let method = read_method(&head[lines.method.clone()])?;
@@ -290,7 +292,7 @@ fn read_method(token: &[u8]) -> Result<Method, RequestRefusal> {
     Method::from_bytes(token).map_err(|_| RequestRefusal::bad_request("invalid method"))
 }
 
-/// Refuses what is already too large to become an acceptable head.
+/// Refuses a head that is already too large to become acceptable.
 fn still_small(buffer: &[u8], limits: &HeadLimits) -> Result<(), RequestRefusal> {
     let line_bytes_max = limits.target_bytes_max + METHOD_BYTES_MAX + "  HTTP/1.1".len();
     if buffer.len() > line_bytes_max && !buffer[..=line_bytes_max].contains(&b'\n') {
@@ -318,13 +320,14 @@ const BARE_LF: RequestRefusal = RequestRefusal::bad_request("line not ended by C
 const HEAD_TOO_LARGE: RequestRefusal = RequestRefusal::fields_too_large("request head too large");
 const INVALID_FIELD: RequestRefusal = RequestRefusal::bad_request("invalid field value");
 
-/// The longest name that a field map takes.
+/// Length of the longest name that a field map accepts.
 const NAME_BYTES_MAX: usize = u16::MAX as usize;
 
-/// Registered methods have at most 17 bytes.
+/// Largest length of a method. Registered methods have at most 17 bytes.
 const METHOD_BYTES_MAX: usize = 64;
 
-/// Some old clients send one CRLF too many after a body.
+/// Largest number of empty lines before a request. Some old clients send a needless CRLF after a
+/// body.
 const EMPTY_LINES_MAX: usize = 2;
 
 #[cfg(test)]

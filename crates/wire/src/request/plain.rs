@@ -1,12 +1,12 @@
-//! Plain requests: a GET or HEAD of the kinds that most clients send, seen without taking it off
-//! the buffer.
+//! Plain requests: a GET or HEAD in the common forms, recognized without taking it off the buffer.
 //!
-//! Most requests to a cache are of this kind, and most of what [`super::HeadParser::parse`] makes
-//! of a head (a field map, a parsed URI) serves the others. Here the head is looked at in place:
-//! nothing is allocated or copied. Whatever is not plain at first sight, be it faulty, incomplete
-//! or only unusual, is [`None`], and the ordinary way decides; so this is never more tolerant than
-//! that one, which a test compares.
+//! Most requests to a cache are plain. Most of the work of [`super::HeadParser::parse`], such as a
+//! field map and a parsed URI, serves the others. Here the head is read in place, without
+//! allocation or copy. A request that is faulty, incomplete or only unusual gives [`None`], and the
+//! ordinary parser decides. So this parser is never more tolerant than the ordinary one; a test
+//! compares the two.
 
+mod ask;
 mod conditions;
 mod noted;
 mod read;
@@ -15,48 +15,48 @@ pub use conditions::Conditions;
 
 use super::section_cache::{SectionCache, SectionKey};
 use super::{Authority, HeadLimits, HeadParser, RequestLine, tokenize_section};
-use crate::http2::Http2Head;
 use crate::lines::{Lines, Strictness};
 use http::Version;
 use noted::RelevantFields;
 use read::FieldSource;
 use shoal_core::{FieldLine, alphanumeric_and};
+use shoal_http2::Http2Head;
 use std::cell::RefCell;
 use std::num::NonZero;
 use std::ops::Range;
 
-/// A GET or HEAD without a body, directives, or conditions of those that few send; in HTTP/1.1 one
-/// whose connection is to be kept.
+/// GET or HEAD without a body, directives, or rare conditions. In HTTP/1.1 its connection is to be
+/// kept.
 #[derive(Clone, Copy, Debug)]
 pub struct FastPathRequest<'b> {
-    /// Whether it is a HEAD.
+    /// `true` for a HEAD.
     pub is_head: bool,
-    /// Host and port: of the target in absolute form, which Host repeats, or else of Host. A
+    /// Host and port, from a target in absolute form, which Host must repeat, or else from Host. A
     /// registered name or an IPv4 address.
     pub authority: Authority<'b>,
     /// Path and query, from the first `/` on.
     pub path: &'b str,
-    /// Whether the target was in absolute form, with the scheme `http`. In HTTP/2 it has that form
-    /// always, and this is false.
+    /// `true` if the target was in absolute form, with the scheme `http`. Always `false` in HTTP/2,
+    /// although its targets have that form.
     pub absolute: bool,
     /// HTTP/1.1 or HTTP/2.
     pub version: Version,
-    /// The Referer field.
+    /// Referer field.
     pub referer: Option<&'b [u8]>,
-    /// The User-Agent field.
+    /// User-Agent field.
     pub user_agent: Option<&'b [u8]>,
-    /// What the client has already.
+    /// Conditions, from validators that the client already has.
     pub conditions: Conditions<'b>,
-    /// The Range field, which has one line, and one range if any.
+    /// Range field: one line, with at most one range.
     pub range: Option<&'b [u8]>,
-    /// Bytes that the head takes in the buffer; 0 for HTTP/2, whose heads were taken out of it.
+    /// Bytes of the head in the buffer; 0 for HTTP/2, since its heads were taken out of the buffer.
     pub head_bytes: usize,
     read: FieldSource<'b>,
 }
 
 impl<'b> FastPathRequest<'b> {
-    /// The plain request that a head of HTTP/2 is, if it is one; that it has no body the caller
-    /// knows.
+    /// Makes a plain request from a head of HTTP/2, if it is one. The caller knows that it has no
+    /// body.
     pub fn of_http2(head: &Http2Head<'b>, limits: &HeadLimits) -> Option<Self> {
         let (authority, path) = (head.authority()?, head.path()?);
         let fits = authority.len() + path.len() <= limits.target_bytes_max
@@ -94,16 +94,16 @@ impl<'b> FastPathRequest<'b> {
         })
     }
 
-    /// Has `taker` look at all fields in their order: names, in any case, and values.
+    /// Calls `taker` with all fields in their order: names, in any case, and values.
     pub fn each_field(&self, taker: impl FnMut(&'b [u8], &'b [u8])) {
         self.read.each(taker);
     }
 }
 
 impl HeadParser {
-    /// The plain request at the front of `buffer`, if there is one. The head is then taken off by
-    /// [`Self::find_head`] and [`Self::take_head`], with the buffer as it is, or by who calls
-    /// [`Self::discard_peeked`].
+    /// Returns the plain request at the front of `buffer`, if there is one. The caller then takes
+    /// the head off: with [`Self::find_head`] and [`Self::take_head`] on the unchanged buffer, or
+    /// itself, followed by [`Self::discard_peeked`].
     pub fn peek_fast_path<'b>(
         &mut self,
         buffer: &'b [u8],
@@ -112,14 +112,15 @@ impl HeadParser {
         REMEMBERED.with_borrow_mut(|remembered| self.plain_by(remembered, buffer, limits))
     }
 
-    /// The same, by what is remembered: a field section that is will not be tokenized.
+    /// Returns the plain request by `remembered` sections; a remembered section is not tokenized
+    /// again.
     pub(super) fn plain_by<'b>(
         &mut self,
         remembered: &mut SectionCache,
         buffer: &'b [u8],
         limits: &HeadLimits,
     ) -> Option<FastPathRequest<'b>> {
-        // A head that trickles in is none of the many.
+        // A head that trickles in is not a common one.
         if self.attempt_at != 0 || !(buffer.first_chunk() == Some(b"GET ") || buffer.starts_with(HEAD)) {
             return None;
         }
@@ -128,7 +129,8 @@ impl HeadParser {
         let section = lines.ahead();
         let key = SectionKey::of(section);
         if let Some(said) = key.and_then(|key| remembered.find(key, section)) {
-            // It has no places of fields: who takes the head tokenizes it.
+            // The places of the fields are unknown here: `find_head` tokenizes the head if the
+            // caller takes it.
             self.seen = None;
             line.check_sizes(buffer.len(), limits).ok()?;
             return said.plain(&line, section, limits, buffer.len());
@@ -136,7 +138,7 @@ impl HeadParser {
         let seen = tokenize_section(&line, &mut lines, &mut self.fields, limits).ok()??;
         let head_bytes = seen.head_bytes;
         self.seen = Some(seen);
-        // Others may come behind it.
+        // Further requests may follow it.
         let section = &section[..section.len() - (buffer.len() - head_bytes)];
         let said = SectionFacts::read(&self.fields, buffer, head_bytes - section.len())?;
         let get = said.plain(&line, section, limits, head_bytes)?;
@@ -146,44 +148,55 @@ impl HeadParser {
         Some(get)
     }
 
-    /// A plain request was answered, and its head is taken off the buffer.
+    /// Forgets a plain request that was answered; the caller has taken its head off the buffer.
     pub fn discard_peeked(&mut self) {
         self.seen = None;
         self.empty_lines = 0;
     }
 }
 
-/// What the field section of a plain request says, whatever its request line.
+/// Facts that a plain request's field section gives, independent of the request line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SectionFacts {
     field_count: usize,
     host: Part,
-    /// How much of Host's value is its name, which stands first,
+    /// Length of the name at the start of Host's value, in bytes.
     name_bytes: usize,
-    /// and the port behind it.
+    /// Port behind the name.
     port: Option<u16>,
     referer: Option<Part>,
     user_agent: Option<Part>,
     if_none_match: Option<Part>,
     if_modified_since: Option<Part>,
     range: Option<Part>,
-    /// Whether it has an Authorization field.
+    /// `true` if the section has an Authorization field.
     pub authorizes: bool,
 }
 
 impl SectionFacts {
-    /// What these fields of `buffer` say, whose section begins at `start`. `None` when they make
-    /// the request one that is not plain.
+    /// Reads the facts from these fields of `buffer`; their section begins at `start`. `None` when
+    /// a field makes the request not plain.
     fn read(fields: &[FieldLine], buffer: &[u8], start: usize) -> Option<Self> {
         let mut noted = RelevantFields::default();
         for field in fields {
             noted.note(&buffer[field.name()], &buffer[field.value()], field.value())?;
         }
+        Self::of(noted, fields.len(), buffer, start)
+    }
+
+    /// Returns the facts of a section that begins at `start` of `buffer`.
+    #[inline]
+    fn of(
+        noted: RelevantFields<Range<usize>>,
+        field_count: usize,
+        buffer: &[u8],
+        start: usize,
+    ) -> Option<Self> {
         let host = noted.host?;
         let Authority { host: name, port, .. } = Authority::plain(&buffer[host.clone()])?;
         let part = |place: Range<usize>| Part::new(place, start);
         Some(Self {
-            field_count: fields.len(),
+            field_count,
             host: part(host)?,
             name_bytes: name.len(),
             port,
@@ -196,7 +209,7 @@ impl SectionFacts {
         })
     }
 
-    /// The plain request that this section is part of, if it is one.
+    /// Returns the plain request that this section belongs to, if it is one.
     #[inline]
     fn plain<'b>(
         &self,
@@ -208,8 +221,8 @@ impl SectionFacts {
         let host = self.host.of(section);
         let (absolute, path) = match line.target.strip_prefix("http://") {
             None => (false, line.target),
-            // The authority's spelling may differ from Host's in harmless ways; then the ordinary
-            // way compares them.
+            // The authority's spelling may differ from Host's in harmless ways. The ordinary parser
+            // then compares the two.
             Some(rest) => {
                 (true, rest.as_bytes().strip_prefix(host).map(|path| &rest[rest.len() - path.len()..])?)
             }
@@ -238,7 +251,7 @@ impl SectionFacts {
     }
 }
 
-/// A value's place in a field section, which a name comes before.
+/// Place of a value in a field section; a name comes before it, so that the start is never 0.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     start: NonZero<u32>,
@@ -246,7 +259,7 @@ struct Part {
 }
 
 impl Part {
-    /// What is at `place` of a buffer in which the section begins at `start`.
+    /// Makes the part at `place` of a buffer; the section begins at `start`.
     fn new(place: Range<usize>, start: usize) -> Option<Self> {
         Some(Self { start: NonZero::new((place.start - start) as u32)?, end: (place.end - start) as u32 })
     }
@@ -260,16 +273,16 @@ impl Part {
 const HEAD: &[u8] = b"HEAD ";
 
 thread_local! {
-    /// What this thread remembers.
+    /// Sections that this thread remembers.
     static REMEMBERED: RefCell<SectionCache> = const { RefCell::new(SectionCache::new()) };
 }
 
-/// Whether all parsers agree on what the path and query are.
+/// Returns `true` if all parsers agree on the path and query.
 fn is_plain(path: &str) -> bool {
     path.starts_with('/') && path.bytes().all(|byte| IN_PATH[byte as usize])
 }
 
-/// RFC 3986 section 3.3 and 3.4: the characters of a path and of a query.
+/// Characters of a path and of a query (RFC 3986 section 3.3 and 3.4).
 static IN_PATH: [bool; 256] = alphanumeric_and(b"-._~%!$&'()*+,;=:@/?");
 
 #[cfg(test)]

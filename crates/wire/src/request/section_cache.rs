@@ -1,39 +1,39 @@
-//! Remembered sections: what the field sections of recent plain requests say, so that the same
-//! bytes are not tokenized again.
+//! Cache of recent plain requests' field sections and their meaning, so that the same bytes are not
+//! tokenized again.
 //!
-//! Most requests of a connection, and of one kind of client, repeat every byte of their head but
-//! the request line. A section is found by the sum of its words and then compared byte by byte; it
-//! must be all that is in the buffer behind the request line. So the same bytes are taken for what
-//! they were read as, the head's end among it, and nothing else ever is. What depends on the
-//! request line or on limits is looked at each time. Heads with more bytes behind them (pipelined
-//! ones) are tokenized, as are all that differ.
+//! Most requests of a connection, and of one kind of client, repeat every byte of their head except
+//! the request line. A section is found by the sum of its words and then compared byte by byte. It
+//! must be all that follows the request line in the buffer. So equal bytes get the earlier result,
+//! including the head's end, and different bytes never do. Facts that depend on the request line or
+//! on limits are checked each time. Heads with more bytes behind them (pipelined ones) are
+//! tokenized, as are all that differ.
 //!
-//! A section enters a place when it has come there twice without that of the place in between:
-//! clients that never repeat themselves cost no copies, and do not drive out those that do.
+//! A section enters a slot when it has arrived there twice without the slot's own section in
+//! between. Clients that never repeat themselves cost no copies, and do not evict clients that do.
 //!
-//! Memory: 64 places of 1 KiB, 72 KiB at most for a thread that reads requests, allotted when the
-//! first could be remembered and kept. Cookies stand in it as they do in read buffers, until
-//! another section takes the place and overwrites all of it; there is one copy, since equal
-//! sections have one place. Sections with Authorization are never kept.
+//! Memory: 64 slots of 1 KiB, at most 72 KiB for each thread that reads requests. They are
+//! allocated and kept from the first section that could be remembered. Cookies stand in a slot as
+//! they do in read buffers, until another section takes the slot and overwrites all of it. There is
+//! one copy, since equal sections have one slot. Sections with Authorization are never kept.
 //!
 //! Cost: an addition for each eight bytes, and a comparison (`memcmp`).
 
 use super::plain::SectionFacts;
 
-/// The sections that one thread remembers.
+/// Sections that one thread remembers.
 #[derive(Debug)]
 pub(super) struct SectionCache {
-    /// None before the first could be remembered.
+    /// Slots; empty before the first section that could be remembered.
     places: Vec<SectionSlot>,
 }
 
 impl SectionCache {
-    /// Remembers nothing.
+    /// Makes a cache without sections.
     pub const fn new() -> Self {
         Self { places: Vec::new() }
     }
 
-    /// What `section`, whose key this is, says, if it is remembered.
+    /// Returns the facts of `section`, which has this key, if it is remembered.
     #[inline]
     pub fn find(&mut self, key: SectionKey, section: &[u8]) -> Option<&SectionFacts> {
         let SectionSlot { held, awaited, bytes } = self.places.get_mut(key.place())?;
@@ -42,7 +42,7 @@ impl SectionCache {
         Some(&held.said)
     }
 
-    /// A section that is not remembered has made a plain request.
+    /// Records that a section that is not remembered has made a plain request.
     pub fn came(&mut self, key: SectionKey, section: &[u8], said: &SectionFacts) {
         if said.authorizes {
             return;
@@ -59,13 +59,13 @@ impl SectionCache {
     }
 }
 
-/// What a section is found by: equal for equal sections, and seldom for others.
+/// Key of a section: equal for equal sections, and seldom equal for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SectionKey(u64);
 
 impl SectionKey {
-    /// The key of a section that may be remembered: `None` when it is too large, or too small for
-    /// one that is whole.
+    /// Returns the key of a section that may be remembered. `None` when the section is too large,
+    /// or too small to be whole.
     #[inline]
     pub fn of(section: &[u8]) -> Option<Self> {
         if section.len() > SECTION_BYTES_MAX {
@@ -78,26 +78,26 @@ impl SectionKey {
         Some(Self(sum.wrapping_add(u64::from_le_bytes(*last))))
     }
 
-    /// The place that the section may have.
+    /// Returns the number of the section's slot.
     #[inline]
     fn place(self) -> usize {
-        // Fibonacci hashing (Knuth, TAOCP 3, 6.4): each bit of the sum has a part in the highest
-        // ones of the product.
+        // Fibonacci hashing (Knuth, TAOCP 3, 6.4): each bit of the sum affects the highest bits of
+        // the product.
         (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.ilog2())) as usize
     }
 }
 
-/// Room for one section.
+/// Slot for one section.
 #[derive(Clone, Debug)]
 struct SectionSlot {
     held: Option<CachedSection>,
-    /// The key of another section that has come since the one here came last.
+    /// Key of another section that arrived since this slot's section last arrived.
     awaited: Option<SectionKey>,
-    /// The section that is here, and zeros.
+    /// Bytes of the section, then zeros.
     bytes: [u8; SECTION_BYTES_MAX],
 }
 
-/// What is known of the section in a place.
+/// Section in a slot and its facts.
 #[derive(Clone, Copy, Debug)]
 struct CachedSection {
     key: SectionKey,
@@ -108,7 +108,7 @@ struct CachedSection {
 impl SectionSlot {
     const EMPTY: Self = Self { held: None, awaited: None, bytes: [0; SECTION_BYTES_MAX] };
 
-    /// Takes a section in, and leaves no byte of the one before.
+    /// Stores a section, and leaves no byte of the one before.
     fn take(&mut self, key: SectionKey, section: &[u8], said: &SectionFacts) {
         let (bytes, rest) = self.bytes.split_at_mut(section.len());
         bytes.copy_from_slice(section);
@@ -118,10 +118,10 @@ impl SectionSlot {
     }
 }
 
-/// A browser's section has some 600 bytes, with cookies more.
+/// Largest section that is remembered. A browser's section has some 600 bytes, more with cookies.
 const SECTION_BYTES_MAX: usize = 1024;
 
-/// Sections that a thread remembers at most.
+/// Largest number of sections that a thread remembers.
 const PLACES: usize = 64;
 
 const _: () = assert!(PLACES.is_power_of_two() && PLACES * size_of::<SectionSlot>() <= 72 << 10);

@@ -1,4 +1,4 @@
-//! The request target: its four forms, and what Host must say beside each (RFC 9112 section 3.2).
+//! Request target: its four forms, and the Host that each requires (RFC 9112 section 3.2).
 
 use super::Authority;
 use crate::RequestRefusal;
@@ -13,7 +13,7 @@ pub(super) fn read(
     host: Option<&[u8]>,
 ) -> Result<Uri, RequestRefusal> {
     let named = named_by_host(version, host)?;
-    // A fragment has no place in any of the forms; the URI parser would drop it silently.
+    // No form allows a fragment; the URI parser would drop it silently.
     if target.contains(&b'#') {
         return Err(INVALID);
     }
@@ -25,9 +25,9 @@ pub(super) fn read(
     }
 }
 
-/// "A server MUST respond with a 400 (Bad Request) status code to any HTTP/1.1 request message that
-/// lacks a Host header field and to any request message that contains … a Host header field with an
-/// invalid field value."
+/// Reads Host. "A server MUST respond with a 400 (Bad Request) status code to any HTTP/1.1 request
+/// message that lacks a Host header field and to any request message that contains … a Host header
+/// field with an invalid field value."
 fn named_by_host(version: Version, host: Option<&[u8]>) -> Result<Option<Authority<'_>>, RequestRefusal> {
     match host {
         Some(value) => {
@@ -38,9 +38,10 @@ fn named_by_host(version: Version, host: Option<&[u8]>) -> Result<Option<Authori
     }
 }
 
-/// Section 3.2.2 has a proxy replace Host by the target's authority. A request in which the two
-/// differ is refused instead: whoever stands before us and routes or filters by Host would have
-/// judged another request than the one that we answer and store.
+/// Reads a target in absolute form. Section 3.2.2 has a proxy replace Host by the target's
+/// authority. A request in which the two differ is refused instead. A frontend that routes or
+/// filters by Host would otherwise have judged another request than the one that this node answers
+/// and stores.
 fn absolute_form(target: Bytes, host: Option<Authority<'_>>) -> Result<Uri, RequestRefusal> {
     let uri = uri(target)?;
     let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
@@ -58,8 +59,8 @@ fn absolute_form(target: Bytes, host: Option<Authority<'_>>) -> Result<Uri, Requ
     }
 }
 
-/// Section 3.2.3: host and port, both required. Clients that leave the port out of Host are known
-/// and harmless.
+/// Reads a target in authority form. Section 3.2.3: host and port, both required. Some harmless
+/// clients leave the port out of Host.
 fn authority_form(target: Bytes, host: Option<Authority<'_>>) -> Result<Uri, RequestRefusal> {
     let port = match Authority::parse(&target) {
         Some(named @ Authority { port: Some(port), .. }) => {
@@ -77,9 +78,9 @@ fn authority_form(target: Bytes, host: Option<Authority<'_>>) -> Result<Uri, Req
     Ok(uri)
 }
 
-/// RFC 9112 section 3.2: recipients of an invalid request-line "SHOULD respond with either a 400
-/// (Bad Request) error or a 301 (Moved Permanently) redirect", and a URI is ASCII (RFC 3986 section
-/// 2).
+/// Reads a URI, which must be ASCII (RFC 3986 section 2). RFC 9112 section 3.2: recipients of an
+/// invalid request-line "SHOULD respond with either a 400 (Bad Request) error or a 301 (Moved
+/// Permanently) redirect".
 fn uri(target: Bytes) -> Result<Uri, RequestRefusal> {
     if !target.is_ascii() {
         return Err(INVALID);

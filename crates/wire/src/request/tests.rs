@@ -1,5 +1,4 @@
-//! Cases for request heads: what is taken and how, what is refused and why, and that splitting
-//! changes nothing.
+//! Request heads: accepted and refused ones, and that splitting changes nothing.
 
 use super::*;
 use http::StatusCode;
@@ -8,39 +7,39 @@ use proptest::prelude::*;
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 4096, fields_max: 16, target_bytes_max: 256 };
 
-fn parse(text: &[u8]) -> Parsed {
+fn parse(text: &[u8]) -> ParseOutcome {
     HeadParser::new().parse(&mut BytesMut::from(text), &LIMITS)
 }
 
 fn taken(text: &[u8]) -> RequestHead {
     match parse(text) {
-        Parsed::Head(head) => head,
+        ParseOutcome::Head(head) => head,
         other => panic!("{:?} gave {other:?}", String::from_utf8_lossy(text)),
     }
 }
 
-/// Gives the parser one byte at a time; what is left in the buffer comes back too.
-fn drip(text: &[u8]) -> (Parsed, Vec<u8>) {
+/// Gives the parser one byte at a time; returns the rest of the buffer too.
+fn drip(text: &[u8]) -> (ParseOutcome, Vec<u8>) {
     let mut parser = HeadParser::new();
     let mut buffer = BytesMut::new();
     for (at, byte) in text.iter().enumerate() {
         buffer.extend_from_slice(&[*byte]);
         match parser.parse(&mut buffer, &LIMITS) {
-            Parsed::Incomplete => {}
+            ParseOutcome::Incomplete => {}
             outcome => {
                 buffer.extend_from_slice(&text[at + 1..]);
                 return (outcome, buffer.to_vec());
             }
         }
     }
-    (Parsed::Incomplete, buffer.to_vec())
+    (ParseOutcome::Incomplete, buffer.to_vec())
 }
 
 #[test]
 fn a_plain_request_is_taken_off_the_buffer() {
     let text = b"GET /a?b=c HTTP/1.1\r\nHost: example.org\r\nX-Empty: \t \r\nAccept:  */* \r\n\r\nGET /next";
     let mut buffer = BytesMut::from(&text[..]);
-    let Parsed::Head(head) = HeadParser::new().parse(&mut buffer, &LIMITS) else { panic!("refused") };
+    let ParseOutcome::Head(head) = HeadParser::new().parse(&mut buffer, &LIMITS) else { panic!("refused") };
     assert_eq!(head.parts.method, Method::GET);
     assert_eq!(head.parts.uri, "/a?b=c");
     assert_eq!(head.parts.version, Version::HTTP_11);
@@ -57,7 +56,7 @@ fn a_plain_request_is_taken_off_the_buffer() {
 fn values_are_slices_of_the_buffer() {
     let mut buffer = BytesMut::from(&b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"[..]);
     let place = buffer.as_ptr() as usize..buffer.as_ptr() as usize + buffer.len();
-    let Parsed::Head(head) = HeadParser::new().parse(&mut buffer, &LIMITS) else { panic!("refused") };
+    let ParseOutcome::Head(head) = HeadParser::new().parse(&mut buffer, &LIMITS) else { panic!("refused") };
     assert!(place.contains(&(head.parts.fields.value(&HOST).expect("one").as_ptr() as usize)));
 }
 
@@ -115,36 +114,36 @@ fn targets_have_four_forms() {
 #[test]
 fn sizes_are_bounded_exactly() {
     let target = |length: usize| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(length - 1));
-    assert!(matches!(parse(target(256).as_bytes()), Parsed::Head(_)));
+    assert!(matches!(parse(target(256).as_bytes()), ParseOutcome::Head(_)));
     check_refused(target(257).as_bytes(), 414);
     check_refused(target(9000).as_bytes(), 414);
     let fields = |count: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(count - 1));
-    assert!(matches!(parse(fields(16).as_bytes()), Parsed::Head(_)));
+    assert!(matches!(parse(fields(16).as_bytes()), ParseOutcome::Head(_)));
     check_refused(fields(17).as_bytes(), 431);
     let head = |size: usize| {
         let start = "GET / HTTP/1.1\r\nHost: a\r\nB: ";
         format!("{start}{}\r\n\r\n", "b".repeat(size - start.len() - 4))
     };
-    assert!(matches!(parse(head(4096).as_bytes()), Parsed::Head(_)));
+    assert!(matches!(parse(head(4096).as_bytes()), ParseOutcome::Head(_)));
     check_refused(head(4097).as_bytes(), 431);
     let many = HeadLimits { fields_max: 300, ..LIMITS };
     let mut buffer = BytesMut::from(fields(300).as_bytes());
-    assert!(matches!(HeadParser::new().parse(&mut buffer, &many), Parsed::Head(_)));
+    assert!(matches!(HeadParser::new().parse(&mut buffer, &many), ParseOutcome::Head(_)));
 }
 
 fn check_refused(text: &[u8], status: u16) {
     let status = StatusCode::from_u16(status).expect("valid");
     for outcome in [parse(text), drip(text).0] {
         match outcome {
-            Parsed::Refused(refusal) => assert_eq!(refusal.status, status, "{refusal:?}"),
+            ParseOutcome::Refused(refusal) => assert_eq!(refusal.status, status, "{refusal:?}"),
             other => panic!("{:?} gave {other:?}", String::from_utf8_lossy(text)),
         }
     }
 }
 
-/// Also where requests are answered at a glance, and so are not taken.
+/// Holds also where plain requests are answered, since `take_head` does not take their heads.
 #[test]
-fn empty_lines_count_for_the_request_behind_them_alone() {
+fn empty_lines_count_per_request() {
     let mut parser = HeadParser::new();
     for _ in 0..5 {
         let mut buffer = BytesMut::from(&b"\r\n"[..]);
@@ -166,7 +165,7 @@ fn one_empty_line_before_a_request_is_skipped() {
 fn unfinished_heads_are_incomplete() {
     for text in ["", "\r", "G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: a\r\n", "GET / HTTP/1.1\r\nHo"]
     {
-        assert!(matches!(parse(text.as_bytes()), Parsed::Incomplete), "{text:?}");
+        assert!(matches!(parse(text.as_bytes()), ParseOutcome::Incomplete), "{text:?}");
     }
 }
 
@@ -185,7 +184,7 @@ fn a_dripping_head_is_tokenized_seldom() {
     assert!(thresholds.len() < 16, "{} attempts", thresholds.len());
 }
 
-/// Pieces of which sensible and senseless heads are made.
+/// Makes pieces of which valid and invalid heads are composed.
 fn pieces() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just("GET / HTTP/1.1\r\n"),
@@ -214,17 +213,17 @@ proptest! {
         let whole = HeadParser::new().parse(&mut buffer, &LIMITS);
         let (dripped, rest) = drip(&text);
         match (whole, dripped) {
-            (Parsed::Head(a), Parsed::Head(b)) => {
+            (ParseOutcome::Head(a), ParseOutcome::Head(b)) => {
                 prop_assert_eq!(&buffer[..], &rest[..]);
                 prop_assert_eq!((a.body, a.keep_alive, a.head_bytes), (b.body, b.keep_alive, b.head_bytes));
                 prop_assert_eq!((a.parts.method, a.parts.uri), (b.parts.method, b.parts.uri));
                 prop_assert_eq!(a.parts.fields.to_map(), b.parts.fields.to_map());
             }
-            (Parsed::Refused(a), Parsed::Refused(b)) => prop_assert_eq!(a.status, b.status),
-            (Parsed::Incomplete, Parsed::Incomplete) => {}
-            // Bytes that come one by one are judged when an end is in sight; garbage may wait that
-            // long. Empty lines before the request are none.
-            (Parsed::Refused(_), Parsed::Incomplete) => {
+            (ParseOutcome::Refused(a), ParseOutcome::Refused(b)) => prop_assert_eq!(a.status, b.status),
+            (ParseOutcome::Incomplete, ParseOutcome::Incomplete) => {}
+            // Bytes that arrive one by one are judged when an end has arrived; garbage may wait
+            // that long. Empty lines before the request are no such end.
+            (ParseOutcome::Refused(_), ParseOutcome::Incomplete) => {
                 let begun = text.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(text.len());
                 prop_assert!(!holds_end(&text[begun..]));
             }
@@ -232,14 +231,13 @@ proptest! {
         }
     }
 
-    /// Whatever is taken can be sent on: names are tokens in lower case, values hold nothing that
-    /// ends a line.
+    /// Accepted heads can be sent on: names are tokens in lower case, values hold no line end.
     #[test]
     fn fields_that_are_taken_are_sound(
         bytes in prop::collection::vec(prop_oneof![3 => any::<u8>(), 1 => prop::sample::select(&b"aB:\r\n\t "[..])], 0..60),
     ) {
         let text = [b"GET / HTTP/1.1\r\nHost: a\r\nX", &bytes[..], b"\r\n\r\n"].concat();
-        if let Parsed::Head(head) = parse(&text) {
+        if let ParseOutcome::Head(head) = parse(&text) {
             for (name, value) in head.parts.fields.lines() {
                 let sound = http::HeaderName::from_bytes(name).is_ok_and(|held| held.as_str().as_bytes() == name);
                 prop_assert!(sound && http::HeaderValue::from_bytes(value).is_ok(), "{:?}: {:?}", name, value);
@@ -258,7 +256,7 @@ proptest! {
     #[test]
     fn accepted_heads_hold_no_bare_line_ends(text in pieces()) {
         let mut buffer = BytesMut::from(&text[..]);
-        if let Parsed::Head(head) = HeadParser::new().parse(&mut buffer, &LIMITS) {
+        if let ParseOutcome::Head(head) = HeadParser::new().parse(&mut buffer, &LIMITS) {
             let start = text.len() - buffer.len() - head.head_bytes;
             let bytes = &text[start..start + head.head_bytes];
             let returns = bytes.iter().filter(|&&byte| byte == b'\r').count();

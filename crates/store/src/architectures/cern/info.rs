@@ -1,4 +1,4 @@
-//! The metadata file of an object: its full key, the object file's name and length, the caller's
+//! Metadata file of an object: its full key, the object file's name and length, the caller's
 //! metadata.
 //!
 //! ```text
@@ -8,8 +8,8 @@
 //! │ 48 bytes │ key     │          │
 //! └──────────┴─────────┴──────────┘
 //! ```
-//! `docs/FORMATS.md` has it byte by byte. It is written under another name and renamed, so that it
-//! is always whole.
+//! `docs/FORMATS.md` gives the layout byte by byte. The store writes the file under another name
+//! and renames it, so that it is always whole.
 
 use crate::fs::{Access, FileSystem, read_full, write_full};
 use crate::object::{KEY_MAX, METADATA_MAX};
@@ -17,10 +17,10 @@ use bytes::Bytes;
 use std::io;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// What a metadata file says.
+/// Contents of a metadata file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct MetadataFile {
-    /// Names the object file.
+    /// Sequence number, which names the object file.
     pub(super) sequence: u64,
     /// Length of the object file.
     pub(super) file_bytes: u64,
@@ -28,22 +28,22 @@ pub(super) struct MetadataFile {
     pub(super) metadata: Bytes,
 }
 
-/// What was found where a metadata file may be.
-pub(super) enum Read {
+/// Result of reading a metadata file.
+pub(super) enum MetadataLookup {
     /// No file.
     Absent,
-    /// A file that is none, or damaged.
+    /// Damaged file, or a file of another kind.
     Damaged,
-    /// A whole one.
+    /// Whole metadata file.
     Info(MetadataFile),
 }
 
 impl MetadataFile {
     /// Reads the metadata file of a folder.
-    pub(super) fn read(files: &dyn FileSystem, folder: &str) -> io::Result<Read> {
+    pub(super) fn read(files: &dyn FileSystem, folder: &str) -> io::Result<MetadataLookup> {
         let file = match files.open(&format!("{folder}/{NAME}"), Access::Read) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Read::Absent),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(MetadataLookup::Absent),
             Err(error) => return Err(error),
         };
         let mut bytes = vec![0; FIRST_READ];
@@ -53,10 +53,10 @@ impl MetadataFile {
             length += read_full(&*file, &mut bytes[FIRST_READ..], FIRST_READ as u64)?;
         }
         bytes.truncate(length);
-        Ok(Self::decode(&bytes.into()).map_or(Read::Damaged, Read::Info))
+        Ok(Self::decode(&bytes.into()).map_or(MetadataLookup::Damaged, MetadataLookup::Info))
     }
 
-    /// Puts it in place of the folder's metadata file, whole or not at all.
+    /// Replaces the folder's metadata file, whole or not at all.
     pub(super) fn write(&self, files: &dyn FileSystem, folder: &str) -> io::Result<()> {
         let unfinished = format!("{folder}/{UNFINISHED}");
         let mut created = files.create(&unfinished);
@@ -67,13 +67,13 @@ impl MetadataFile {
             .and_then(|file| write_full(&*file, &self.encode(), 0))
             .and_then(|()| files.rename(&unfinished, &format!("{folder}/{NAME}")));
         if written.is_err() {
-            // Nobody is charged for it. Where it stays, the next one removes it.
+            // The totals do not charge this file. If it stays, the next write removes it.
             let _ = files.unlink(&unfinished);
         }
         written
     }
 
-    /// Length of the metadata file.
+    /// Returns the length of the metadata file.
     pub(super) fn bytes(&self) -> u64 {
         (FIXED_BYTES + self.full_key.len() + self.metadata.len()) as u64
     }
@@ -121,9 +121,9 @@ fn check_of(fixed: &[u8], full_key: &[u8], metadata: &[u8]) -> u64 {
     xxh3_64_with_seed(metadata, xxh3_64_with_seed(full_key, xxh3_64(fixed)))
 }
 
-/// Its name in the URL folder.
+/// Name of the metadata file in the URL folder.
 pub(super) const NAME: &str = "#meta";
-/// Its name while it is written.
+/// Name of the metadata file while it is written.
 pub(super) const UNFINISHED: &str = "#meta.new";
 const MAGIC: &[u8; 8] = b"SHOALURL";
 const VERSION: u32 = 1;

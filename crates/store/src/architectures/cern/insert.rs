@@ -1,11 +1,11 @@
-//! Inserting an object: lock file, object file, metadata file, in this order.
+//! Insert of an object: lock file, object file, metadata file, in this order.
 
-use super::info::{MetadataFile, Read};
+use super::info::{MetadataFile, MetadataLookup};
 use super::path::folder_of;
 use super::{LOCK, NUMBER, TreeBody, UrlTree, body_path};
 use crate::fs::File;
 use crate::object::{InsertTarget, KEY_MAX, METADATA_MAX, ObjectWriter};
-use crate::{Declined, Error, Insert, StoredBody};
+use crate::{Error, Insert, InsertRefusal, StoredBody};
 use shoal_core::ObjectKey;
 use std::collections::hash_map::Entry;
 use std::io;
@@ -23,10 +23,10 @@ pub(super) fn begin(
         || metadata.len() > METADATA_MAX as usize
         || body_bytes.is_some_and(|bytes| bytes > tree.totals.limits().object_bytes.min(tree.totals.room()));
     if is_too_large {
-        return Err(Error::Declined(Declined::TooLarge));
+        return Err(Error::Declined(InsertRefusal::TooLarge));
     }
     if tree.totals.now().counting {
-        return Err(Error::Declined(Declined::NoSpace));
+        return Err(Error::Declined(InsertRefusal::NoSpace));
     }
     tree.begin_change()?;
     let sequence = tree.sequence.fetch_add(1, Relaxed) + 1;
@@ -40,7 +40,7 @@ pub(super) fn begin(
     Ok(TreeInsert { writing: Arc::new(writing), metadata: metadata.to_vec(), lock, committed: false })
 }
 
-/// A lock file. Goes when this is dropped, with the folders that would be left empty.
+/// Lock file. Dropping this removes the file, and the folders that are then empty.
 struct Lock {
     tree: Arc<UrlTree>,
     folder: String,
@@ -49,7 +49,7 @@ struct Lock {
 impl Lock {
     fn take(tree: &Arc<UrlTree>, folder: String, sequence: u64) -> Result<Self, Error> {
         match tree.inserting.lock().entry(folder.clone()) {
-            Entry::Occupied(_) => return Err(Error::Declined(Declined::Locked)),
+            Entry::Occupied(_) => return Err(Error::Declined(InsertRefusal::Locked)),
             Entry::Vacant(entry) => {
                 entry.insert(sequence);
             }
@@ -59,15 +59,15 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Makes the file and the folders above it.
+    /// Makes the lock file and the folders above it.
     fn create(&self) -> Result<(), Error> {
         let path = format!("{}/{LOCK}", self.folder);
         let mut created = self.tree.files.create(&path);
         for _ in 0..TRIES {
             match created {
-                // Left by a process that was killed, since this one is the only one here.
+                // Left by a killed process: only this process has the store open.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-                // Folders that were there a moment ago may be gone with the last object below them.
+                // Folders may have been removed with the last object below them.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     self.make_folders()?;
                     created = self.tree.files.create(&path);
@@ -78,7 +78,7 @@ impl Lock {
                 }
             }
         }
-        Err(Error::Declined(Declined::Locked))
+        Err(Error::Declined(InsertRefusal::Locked))
     }
 
     fn make_folders(&self) -> Result<(), Error> {
@@ -102,19 +102,20 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // One that stays is broken by who comes upon it, once it is not in the set any more.
+        // A lock file that stays is broken by the next thread that finds it, once the set no longer
+        // has its folder.
         let _ = self.tree.unlink(&format!("{}/{LOCK}", self.folder));
         self.tree.inserting.lock().remove(&self.folder);
         self.tree.prune(&self.folder);
     }
 }
 
-/// The place of an object that is being written.
+/// Place of an object that is being written.
 struct TreeTarget {
     reading: TreeBody,
     /// Bytes that the file may have under the present charge.
     reserved: AtomicU64,
-    /// The body's length, when it was known beforehand.
+    /// Length of the body, if known beforehand.
     body_bytes: Option<u64>,
 }
 
@@ -155,7 +156,7 @@ impl InsertTarget for TreeTarget {
     }
 }
 
-/// An object being written.
+/// Object that is being written.
 pub(super) struct TreeInsert {
     writing: Arc<ObjectWriter<TreeTarget>>,
     metadata: Vec<u8>,
@@ -183,26 +184,26 @@ impl TreeInsert {
         };
         let _alone = tree.folder_lock(&self.lock.folder).write();
         let mut before = tree.read_info(&self.lock.folder)?;
-        if matches!(before, Read::Damaged) {
+        if matches!(before, MetadataLookup::Damaged) {
             tree.take_away_damaged(&self.lock.folder, "metadata file")?;
-            before = Read::Absent;
+            before = MetadataLookup::Absent;
         }
-        if matches!(before, Read::Absent) && !tree.totals.add_object() {
-            return Err(Error::Declined(Declined::NoSpace));
+        if matches!(before, MetadataLookup::Absent) && !tree.totals.add_object() {
+            return Err(Error::Declined(InsertRefusal::NoSpace));
         }
         let put = self.put(&tree, &info);
-        if put.is_err() && matches!(before, Read::Absent) {
+        if put.is_err() && matches!(before, MetadataLookup::Absent) {
             tree.totals.drop_object();
         }
         put?;
-        // What was reserved and is not needed.
+        // Credits the part of the reservation that is not needed.
         let charged = self.place().charged();
         tree.totals.credit(charged.saturating_sub(tree.in_blocks(info.file_bytes)));
         self.committed = true;
-        if let Read::Info(before) = before {
+        if let MetadataLookup::Info(before) = before {
             tree.totals.credit(tree.in_blocks(before.bytes()));
-            // Out of sight already; what cannot be removed has been logged, and is found when
-            // totals are counted.
+            // Readers no longer find the older object. A failed removal has been logged, and the
+            // next count of the totals finds the file.
             let _ = tree.retire_body(&self.lock.folder, before.sequence, before.file_bytes);
         }
         Ok(())
@@ -224,7 +225,7 @@ impl Insert for TreeInsert {
         let length = self.writing.length() + bytes.len() as u64;
         let most = self.place().body_bytes.unwrap_or(self.lock.tree.totals.limits().object_bytes);
         if length > most {
-            return Err(Error::Declined(Declined::TooLarge));
+            return Err(Error::Declined(InsertRefusal::TooLarge));
         }
         self.writing.append(bytes)
     }
@@ -236,7 +237,7 @@ impl Insert for TreeInsert {
     fn commit(mut self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
         if let Some(metadata) = metadata {
             if metadata.len() > METADATA_MAX as usize {
-                return Err(Error::Declined(Declined::TooLarge));
+                return Err(Error::Declined(InsertRefusal::TooLarge));
             }
             self.metadata = metadata.to_vec();
         }
@@ -252,21 +253,21 @@ impl Drop for TreeInsert {
         let tree = &self.lock.tree;
         let TreeBody { folder, sequence, .. } = &self.place().reading;
         if self.writing.has_file() {
-            // Trouble has been logged; what stays is found when totals are counted.
+            // A failure has been logged; the next count of the totals finds a file that stays.
             let _ = tree.unlink(&body_path(folder, *sequence));
         }
         let bytes = self.place().charged();
         tree.held.fetch_add(bytes, Relaxed);
-        // This insert is a reader itself, until it is gone.
+        // This insert itself is a reader until it is dropped.
         if !tree.bodies.leave_to_last_user(*sequence, bytes) {
             tree.give_back(bytes);
         }
     }
 }
 
-/// Times that folders are made again which others remove.
+/// Attempts to make folders again that other threads remove.
 const TRIES: usize = 8;
-/// Space reserved at most before the first byte is there.
+/// Limit of space reserved before the first byte arrives.
 const RESERVE_FIRST: u64 = 1 << 20;
 const RESERVE_STEP_MIN: u64 = 256 * 1024;
 const RESERVE_STEP_MAX: u64 = 16 << 20;

@@ -1,22 +1,32 @@
-//! CERN httpd's architecture: URL components are folders, all state is on disk, and nothing of the contents is remembered.
+//! CERN httpd's architecture: URL components are folders, all state is on disk, and no index is
+//! kept.
 //!
-//! Maltzahn 1999, 2.3.1, after Luotonen and Altis, "World-Wide Web Proxies", 1994: the URL is translated into a URL
-//! directory. "The existence of a lock file indicates that another Cern process is currently inserting the requested
-//! object into the cache. Locked objects are not served from the cache but fetched from the Internet without updating the
-//! cache. If no lock file exists, Cern tries to open a meta-data file in the URL directory. A failure to do so indicates a
+//! Maltzahn 1999, 2.3.1, after Luotonen and Altis, "World-Wide Web Proxies", 1994: the URL is
+//! translated into a URL directory. "The existence of a lock file indicates that another Cern
+//! process is currently inserting the requested object into the cache. Locked objects are not
+//! served from the cache but fetched from the Internet without updating the cache. If no lock file
+//! exists, Cern tries to open a meta-data file in the URL directory. A failure to do so indicates a
 //! cache miss."
 //!
-//! In a URL folder stand `#lock` while an object is being inserted, `#meta` (see `info`), and the object file, whose name
-//! is `#` and its sequence number in hexadecimal. An object is there when its metadata file is, which appears and is
-//! replaced by a rename. So a process killed at any instant leaves the older object or the newer one.
+//! A URL folder holds three files:
 //!
-//! - A miss costs two calls to the disk, a hit five (lock file, metadata file, object file; the files are read).
-//! - A lock file that no insert of this process stands behind has been left by a process that was killed: no two have a
-//!   store open at once. It is broken by whoever comes upon it.
-//! - The original has no limit. Here totals are kept (see `totals`): what does not fit is declined, and a walk through the
-//!   tree gives up objects in the background, well before nothing fits (see `upkeep`).
-//! - What a removed object takes stays charged until its last reader has let go of it.
+//! - `#lock` while an object is being inserted;
+//! - `#meta`, the metadata file (see `info`);
+//! - the object file, named `#` and its sequence number in hexadecimal.
+//!
+//! An object exists when its metadata file exists. A rename makes or replaces the metadata file. A
+//! process killed at any instant thus leaves the older object or the newer one.
+//!
+//! - A miss costs two calls to the disk, a hit five (lock file, metadata file, object file; the
+//!   files are read).
+//! - A lock file without an insert of this process was left by a killed process: only one process
+//!   has a store open. The next thread that finds the file breaks the lock.
+//! - The original has no limit. Here totals are kept (see `totals`). An object that does not fit is
+//!   declined. A background walk through the tree evicts objects before space runs out (see
+//!   `upkeep`).
+//! - The space of a removed object stays charged until its last reader has let go of it.
 
+mod body;
 mod info;
 mod insert;
 mod opening;
@@ -27,13 +37,17 @@ mod totals;
 mod upkeep;
 
 use super::files::LogOnce;
-use super::maintenance::{BackgroundWork, Maintenance, WorkDone};
+use super::maintenance::{BackgroundWork, Maintenance, StepResult};
 use super::pins::NumberPins;
 use super::{ArchitectureOptions, StoreEnv};
 use crate::fs::{Access, FileSystem};
-use crate::object::{BodyOwner, METADATA_MAX, ObjectMismatch, OpenBody, read_head};
-use crate::{Declined, Error, Insert, OpenObject, Store, Usage};
-use info::{MetadataFile, Read};
+use crate::object::{METADATA_MAX, ObjectMismatch, OpenBody, read_head};
+use crate::{
+    Error, Insert, InsertRefusal, ObjectSummary, OpenObject, Peek, PromptStore, Store, StoreUpkeep,
+    StoreView, Usage,
+};
+use body::{TreeBody, is_unreadable};
+use info::{MetadataFile, MetadataLookup};
 use parking_lot::{Mutex, RwLock};
 use path::folder_of;
 use shoal_core::ObjectKey;
@@ -42,7 +56,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use totals::{Closed, Sums, Totals};
+use totals::{SavedTotals, Sums, TreeTotals};
 use tracing::warn;
 use upkeep::{RecentUses, Walk};
 use xxhash_rust::xxh3::xxh3_64;
@@ -58,57 +72,56 @@ pub(super) fn open(
     Ok(Cern { _maintenance: maintenance, tree })
 }
 
-/// A store of URL folders.
+/// Store of URL folders.
 pub(super) struct Cern {
-    /// Its thread ends when this is dropped: before the tree, so that the last reference to that is not the thread's.
+    /// Background thread. Dropped before `tree`, so that the thread does not hold the last
+    /// reference.
     _maintenance: Option<Maintenance>,
     tree: Arc<UrlTree>,
 }
 
-/// What the store, its bodies and its inserts share.
+/// State shared by the store, its bodies and its inserts.
 struct UrlTree {
     name: &'static str,
     files: Arc<dyn FileSystem>,
     block_bytes: u64,
-    totals: Totals,
+    totals: TreeTotals,
     sequence: AtomicU64,
-    /// Folders into which this process is inserting, with the sequence number of what is inserted.
+    /// Folders into which this process is inserting, with the sequence number of the new object.
     inserting: Mutex<HashMap<String, u64>>,
-    /// Who reads which object file, by sequence number; with the bytes to give back when the last has done.
+    /// Readers of each object file, by sequence number, with the bytes to credit after the last
+    /// reader.
     bodies: NumberPins<u64>,
-    /// Bytes of removed files that are still read.
+    /// Bytes of removed files that are still being read.
     held: AtomicU64,
-    /// Keep what belongs to one folder from being changed by two, and from being read in between.
+    /// Serialize changes of one folder, and keep readers out meanwhile.
     folder_locks: [RwLock<()>; FOLDER_LOCKS],
-    /// The file with the totals of an orderly end is there.
+    /// Set while the totals of an orderly close are on disk.
     is_closed: Mutex<bool>,
     asked: RecentUses,
     walk: Mutex<Walk>,
     evictions: AtomicU64,
     corrupt: AtomicU64,
     said_disk: LogOnce,
-    /// Bytes that were asked for in vain.
+    /// Largest charge declined for lack of space since the walk last made room, in bytes.
     wanted: AtomicU64,
-    /// Keeps other processes out.
+    /// Lock that keeps other processes out.
     _lock: Option<OwnedFd>,
 }
 
 impl Store for Cern {
-    fn name(&self) -> &'static str {
-        self.tree.name
-    }
-
-    fn may_contain(&self, _: &ObjectKey) -> bool {
-        true
-    }
-
     fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
         let folder = folder_of(key.full());
         if self.tree.is_locked(&folder)? {
             return Ok(None);
         }
         match self.tree.load(&folder, key) {
-            Ok(found) => Ok(found),
+            Ok(found) => {
+                if found.is_some() {
+                    self.tree.asked.note(key.hash());
+                }
+                Ok(found)
+            }
             Err((sequence, ObjectMismatch::Disk(source))) if source.kind() != io::ErrorKind::NotFound => {
                 if is_unreadable(&source) {
                     self.tree.drop_object(&folder, sequence, "unreadable file")?;
@@ -143,18 +156,18 @@ impl Store for Cern {
         replaces: &dyn Fn(&[u8]) -> bool,
     ) -> Result<bool, Error> {
         if metadata.len() > METADATA_MAX as usize {
-            return Err(Error::Declined(Declined::TooLarge));
+            return Err(Error::Declined(InsertRefusal::TooLarge));
         }
         let tree = &self.tree;
         let folder = folder_of(key.full());
         tree.begin_change()?;
         let _alone = tree.folder_lock(&folder).write();
-        let Read::Info(before) = tree.read_info(&folder)? else { return Ok(false) };
+        let MetadataLookup::Info(before) = tree.read_info(&folder)? else { return Ok(false) };
         if before.full_key != key.full() || !replaces(&before.metadata) {
             return Ok(false);
         }
         let after = MetadataFile { metadata: metadata.to_vec().into(), ..before.clone() };
-        // Both are there for a moment.
+        // Both metadata files exist for a moment.
         tree.charge(tree.in_blocks(after.bytes()))?;
         let written = after.write(&*tree.files, &folder);
         let gone = if written.is_ok() { &before } else { &after };
@@ -168,13 +181,13 @@ impl Store for Cern {
         let (removed, is_changed) = {
             let _alone = tree.folder_lock(&folder).write();
             match tree.read_info(&folder)? {
-                Read::Info(info) if info.full_key == key.full() => {
+                MetadataLookup::Info(info) if info.full_key == key.full() => {
                     tree.begin_change()?;
                     tree.take_away(&folder, &info)?;
                     (true, true)
                 }
-                // It may be this one's, and would be found by nobody.
-                Read::Damaged => {
+                // The file may belong to this key, and no lookup could find its object.
+                MetadataLookup::Damaged => {
                     tree.begin_change()?;
                     tree.take_away_damaged(&folder, "metadata file")?;
                     (false, true)
@@ -186,6 +199,34 @@ impl Store for Cern {
             tree.prune(&folder);
         }
         Ok(removed)
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        let tree = &self.tree;
+        let failed = |source| tree.failed("sync the store", source);
+        tree.files.sync().map_err(failed)?;
+        let mut is_closed = tree.is_closed.lock();
+        let Sums { bytes, objects, counting } = tree.totals.now();
+        // Open inserts do not survive the session, and their bytes are still counted.
+        if !counting && tree.inserting.lock().is_empty() {
+            let bytes = bytes.saturating_sub(tree.held.load(Relaxed));
+            let closed = SavedTotals { bytes, objects, sequence: tree.sequence.load(Relaxed) };
+            closed.write(&*tree.files).map_err(failed)?;
+            *is_closed = true;
+        }
+        Ok(())
+    }
+}
+
+impl PromptStore for Cern {}
+
+impl StoreView for Cern {
+    fn name(&self) -> &'static str {
+        self.tree.name
+    }
+
+    fn may_contain(&self, _: &ObjectKey) -> bool {
+        true
     }
 
     fn usage(&self) -> Usage {
@@ -204,26 +245,23 @@ impl Store for Cern {
             unwritten: 0,
         }
     }
+}
 
-    fn close(&self) -> Result<(), Error> {
-        let tree = &self.tree;
-        let failed = |source| tree.failed("sync the store", source);
-        tree.files.sync().map_err(failed)?;
-        let mut is_closed = tree.is_closed.lock();
-        let Sums { bytes, objects, counting } = tree.totals.now();
-        // What is being inserted is not there for the next session, and has not been counted out.
-        if !counting && tree.inserting.lock().is_empty() {
-            let bytes = bytes.saturating_sub(tree.held.load(Relaxed));
-            let closed = Closed { bytes, objects, sequence: tree.sequence.load(Relaxed) };
-            closed.write(&*tree.files).map_err(failed)?;
-            *is_closed = true;
+impl StoreUpkeep for Cern {}
+
+impl Peek for Cern {
+    fn peek(&self, key: &ObjectKey) -> Result<Option<ObjectSummary>, Error> {
+        let folder = folder_of(key.full());
+        if self.tree.is_locked(&folder)? {
+            return Ok(None);
         }
-        Ok(())
+        Ok(self.tree.load(&folder, key).ok().flatten().map(ObjectSummary::from))
     }
 }
 
 impl UrlTree {
-    /// Whether an object is being inserted into a folder. A lock that nobody stands behind is broken.
+    /// Returns `true` if an object is being inserted into the folder. Breaks a lock without an
+    /// insert.
     fn is_locked(&self, folder: &str) -> Result<bool, Error> {
         let lock = format!("{folder}/{LOCK}");
         match self.files.length(&lock) {
@@ -235,7 +273,7 @@ impl UrlTree {
         if inserting.contains_key(folder) {
             return Ok(true);
         }
-        // Under the lock on the set, so that it cannot be one that is just being made.
+        // The lock on the set excludes a lock file that is just being made.
         match self.files.unlink(&lock) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(self.failed("break a lock that was left behind", error))
@@ -244,7 +282,8 @@ impl UrlTree {
         }
     }
 
-    /// The object of a key, or why what is there is not it, with the sequence number that its metadata file names.
+    /// Returns the object of a key. The error carries the sequence number in the metadata file and
+    /// the mismatch.
     fn load(
         self: &Arc<Self>,
         folder: &str,
@@ -252,9 +291,9 @@ impl UrlTree {
     ) -> Result<Option<OpenObject>, (Option<u64>, ObjectMismatch)> {
         let _undisturbed = self.folder_lock(folder).read();
         let info = match MetadataFile::read(&*self.files, folder) {
-            Ok(Read::Info(info)) => info,
-            Ok(Read::Absent) => return Ok(None),
-            Ok(Read::Damaged) => return Err((None, ObjectMismatch::Corrupt("metadata file"))),
+            Ok(MetadataLookup::Info(info)) => info,
+            Ok(MetadataLookup::Absent) => return Ok(None),
+            Ok(MetadataLookup::Damaged) => return Err((None, ObjectMismatch::Corrupt("metadata file"))),
             Err(error) if is_absence(&error) => return Ok(None),
             Err(error) => return Err((None, ObjectMismatch::Disk(error))),
         };
@@ -271,21 +310,21 @@ impl UrlTree {
         if head.header.sequence != info.sequence || head.header.file_bytes() != info.file_bytes {
             return Err(misfit(ObjectMismatch::Corrupt("object of another metadata file")));
         }
-        self.asked.note(key.hash());
         Ok(Some(OpenObject { metadata: info.metadata, body: Arc::new(OpenBody::new(&head, file, reading)) }))
     }
 
-    /// Drops the object that a folder has, if it is that of the sequence number, or if its metadata file is damaged.
+    /// Drops the folder's object if it has this sequence number, or if its metadata file is
+    /// damaged.
     fn drop_object(&self, folder: &str, sequence: Option<u64>, part: &'static str) -> Result<(), Error> {
         self.begin_change()?;
         {
             let _alone = self.folder_lock(folder).write();
             match self.read_info(folder)? {
-                Read::Info(info) if Some(info.sequence) == sequence => {
+                MetadataLookup::Info(info) if Some(info.sequence) == sequence => {
                     self.take_away(folder, &info)?;
                     self.count_corrupt(folder, part);
                 }
-                Read::Damaged => self.take_away_damaged(folder, part)?,
+                MetadataLookup::Damaged => self.take_away_damaged(folder, part)?,
                 _ => return Ok(()),
             }
         }
@@ -310,14 +349,14 @@ impl UrlTree {
         self.retire_body(folder, info.sequence, info.file_bytes)
     }
 
-    /// Removes a metadata file that is damaged, and the object files, any of which may be its own, and counts them for one object. The
-    /// caller holds the folder's lock.
+    /// Removes a damaged metadata file and all object files of the folder, since any of them may be
+    /// its own. The totals count them as one object. The caller holds the folder's lock.
     fn take_away_damaged(&self, folder: &str, part: &'static str) -> Result<(), Error> {
         let inserting = self.inserting.lock().get(folder).copied();
         let names =
             self.files.list(folder, NAMES_MAX).map_err(|source| self.failed("list a folder", source))?;
         let length = |path: &str| self.files.length(path).unwrap_or(0);
-        // What is being written has a metadata file to come.
+        // A file that is being written gets its metadata file later.
         let bodies = names.iter().filter_map(|name| body_sequence(name));
         for sequence in bodies.filter(|sequence| Some(*sequence) != inserting) {
             self.retire_body(folder, sequence, length(&body_path(folder, sequence)))?;
@@ -331,7 +370,7 @@ impl UrlTree {
         Ok(())
     }
 
-    /// Removes an object file. Its space is given back when its last reader has done.
+    /// Removes an object file. Credits its space after the last reader.
     fn retire_body(&self, folder: &str, sequence: u64, file_bytes: u64) -> Result<(), Error> {
         self.unlink(&body_path(folder, sequence))?;
         let bytes = self.in_blocks(file_bytes);
@@ -347,8 +386,8 @@ impl UrlTree {
         self.totals.credit(bytes);
     }
 
-    /// Removes the folder if it is empty, and those above that are empty then. It may not be there, where only those above could
-    /// be made.
+    /// Removes the folder if it is empty, and then each folder above that has become empty. The
+    /// folder may be absent, if only those above it could be made.
     fn prune(&self, folder: &str) {
         let mut folder = folder;
         while folder != path::ROOT {
@@ -361,7 +400,7 @@ impl UrlTree {
         }
     }
 
-    /// What a folder takes: a block of its own, and its name in the folder above, with slack.
+    /// Returns the charge of a folder: its own block, and its name in the folder above, with slack.
     fn folder_bytes(&self, folder: &str) -> u64 {
         let name = folder.rsplit_once('/').map_or(folder, |(_, name)| name);
         self.block_bytes + 2 * (8 + name.len() as u64)
@@ -371,32 +410,32 @@ impl UrlTree {
         super::space::blocks_of(file_bytes, self.block_bytes) * self.block_bytes
     }
 
-    /// Takes room; when there is none the walk is to make some.
+    /// Charges `bytes` bytes. Without room it declines and asks the walk to make some.
     fn charge(&self, bytes: u64) -> Result<(), Error> {
         if bytes > self.totals.room() {
-            return Err(Error::Declined(Declined::TooLarge));
+            return Err(Error::Declined(InsertRefusal::TooLarge));
         }
         if self.totals.charge(bytes) {
             return Ok(());
         }
         self.wanted.fetch_max(bytes, Relaxed);
-        Err(Error::Declined(Declined::NoSpace))
+        Err(Error::Declined(InsertRefusal::NoSpace))
     }
 
-    /// Takes the totals of an orderly end away before anything changes.
+    /// Removes the totals of an orderly close before a change.
     fn begin_change(&self) -> Result<(), Error> {
         let mut is_closed = self.is_closed.lock();
         if *is_closed {
-            let removed = Closed::remove(&*self.files).and_then(|()| self.files.sync());
+            let removed = SavedTotals::remove(&*self.files).and_then(|()| self.files.sync());
             removed.map_err(|source| self.failed("write the totals", source))?;
             *is_closed = false;
         }
         Ok(())
     }
 
-    fn read_info(&self, folder: &str) -> Result<Read, Error> {
+    fn read_info(&self, folder: &str) -> Result<MetadataLookup, Error> {
         match MetadataFile::read(&*self.files, folder) {
-            Err(error) if is_absence(&error) => Ok(Read::Absent),
+            Err(error) if is_absence(&error) => Ok(MetadataLookup::Absent),
             result => result.map_err(|source| self.failed("read a metadata file", source)),
         }
     }
@@ -412,7 +451,7 @@ impl UrlTree {
         &self.folder_locks[xxh3_64(folder.as_bytes()) as usize % FOLDER_LOCKS]
     }
 
-    /// Counts and logs trouble with the disk.
+    /// Counts and logs a disk failure.
     fn failed(&self, action: &'static str, source: io::Error) -> Error {
         if self.said_disk.first() {
             warn!(error = %source, "could not {action}; the store goes on, and says this once");
@@ -422,52 +461,21 @@ impl UrlTree {
 
     fn write_failed(&self, action: &'static str, source: io::Error) -> Error {
         match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Declined(Declined::NoSpace),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Error::Declined(InsertRefusal::NoSpace)
+            }
             _ => self.failed(action, source),
         }
     }
 }
 
 impl BackgroundWork for UrlTree {
-    fn maintain(&self) -> WorkDone {
+    fn maintain(&self) -> StepResult {
         self.walk_on()
     }
 }
 
-/// A body that is being read.
-struct TreeBody {
-    tree: Arc<UrlTree>,
-    folder: String,
-    sequence: u64,
-}
-
-impl BodyOwner for TreeBody {
-    fn found_corrupt(&self, part: &'static str) {
-        // Trouble with the disk has been logged, and the object fails its check again the next time.
-        let _ = self.tree.drop_object(&self.folder, Some(self.sequence), part);
-    }
-
-    fn failed(&self, error: &io::Error) {
-        if is_unreadable(error) {
-            self.found_corrupt("unreadable file");
-        }
-    }
-}
-
-impl Drop for TreeBody {
-    fn drop(&mut self) {
-        if let Some(bytes) = self.tree.bodies.unpin(self.sequence) {
-            self.tree.give_back(bytes);
-        }
-    }
-}
-
-/// The medium does not give it back; other errors may pass.
-fn is_unreadable(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
-}
-
-/// Nothing is there. A part of the path may be somebody's file.
+/// Returns `true` if nothing is stored there. A part of the path may be a foreign file.
 fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
@@ -476,16 +484,16 @@ fn body_path(folder: &str, sequence: u64) -> String {
     format!("{folder}/#{sequence:016x}")
 }
 
-/// The sequence number that an object file's name has.
+/// Returns the sequence number in an object file's name.
 fn body_sequence(name: &str) -> Option<u64> {
     let digits = name.strip_prefix('#').filter(|digits| digits.len() == 16)?;
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// The lock file's name in a URL folder.
+/// Name of the lock file in a URL folder.
 const LOCK: &str = "#lock";
-/// Object files have no number here.
+/// Number in the header of object files, which have none in this architecture.
 const NUMBER: u32 = 0;
 const FOLDER_LOCKS: usize = 64;
-/// Names of a folder that are looked at.
+/// Limit of names read from a folder.
 const NAMES_MAX: usize = 1 << 20;

@@ -1,6 +1,6 @@
-//! Opening a tree of URL folders: whose it is, and what it takes.
+//! Opening of a tree of URL folders: checks its architecture and reads its totals.
 
-use super::totals::{Closed, Limits, Sums, Totals};
+use super::totals::{Limits, SavedTotals, Sums, TreeTotals};
 use super::upkeep::RecentUses;
 use super::{FOLDER_LOCKS, UrlTree, is_absence, path};
 use crate::Error;
@@ -14,7 +14,7 @@ use std::io;
 use std::sync::atomic::AtomicU64;
 
 impl UrlTree {
-    /// Takes up the tree that is there, or makes one.
+    /// Opens the existing tree, or makes one.
     pub(super) fn open(
         name: &'static str,
         settings: &ArchitectureOptions,
@@ -35,7 +35,7 @@ impl UrlTree {
             bytes: settings.disk_bytes,
             fixed_bytes: FIXED_BLOCKS * block_bytes,
             objects: match settings.max_objects {
-                // What fits: a folder, a metadata file and an object file each take a block.
+                // A folder, a metadata file and an object file each take a block.
                 0 => (settings.disk_bytes / (3 * block_bytes)).max(1),
                 objects => objects,
             },
@@ -52,13 +52,13 @@ impl UrlTree {
             Signature::with_parameters(name, [0; 4]).write(files).map_err(unusable)?;
         }
         let closed = match is_new {
-            true => Some(Closed { bytes: 0, objects: 0, sequence: 0 }),
-            false => Closed::read(files).map_err(unusable)?,
+            true => Some(SavedTotals { bytes: 0, objects: 0, sequence: 0 }),
+            false => SavedTotals::read(files).map_err(unusable)?,
         };
         files.make_folder(path::ROOT).map_err(unusable)?;
         if !is_new && closed.is_some() {
-            // It must not be there when this session ends otherwise than in order.
-            Closed::remove(files).and_then(|()| files.sync()).map_err(unusable)?;
+            // The totals must be gone if this session ends without an orderly close.
+            SavedTotals::remove(files).and_then(|()| files.sync()).map_err(unusable)?;
         }
         let first = settings.now.millis() << 20;
         let known =
@@ -66,7 +66,7 @@ impl UrlTree {
         Ok(Self {
             name,
             block_bytes,
-            totals: Totals::new(known, limits),
+            totals: TreeTotals::new(known, limits),
             sequence: AtomicU64::new(closed.map_or(first, |closed| closed.sequence.max(first))),
             files: parts.files,
             inserting: Mutex::default(),
@@ -85,7 +85,7 @@ impl UrlTree {
     }
 }
 
-/// Signature, totals, lock, and the folder above all others.
+/// Blocks of the signature, the totals, the lock, and the root folder.
 const FIXED_BLOCKS: u64 = 4;
-/// Blocks that a store must have for objects and folders.
+/// Least number of blocks that a store must have for objects and folders.
 const LEAST_BLOCKS: u64 = 16;

@@ -1,20 +1,20 @@
-//! From a full key to its URL folder: URL components become folders, as CERN httpd had it.
+//! Mapping from a full key to its URL folder: URL components become folders, as in CERN httpd.
 //!
-//! `http://www.example/a/b.html?q=/x` stands in `urls/http/www.example/a/b.html%3Fq=%2Fx`. A
-//! component keeps letters, digits and some marks; every other byte is written `%XX`, a dot at its
-//! beginning too, so that neither `.` and `..` nor our own files, whose names begin with `#`, can
-//! come about. The query, and what a variant's key has behind its URL, belong to the last component
-//! whatever they contain. Since every URL has a folder of its own, one URL may continue another.
+//! `http://www.example/a/b.html?q=/x` has the folder `urls/http/www.example/a/b.html%3Fq=%2Fx`. A
+//! component keeps letters, digits and some marks. Every other byte is written `%XX`, and so is a
+//! leading dot. Names thus never equal `.`, `..` or the store's own files, which begin with `#`.
+//! The query, and the part of a variant's key after its URL, belong to the last component,
+//! regardless of their bytes. Every URL has its own folder, so one URL may be a prefix of another.
 //!
-//! A component that is too long, and all components beyond a depth, are replaced by a keyed hash;
-//! two keys may then share a folder, and the full key in the metadata file decides whose it is.
+//! A keyed hash replaces a component that is too long, and all components beyond a depth. Two keys
+//! may then share a folder; the full key in the metadata file decides between them.
 
 use shoal_core::Key;
 
-/// The folder above all URL folders.
+/// Folder above all URL folders.
 pub(super) const ROOT: &str = "urls";
 
-/// The folder of a full key.
+/// Returns the folder of a full key.
 pub(super) fn folder_of(full_key: &[u8]) -> String {
     let mut folder = String::from(ROOT);
     let components = components_of(full_key);
@@ -29,12 +29,14 @@ pub(super) fn folder_of(full_key: &[u8]) -> String {
     folder
 }
 
-/// Names what is too long for a name: nobody outside can choose another of the same name.
+/// Returns the hash that stands for a name that is too long. The hash is keyed, so that no outsider
+/// can find a collision.
 fn folder_hash(bytes: &[u8]) -> u128 {
     u128::from_le_bytes(Key::of(bytes).to_bytes())
 }
 
-/// Scheme, host with port, the path's components, the last of them with the query and what follows.
+/// Returns scheme, host with port, and the path's components. The last component includes the query
+/// and the rest of the key.
 fn components_of(full_key: &[u8]) -> Vec<&[u8]> {
     let end_of_path =
         full_key.iter().position(|byte| matches!(byte, b'?' | b'#' | 0)).unwrap_or(full_key.len());
@@ -52,7 +54,7 @@ fn components_of(full_key: &[u8]) -> Vec<&[u8]> {
     components
 }
 
-/// A folder's name for a component: never empty, of at most 200 bytes.
+/// Returns a folder's name for a component: never empty, at most 200 bytes.
 fn encoded(component: &[u8]) -> String {
     if component.is_empty() {
         return "%".to_owned();
@@ -87,9 +89,10 @@ fn encoded(component: &[u8]) -> String {
 
 /// Longest name; file systems take 255 bytes.
 const NAME_MAX: usize = 200;
-/// What is kept of a longer one, in front of its hash.
+/// Bytes of a longer name that stay in front of its hash.
 const NAME_KEPT: usize = 128;
-/// Components of a path: 16 of at most 200 bytes stay below the 4096 bytes that a path may have.
+/// Depth limit of a path: 16 components of at most 200 bytes stay below the 4096 bytes that a path
+/// may have.
 const DEPTH_MAX: usize = 16;
 
 #[cfg(test)]

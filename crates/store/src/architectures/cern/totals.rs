@@ -1,44 +1,44 @@
-//! What a tree of URL folders takes, kept in RAM, and in a small file from one orderly end to the
-//! next opening.
+//! Totals of a tree of URL folders, kept in RAM, and in a small file between an orderly close and
+//! the next opening.
 //!
-//! Nothing else is remembered of the contents. After a stop that was not in order the tree is
-//! walked and counted; until that has come to its end, nothing is charged, which declines all
-//! inserts, and nothing is given back.
+//! No other state about the contents is kept. After an unclean stop the store walks the tree and
+//! counts. Until the count ends, all charges are refused, which declines all inserts, and credits
+//! are ignored.
 
 use crate::fs::{Access, FileSystem, read_full, write_full};
 use parking_lot::Mutex;
 use std::io;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The running totals.
-pub(super) struct Totals {
+/// Running totals.
+pub(super) struct TreeTotals {
     sums: Mutex<Sums>,
     limits: Limits,
 }
 
-/// What may be taken.
+/// Limits of the totals.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// In bytes, all included.
+    /// Limit of all bytes on disk.
     pub(super) bytes: u64,
-    /// For what is always there.
+    /// Bytes of the files that always exist.
     pub(super) fixed_bytes: u64,
     pub(super) objects: u64,
     pub(super) object_bytes: u64,
 }
 
-/// What is taken.
+/// Current totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
-    /// Of objects, their metadata files and folders, in whole blocks.
+    /// Bytes of objects, their metadata files and folders, in whole blocks.
     pub(super) bytes: u64,
     pub(super) objects: u64,
-    /// Being counted.
+    /// Set while the tree is being counted.
     pub(super) counting: bool,
 }
 
-impl Totals {
-    /// Starts with these sums, or with counting.
+impl TreeTotals {
+    /// Starts with these sums, or with a count of the tree.
     pub(super) fn new(known: Option<Sums>, limits: Limits) -> Self {
         let sums = known.unwrap_or(Sums { counting: true, ..Sums::default() });
         Self { sums: Mutex::new(sums), limits }
@@ -52,12 +52,13 @@ impl Totals {
         &self.limits
     }
 
-    /// Bytes left for objects and folders.
+    /// Returns the bytes available to objects and folders in total.
     pub(super) fn room(&self) -> u64 {
         self.limits.bytes - self.limits.fixed_bytes
     }
 
-    /// Takes so many bytes. False when there is not so much room, or while it is being counted.
+    /// Charges `bytes` bytes. Returns `false` when there is no room, or while the tree is being
+    /// counted.
     pub(super) fn charge(&self, bytes: u64) -> bool {
         let mut sums = self.sums.lock();
         let fits = !sums.counting && sums.bytes + bytes <= self.room();
@@ -67,8 +68,8 @@ impl Totals {
         fits
     }
 
-    /// Gives bytes back. Not while counting: it may or may not have come to them, and too much is
-    /// the safe side.
+    /// Credits bytes. Ignored during a count: the walk may not have reached these bytes yet, and a
+    /// total that is too high is safe.
     pub(super) fn credit(&self, bytes: u64) {
         let mut sums = self.sums.lock();
         if !sums.counting {
@@ -76,7 +77,7 @@ impl Totals {
         }
     }
 
-    /// Counts one object more. False when there are enough.
+    /// Counts one more object. Returns `false` at the limit.
     pub(super) fn add_object(&self) -> bool {
         let mut sums = self.sums.lock();
         let fits = sums.objects < self.limits.objects;
@@ -91,35 +92,35 @@ impl Totals {
         }
     }
 
-    /// Adds what counting has come upon, whatever the limit.
+    /// Adds bytes and objects that the count has found, regardless of the limit.
     pub(super) fn found(&self, bytes: u64, objects: u64) {
         let mut sums = self.sums.lock();
         sums.bytes += bytes;
         sums.objects += objects;
     }
 
-    /// Takes back what counting has come upon.
+    /// Subtracts bytes that the count has found before.
     pub(super) fn lost(&self, bytes: u64) {
         let mut sums = self.sums.lock();
         sums.bytes = sums.bytes.saturating_sub(bytes);
     }
 
-    /// Counting has come to its end.
+    /// Ends the count.
     pub(super) fn counted(&self) {
         self.sums.lock().counting = false;
     }
 }
 
-/// Totals as an orderly end leaves them, with the last sequence number given.
+/// Totals as an orderly close leaves them, with the last sequence number given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Closed {
+pub(super) struct SavedTotals {
     pub(super) bytes: u64,
     pub(super) objects: u64,
     pub(super) sequence: u64,
 }
 
-impl Closed {
-    /// Reads the file. `None` when there is none, or none that is whole.
+impl SavedTotals {
+    /// Reads the file. Returns `None` when there is none, or when it is not whole.
     pub(super) fn read(files: &dyn FileSystem) -> io::Result<Option<Self>> {
         let file = match files.open(PATH, Access::Read) {
             Ok(file) => file,
@@ -131,14 +132,14 @@ impl Closed {
         Ok(std::str::from_utf8(&bytes[..read]).ok().and_then(Self::parse))
     }
 
-    /// Writes it and returns when it is on disk.
+    /// Writes the file and returns when it is on disk.
     pub(super) fn write(&self, files: &dyn FileSystem) -> io::Result<()> {
         Self::remove(files)?;
         write_full(&*files.create(PATH)?, self.text().as_bytes(), 0)?;
         files.sync()
     }
 
-    /// Removes the file, which is no longer true.
+    /// Removes the file, which is about to become untrue.
     pub(super) fn remove(files: &dyn FileSystem) -> io::Result<()> {
         match files.unlink(PATH) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -159,7 +160,7 @@ impl Closed {
     }
 }
 
-/// Where totals stand between sessions.
+/// Path of the totals file.
 pub(super) const PATH: &str = "totals";
 const PREFIX: &str = "shoal totals 1: ";
 
@@ -171,24 +172,24 @@ mod tests {
     #[test]
     fn totals_come_back_and_not_at_all_when_damaged() {
         let files = MemoryFs::new(1 << 20);
-        let closed = Closed { bytes: 123_456, objects: 78, sequence: u64::MAX };
-        assert_eq!(Closed::read(&files).unwrap(), None);
+        let closed = SavedTotals { bytes: 123_456, objects: 78, sequence: u64::MAX };
+        assert_eq!(SavedTotals::read(&files).unwrap(), None);
         closed.write(&files).unwrap();
-        assert_eq!(Closed::read(&files).unwrap(), Some(closed));
+        assert_eq!(SavedTotals::read(&files).unwrap(), Some(closed));
         for bit in 0..closed.text().len() * 8 {
             files.tamper(PATH, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
-            assert_eq!(Closed::read(&files).unwrap(), None, "bit {bit}");
+            assert_eq!(SavedTotals::read(&files).unwrap(), None, "bit {bit}");
             files.tamper(PATH, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
         }
-        Closed::remove(&files).unwrap();
-        Closed::remove(&files).unwrap();
-        assert_eq!(Closed::read(&files).unwrap(), None);
+        SavedTotals::remove(&files).unwrap();
+        SavedTotals::remove(&files).unwrap();
+        assert_eq!(SavedTotals::read(&files).unwrap(), None);
     }
 
     #[test]
     fn limits_are_not_exceeded_and_counting_takes_nothing() {
         let limits = Limits { bytes: 1000, fixed_bytes: 100, objects: 1, object_bytes: 1 };
-        let totals = Totals::new(None, limits);
+        let totals = TreeTotals::new(None, limits);
         assert!(!totals.charge(1));
         totals.found(500, 1);
         totals.credit(500);

@@ -1,25 +1,24 @@
-//! The walk through the tree: it counts what is there after a stop that was not in order, and gives
-//! up objects when space runs short.
+//! Walk through the tree: counts it after an unclean stop, and evicts objects when space runs
+//! short.
 //!
-//! CERN httpd collected garbage by walking its tree and looking at the time of last access. File
-//! systems that are mounted as usual today no longer write that time down for every read, and
-//! nothing is remembered here of single objects. So a table of bits, addressed by the key's hash,
-//! says which objects have been asked for since the walk came by last; the others go, as with
-//! CLOCK, and those which nobody has asked for since they came go first. The walk goes on from
-//! where it stopped. It begins when free space falls below 1/32 of the limit, or below what was
-//! declined last, and stops at 1/16.
+//! CERN httpd collected garbage by walking its tree and looking at the time of last access. Common
+//! mount options no longer write that time at every read, and this store keeps no state of single
+//! objects. A table of bits, addressed by the key's hash, therefore tells which objects had a hit
+//! since the walk last passed. The walk evicts the others, as CLOCK does; objects without any hit
+//! since their insert go first. The walk resumes where it stopped. A walk begins when free space
+//! falls below 1/32 of the limit, or below the last declined charge, and stops at 1/16.
 //!
-//! Cost: a folder listed for each folder, a metadata file read for each object passed.
+//! Cost: one listing for each folder, and one metadata file read for each object passed.
 
-use super::info::{self, MetadataFile, Read};
+use super::info::{self, MetadataFile, MetadataLookup};
 use super::path::ROOT;
 use super::{LOCK, NAMES_MAX, UrlTree, body_sequence};
-use crate::architectures::maintenance::WorkDone;
+use crate::architectures::maintenance::StepResult;
 use shoal_core::{Key, ObjectKey};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tracing::info;
 
-/// Which objects have been asked for.
+/// Bits of recently used objects.
 pub(super) struct RecentUses(Box<[AtomicU64]>);
 
 impl RecentUses {
@@ -27,7 +26,7 @@ impl RecentUses {
         Self((0..ASKED_WORDS).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// The object was asked for.
+    /// Records a hit on the object.
     pub(super) fn note(&self, key: Key) {
         let (word, bit) = self.place(key);
         if word.load(Relaxed) & bit == 0 {
@@ -35,8 +34,8 @@ impl RecentUses {
         }
     }
 
-    /// Whether the object was asked for since the last time this was asked. Objects that share a
-    /// bit are taken for one.
+    /// Returns `true` if the object had a hit since the previous call, and clears its bit. Objects
+    /// that share a bit count as one.
     fn take(&self, key: Key) -> bool {
         let (word, bit) = self.place(key);
         word.fetch_and(!bit, Relaxed) & bit != 0
@@ -48,27 +47,26 @@ impl RecentUses {
     }
 }
 
-/// How far the walk is: the folders from the root down, each with the names in it that are still to
-/// be visited.
+/// Position of the walk: the folders from the root down, each with its names still to visit.
 #[derive(Default)]
 pub(super) struct Walk {
-    levels: Vec<Level>,
-    /// Rounds begun since the walk last had nothing to do.
+    levels: Vec<FolderLevel>,
+    /// Rounds begun since the walk was last idle.
     rounds: u32,
 }
 
-struct Level {
+struct FolderLevel {
     folder: String,
     names: Vec<String>,
 }
 
 impl UrlTree {
-    /// Does one bounded piece of what is due.
-    pub(super) fn walk_on(&self) -> WorkDone {
+    /// Does one bounded piece of the work that is due.
+    pub(super) fn walk_on(&self) -> StepResult {
         let is_counting = self.totals.now().counting;
         if !is_counting && !self.is_short_of_space() {
             self.walk.lock().rounds = 0;
-            return WorkDone::Idle;
+            return StepResult::Idle;
         }
         let mut walk = self.walk.lock();
         let mut visited = 0;
@@ -76,7 +74,7 @@ impl UrlTree {
             visited += 1;
             let Some(level) = walk.levels.last_mut() else {
                 if self.end_round(&mut walk, is_counting) {
-                    return if is_counting { WorkDone::Worked(visited) } else { WorkDone::Idle };
+                    return if is_counting { StepResult::Worked(visited) } else { StepResult::Idle };
                 }
                 continue;
             };
@@ -87,8 +85,8 @@ impl UrlTree {
                 }
                 None => {
                     let folder = walk.levels.pop().map(|level| level.folder).filter(|folder| folder != ROOT);
-                    // An empty folder that a killed process has left; others are not removed by
-                    // this.
+                    // Removes an empty folder that a killed process left; this call fails for other
+                    // folders.
                     if let Some(folder) = folder.filter(|_| is_counting)
                         && self.files.remove_folder(&folder).is_ok()
                     {
@@ -101,10 +99,10 @@ impl UrlTree {
                 break;
             }
         }
-        WorkDone::Worked(visited)
+        StepResult::Worked(visited)
     }
 
-    /// At the root: begins a round, or says that there is none to begin.
+    /// Begins a round at the root, or returns `true` if no further round is due.
     fn end_round(&self, walk: &mut Walk, is_counting: bool) -> bool {
         let enough = if is_counting { 1 } else { ROUNDS_MAX };
         if walk.rounds == enough {
@@ -113,20 +111,20 @@ impl UrlTree {
                 self.totals.counted();
                 info!(objects = self.totals.now().objects, "the store is counted");
             } else {
-                // Everything is in use. What is declined next will ask again.
+                // All objects are in use. The next declined charge wakes the walk again.
                 self.wanted.store(0, Relaxed);
             }
             return true;
         }
         walk.rounds += 1;
         let names = self.files.list(ROOT, NAMES_MAX).unwrap_or_default();
-        walk.levels.push(Level { folder: ROOT.to_owned(), names });
+        walk.levels.push(FolderLevel { folder: ROOT.to_owned(), names });
         false
     }
 
-    /// Looks at one folder. Returns the folders in it, to be visited next.
-    fn visit(&self, folder: String, is_counting: bool) -> Option<Level> {
-        // What is not a folder, or is gone, is passed over.
+    /// Visits one folder. Returns the folders in it, to be visited next.
+    fn visit(&self, folder: String, is_counting: bool) -> Option<FolderLevel> {
+        // Skips a file, and a folder that is gone.
         let names = self.files.list(&folder, NAMES_MAX).ok()?;
         let (own, names): (Vec<String>, Vec<String>) =
             names.into_iter().partition(|name| name.starts_with('#'));
@@ -136,16 +134,16 @@ impl UrlTree {
         } else if own.iter().any(|name| name == info::NAME) {
             self.collect(&folder);
         }
-        Some(Level { folder, names })
+        Some(FolderLevel { folder, names })
     }
 
-    /// Counts the object of a folder, and removes what a killed process has left there. Nothing is
-    /// being inserted.
+    /// Counts the object of a folder, and removes files that a killed process left there. No insert
+    /// runs during a count.
     fn count(&self, folder: &str, own: &[String]) {
         let _alone = self.folder_lock(folder).write();
         let Ok(read) = self.read_info(folder) else { return };
         let mut body = None;
-        if let Read::Info(info) = &read {
+        if let MetadataLookup::Info(info) = &read {
             let path = super::body_path(folder, info.sequence);
             if self.files.length(&path).is_ok_and(|length| length == info.file_bytes) {
                 body = Some(info.sequence);
@@ -158,29 +156,29 @@ impl UrlTree {
             let is_ours = sequence.is_some() || [LOCK, info::NAME, info::UNFINISHED].contains(&name.as_str());
             let is_wanted = body.is_some() && (sequence == body || name == info::NAME);
             if is_ours && !is_wanted {
-                // What cannot be removed has been logged.
+                // A failed removal has been logged.
                 let _ = self.unlink(&format!("{folder}/{name}"));
             }
         }
     }
 
-    /// Gives up the object of a folder unless it has been asked for.
+    /// Evicts the object of a folder unless it had a hit.
     pub(super) fn collect(&self, folder: &str) {
         if self.begin_change().is_err() {
             return;
         }
         let is_whole = {
             let _alone = self.folder_lock(folder).write();
-            // What cannot be removed has been logged.
+            // A failed removal has been logged.
             match MetadataFile::read(&*self.files, folder) {
-                Ok(Read::Info(info)) => {
+                Ok(MetadataLookup::Info(info)) => {
                     let is_wanted = self.asked.take(ObjectKey::new(info.full_key.to_vec()).hash());
                     if is_wanted || self.take_away(folder, &info).is_err() {
                         return;
                     }
                     true
                 }
-                Ok(Read::Damaged) => {
+                Ok(MetadataLookup::Damaged) => {
                     if self.take_away_damaged(folder, "metadata file").is_err() {
                         return;
                     }
@@ -201,7 +199,8 @@ impl UrlTree {
         !self.is_above(STOP_BELOW)
     }
 
-    /// Whether less than this part of the limits is left, or less than what was declined.
+    /// Returns `true` if less than 1/`part` of the limits is free, or less than the largest
+    /// declined charge.
     fn is_above(&self, part: u64) -> bool {
         let (now, limits, room) = (self.totals.now(), self.totals.limits(), self.totals.room());
         let free = room.saturating_sub(now.bytes);
@@ -214,9 +213,9 @@ impl UrlTree {
 const ASKED_WORDS: usize = 1 << 14;
 /// Folders visited in one step.
 const FOLDERS_MAX: usize = 64;
-/// Rounds in which an object that nobody asks for is met twice.
+/// Rounds that meet an object without hits twice.
 const ROUNDS_MAX: u32 = 3;
-/// The walk begins when less than one part of so many is free.
+/// The walk begins when less than 1/32 of the limits is free.
 const BEGIN_BELOW: u64 = 32;
-/// And stops when this much is.
+/// The walk stops when at least 1/16 of the limits is free.
 const STOP_BELOW: u64 = 16;

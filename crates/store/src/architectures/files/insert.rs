@@ -1,4 +1,4 @@
-//! Writing an object: its number, its reserved space, its commit.
+//! Write path of an object: its number, its reserved space, its commit.
 
 use super::{Core, NumberPin};
 use crate::architectures::naming::make_folders_above;
@@ -8,7 +8,7 @@ use crate::architectures::space::ClaimedNumber;
 use crate::fs::{Access, File};
 use crate::index::{Charge, CommitRefusal, IndexedObject};
 use crate::object::{InsertTarget, KEY_MAX, METADATA_MAX, ObjectWriter};
-use crate::{Declined, Error, Insert, StoredBody};
+use crate::{Error, Insert, InsertRefusal, StoredBody};
 use parking_lot::Mutex;
 use shoal_core::ObjectKey;
 use shoal_policy::PAGE_BYTES;
@@ -28,10 +28,10 @@ impl Core {
             || metadata.len() > METADATA_MAX as usize
             || body_bytes.is_some_and(|bytes| bytes > self.limits.object_max_bytes);
         if is_too_large {
-            return Err(Error::Declined(Declined::TooLarge));
+            return Err(Error::Declined(InsertRefusal::TooLarge));
         }
         self.check_service()?;
-        // What is known beforehand is reserved beforehand, the beginning at least.
+        // Space for the known length is reserved now, at least for the beginning.
         let known = (key.full().len() + metadata.len()) as u64 + body_bytes.unwrap_or(0);
         let side = self.naming.side(key.full());
         let ClaimedNumber { number, file_blocks } = self.claim(side, self.blocks(known))?;
@@ -54,9 +54,9 @@ impl Core {
             instead_of: None,
         };
         if self.blocks(known) > self.index.limit_blocks() {
-            return Err(Error::Declined(Declined::TooLarge));
+            return Err(Error::Declined(InsertRefusal::TooLarge));
         }
-        // What goes into a segment takes no other space.
+        // An object in a segment takes no other space.
         if self.segments.is_none() || known > PAGE_BYTES || body_bytes.is_none() {
             insert.writing.room().reserve(known.min(RESERVE_FIRST))?;
         }
@@ -64,16 +64,16 @@ impl Core {
     }
 }
 
-/// The place of an object that is being written.
+/// Place of an object that is being written.
 pub(super) struct FileTarget {
     pin: NumberPin,
     /// Bytes that the file may have under the present charge.
     reserved: AtomicU64,
-    /// The body's length, when it was known beforehand.
+    /// Length of the body, if known beforehand.
     body_bytes: Option<u64>,
-    /// Blocks of the file that is overwritten, if one is.
+    /// Blocks of the file that the object overwrites, if any.
     file_blocks: Option<u32>,
-    /// The segment that the object goes into instead of a file.
+    /// Segment that takes the object instead of a file.
     segment: Mutex<Option<ClaimedSlot>>,
 }
 
@@ -83,13 +83,13 @@ impl InsertTarget for FileTarget {
         if self.segment().is_some() || (file_bytes <= reserved && reserved > 0) {
             return Ok(());
         }
-        // In steps that grow with the file, so that a long body asks rarely; of a known length no
-        // more than that.
+        // The steps grow with the file, so that a long body charges rarely. A known length bounds
+        // the reservation.
         let step = if reserved == 0 { 0 } else { (reserved / 4).clamp(RESERVE_STEP_MIN, RESERVE_STEP_MAX) };
         let most = self.body_bytes.map_or(u64::MAX, |bytes| bytes + HEAD_ROOM + bytes / 4096);
         let wanted = (file_bytes + step).min(most).max(file_bytes);
         let core = &self.pin.core;
-        // A file that is overwritten keeps its length, and its charge, until it is cut off.
+        // An overwritten file keeps its length and its charge until it is truncated.
         let blocks = core.blocks(wanted).max(u64::from(self.file_blocks.unwrap_or(0)));
         core.charge(self.pin.found.number, blocks)?;
         self.reserved.store(wanted, Relaxed);
@@ -104,7 +104,7 @@ impl InsertTarget for FileTarget {
         let path = core.naming.path(self.pin.found.number, self.pin.found.side);
         let created = match self.file_blocks {
             Some(_) => match core.files.open(&path, Access::Write) {
-                // Somebody has removed it.
+                // Another program has removed the file.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => self.create_at(&path),
                 opened => opened,
             },
@@ -120,7 +120,7 @@ impl InsertTarget for FileTarget {
     fn end(&self, file: &dyn File, file_bytes: u64) -> Result<(), Error> {
         let core = &self.pin.core;
         match self.file_blocks {
-            // More blocks than the file had: it ends with what was written last.
+            // With more blocks than the old file had, the file ends with the last write.
             Some(before) if core.blocks(file_bytes) <= u64::from(before) => file
                 .set_length(file_bytes)
                 .map_err(|error| core.write_failed("cut off an object file", error)),
@@ -133,7 +133,7 @@ impl InsertTarget for FileTarget {
         let taken = core.take_segment(least_bytes)?;
         *self.segment.lock() = Some(taken);
         if self.reserved.swap(0, Relaxed) > 0 {
-            // Giving space back needs nothing.
+            // A smaller charge cannot fail.
             core.index.charge(self.pin.found.number, 0);
         }
         Some(taken.place.bytes())
@@ -153,19 +153,19 @@ impl FileTarget {
         let core = &self.pin.core;
         let mut created = core.files.create(path);
         if matches!(&created, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
-            // A file that the index does not know, left by a power loss. Its name is needed.
+            // The index does not know this file, which a power loss left. The new object needs its
+            // name.
             core.index.report_damage();
             created = core.files.unlink(path).and_then(|()| core.files.create(path));
         }
         if matches!(&created, Err(error) if error.kind() == io::ErrorKind::NotFound) {
-            // The first file in this folder, or somebody has removed it.
+            // Either this is the folder's first file, or another program has removed the folder.
             created = make_folders_above(&*core.files, path).and_then(|()| core.files.create(path));
         }
         created
     }
 
-    /// Lets go of the number of an object that is not to be. It is freed when the last reader lets
-    /// go of the body.
+    /// Lets go of the number of an abandoned object. The last reader of the body frees the number.
     fn abandon(&self, has_file: bool) {
         let (core, number) = (&self.pin.core, self.pin.found.number);
         let is_measured = core.index.is_measured(number);
@@ -177,11 +177,11 @@ impl FileTarget {
             && is_measured
             && core.index.charge(number, before) == Charge::Done
         {
-            // Nothing has been written into the file, so it goes on waiting.
+            // The file is unwritten, so it goes on waiting.
             core.pins.leave_to_last_user(number, AfterUnpin::Release);
         } else if has_file || self.file_blocks.is_some() || !is_measured {
-            // Before an audit has seen it, there may be a file of this number that the index does
-            // not know. Trouble with it has been logged.
+            // Before an audit has visited this number, a file unknown to the index may exist. A
+            // failure of the file has been logged.
             let _ = core.discard(number);
         } else {
             core.pins.leave_to_last_user(number, AfterUnpin::Free(None));
@@ -189,12 +189,12 @@ impl FileTarget {
     }
 }
 
-/// An object being written.
+/// Object that is being written.
 pub(super) struct FileInsert {
     writing: Arc<ObjectWriter<FileTarget>>,
     metadata: Vec<u8>,
     committed: bool,
-    /// The commit counts only if it replaces this object.
+    /// Object that the commit must replace to take effect.
     pub(super) instead_of: Option<IndexedObject>,
 }
 
@@ -216,11 +216,11 @@ impl FileInsert {
         Ok(())
     }
 
-    /// Completes and commits. False when the object that was to be replaced was no longer there.
+    /// Completes and commits the object. Returns `false` if the object to be replaced is gone.
     pub(super) fn finish(mut self, metadata: Option<&[u8]>) -> Result<bool, Error> {
         if let Some(metadata) = metadata {
             if metadata.len() > METADATA_MAX as usize {
-                return Err(Error::Declined(Declined::TooLarge));
+                return Err(Error::Declined(InsertRefusal::TooLarge));
             }
             self.metadata = metadata.to_vec();
         }
@@ -248,18 +248,19 @@ impl FileInsert {
                 self.committed = true;
                 core.note_stored(number, &older);
                 for number in older {
-                    // Out of sight already; trouble with the file has been logged.
+                    // Readers no longer find the older object; a failure of the file has been
+                    // logged.
                     let _ = core.dispose(number);
                 }
                 Ok(true)
             }
             Err(CommitRefusal::Superseded) => Ok(false),
-            Err(CommitRefusal::Crowded) => Err(Error::Declined(Declined::NoSpace)),
+            Err(CommitRefusal::Crowded) => Err(Error::Declined(InsertRefusal::NoSpace)),
         }
     }
 
-    /// The final metadata is too long for the room that was left for it before the body was
-    /// written.
+    /// Finishes the object in another file: the final metadata is longer than the room left in
+    /// front of the body.
     fn finish_in_another_file(mut self) -> Result<bool, Error> {
         let core = Arc::clone(self.core());
         let metadata = std::mem::take(&mut self.metadata);
@@ -275,7 +276,7 @@ impl Insert for FileInsert {
         let length = self.writing.length() + bytes.len() as u64;
         let most = self.writing.room().body_bytes.unwrap_or(self.core().limits.object_max_bytes);
         if length > most {
-            return Err(Error::Declined(Declined::TooLarge));
+            return Err(Error::Declined(InsertRefusal::TooLarge));
         }
         self.writing.append(bytes)
     }
@@ -285,7 +286,7 @@ impl Insert for FileInsert {
     }
 
     fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
-        // Superseded cannot be here: a client's insert replaces whatever is there.
+        // A client's insert replaces any object, so it cannot be superseded.
         self.finish(metadata).map(|_| ())
     }
 }
@@ -299,7 +300,7 @@ impl Drop for FileInsert {
     }
 }
 
-/// Space reserved at most before the first byte is there.
+/// Limit of space reserved before the first byte arrives.
 const RESERVE_FIRST: u64 = 1 << 20;
 const RESERVE_STEP_MIN: u64 = 256 * 1024;
 const RESERVE_STEP_MAX: u64 = 16 << 20;

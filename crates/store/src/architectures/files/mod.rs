@@ -1,5 +1,4 @@
-//! Objects as files, found through the index: what all architectures without a store for small
-//! objects share.
+//! Objects as files, found through the index: the part shared by all architectures with an index.
 
 mod insert;
 
@@ -11,8 +10,11 @@ use super::replacement::EvictionOrder;
 use super::segments::Segments;
 use crate::fs::{Access, File, FileSystem, write_full};
 use crate::index::{Index, IndexedObject};
-use crate::object::{BodyOwner, Header, METADATA_MAX, ObjectHead, ObjectMismatch, OpenBody, read_head};
-use crate::{Declined, Error, Insert, OpenObject, Store, StoredBody, Usage};
+use crate::object::{BodyOwner, METADATA_MAX, ObjectHead, ObjectHeader, ObjectMismatch, OpenBody, read_head};
+use crate::{
+    Error, Insert, InsertRefusal, ObjectSummary, OpenObject, Peek, PromptStore, Store, StoreUpkeep,
+    StoreView, StoredBody, Usage,
+};
 use parking_lot::RwLock;
 use shoal_core::{Key, ObjectKey, Timestamp};
 use shoal_policy::PAGE_BYTES;
@@ -22,32 +24,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use tracing::warn;
 
-/// A store of files.
+/// Store of files.
 pub(super) struct FileStore {
     pub(super) core: Arc<Core>,
     pub(super) maintenance: Option<Maintenance>,
 }
 
-/// What the store, its bodies and its inserts share.
+/// State shared by the store, its bodies and its inserts.
 pub(super) struct Core {
     pub(super) name: &'static str,
     pub(super) files: Arc<dyn FileSystem>,
     pub(super) index: Index,
     pub(super) naming: Arc<dyn Naming>,
     pub(super) pins: NumberPins,
-    /// Where a policy in RAM decides what goes.
+    /// Eviction order of a policy in RAM, where there is one.
     pub(super) order: Option<EvictionOrder>,
-    /// Where files are overwritten: those that wait for it.
+    /// Files that wait to be overwritten, in architectures that overwrite files.
     pub(super) released: Option<ReleasedFilePool>,
-    /// Where small objects are in a mapped file.
+    /// Mapped file of small objects, in architectures that have one.
     pub(super) segments: Option<Segments>,
     pub(super) limits: FileStoreLimits,
     pub(super) tally: StoreCounters,
     pub(super) said: LoggedTroubles,
     pub(super) opened_at: Timestamp,
-    /// Keeps readers of a head from seeing half of an update in place.
+    /// Keep readers of a head from seeing half of an update in place.
     pub(super) head_locks: [RwLock<()>; HEAD_LOCKS],
-    /// Keeps other processes out.
+    /// Lock that keeps other processes out.
     pub(super) _lock: Option<OwnedFd>,
 }
 
@@ -55,24 +57,24 @@ pub(super) struct Core {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileStoreLimits {
     pub(super) disk_bytes: u64,
-    /// Taken by the index and the folders.
+    /// Bytes of the index, the folders and the other fixed files.
     pub(super) fixed_bytes: u64,
-    /// Length of the mapped file, which is part of them.
+    /// Length of the mapped file, which is part of `fixed_bytes`.
     pub(super) segment_bytes: u64,
     pub(super) object_max_bytes: u64,
 }
 
-/// What is counted since start.
+/// Counters since start.
 #[derive(Default)]
 pub(super) struct StoreCounters {
     pub(super) evictions: AtomicU64,
     pub(super) corrupt: AtomicU64,
-    /// Writes that failed in a row.
+    /// Consecutive failed writes.
     write_failures: AtomicU32,
     declined_out_of_service: AtomicU32,
 }
 
-/// What has been logged: each kind of trouble is, once.
+/// Kinds of trouble that have been logged; each kind is logged once.
 #[derive(Default)]
 pub(super) struct LoggedTroubles {
     pub(super) full: LogOnce,
@@ -81,7 +83,7 @@ pub(super) struct LoggedTroubles {
     pub(super) unlink: LogOnce,
 }
 
-/// Says something the first time only.
+/// Flag that lets the first caller log.
 #[derive(Default)]
 pub(super) struct LogOnce(AtomicBool);
 
@@ -92,17 +94,9 @@ impl LogOnce {
 }
 
 impl Store for FileStore {
-    fn name(&self) -> &'static str {
-        self.core.name
-    }
-
-    fn may_contain(&self, key: &ObjectKey) -> bool {
-        self.core.index.may_contain(key.hash())
-    }
-
     fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
-        // A second time when the object was replaced between the look at the index and the opening
-        // of its file.
+        // Tries again when the object was replaced between the index lookup and the open of its
+        // file.
         for _ in 0..OPEN_TRIES {
             let Some(pin) = self.core.pin(key.hash()) else { return Ok(None) };
             match self.core.load(&pin, key, Access::Read) {
@@ -137,7 +131,7 @@ impl Store for FileStore {
         replaces: &dyn Fn(&[u8]) -> bool,
     ) -> Result<bool, Error> {
         if metadata.len() > METADATA_MAX as usize {
-            return Err(Error::Declined(Declined::TooLarge));
+            return Err(Error::Declined(InsertRefusal::TooLarge));
         }
         let Some(pin) = self.core.pin_quietly(key.hash()) else { return Ok(false) };
         match self.core.update_in_place(&pin, key, metadata, replaces)? {
@@ -157,16 +151,37 @@ impl Store for FileStore {
             removed = true;
             for number in numbers {
                 self.core.note_gone(number);
-                // It cannot be found any more, which is what was asked; the file's fate is logged.
+                // No lookup finds the object now, as the caller asked; a failure of the file has
+                // been logged.
                 let _ = self.core.discard(number);
             }
         }
         Ok(removed)
     }
 
+    fn close(&self) -> Result<(), Error> {
+        self.core.discard_released();
+        self.core.note_segments();
+        // Files first: the index must not name files that are not on disk.
+        self.core.files.sync().map_err(|source| self.core.disk_failed("sync the store", source))?;
+        self.core.index.close().map_err(|source| self.core.disk_failed("sync the index", source))
+    }
+}
+
+impl PromptStore for FileStore {}
+
+impl StoreView for FileStore {
+    fn name(&self) -> &'static str {
+        self.core.name
+    }
+
+    fn may_contain(&self, key: &ObjectKey) -> bool {
+        self.core.index.may_contain(key.hash())
+    }
+
     fn largest_body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
         match stored_bytes {
-            // A record in a segment has no more room for metadata than it needs.
+            // A record in a segment has no spare room for metadata.
             0..=PAGE_BYTES if self.core.segments.is_some() => {
                 crate::object::body_within_tight(stored_bytes, key_bytes, metadata_bytes)
             }
@@ -190,26 +205,29 @@ impl Store for FileStore {
             unwritten: 0,
         }
     }
+}
 
-    fn close(&self) -> Result<(), Error> {
-        self.core.discard_released();
-        self.core.note_segments();
-        // Files first: what the index promises must be there.
-        self.core.files.sync().map_err(|source| self.core.disk_failed("sync the store", source))?;
-        self.core.index.close().map_err(|source| self.core.disk_failed("sync the index", source))
+impl StoreUpkeep for FileStore {}
+
+impl Peek for FileStore {
+    fn peek(&self, key: &ObjectKey) -> Result<Option<ObjectSummary>, Error> {
+        let Some(pin) = self.core.pin_quietly(key.hash()) else { return Ok(None) };
+        let Ok((head, file)) = self.core.load(&pin, key, Access::Read) else { return Ok(None) };
+        let metadata = head.metadata.clone();
+        Ok(Some(OpenObject { metadata, body: Arc::new(OpenBody::new(&head, file, pin)) }.into()))
     }
 }
 
-/// What came of an update in place.
+/// Outcome of an update in place.
 enum Update {
     Done,
     Absent,
-    /// The metadata needs more room than it has.
+    /// The metadata needs more room than the head has.
     Outgrown(ObjectHead, Box<dyn File>),
 }
 
 impl Core {
-    /// The object's number, kept from being given up; counts a hit.
+    /// Pins the object's number against eviction, and counts a hit.
     fn pin(self: &Arc<Self>, key: Key) -> Option<NumberPin> {
         let found = self.index.hit(key, |number| self.pins.pin(number))?;
         if let Some(order) = &self.order {
@@ -221,7 +239,7 @@ impl Core {
         Some(NumberPin { core: Arc::clone(self), found })
     }
 
-    /// The same for who is not a client.
+    /// Pins the object's number without counting a hit.
     fn pin_quietly(self: &Arc<Self>, key: Key) -> Option<NumberPin> {
         let found = self.index.peek(key, |number| self.pins.pin(number))?;
         Some(NumberPin { core: Arc::clone(self), found })
@@ -245,12 +263,12 @@ impl Core {
         Ok((head, file))
     }
 
-    /// Drops an object that did not stand up to its checks.
+    /// Drops an object that failed its checks.
     fn give_up_misfit(&self, pin: &NumberPin, misfit: ObjectMismatch) -> Result<(), Error> {
         if (self.naming.needs_sides() || self.segments.is_some())
             && !matches!(misfit, ObjectMismatch::OtherKey)
         {
-            // A wrong side word leads astray; then the file is in another folder, uncounted.
+            // A wrong side word leads to another folder; the real file then stays uncounted.
             self.index.report_damage();
         }
         match misfit {
@@ -290,7 +308,7 @@ impl Core {
         if metadata_bytes > head.header.metadata_room {
             return Ok(Update::Outgrown(head, file));
         }
-        let bytes = Header { metadata_bytes, ..head.header }.encode(key.full(), metadata);
+        let bytes = ObjectHeader { metadata_bytes, ..head.header }.encode(key.full(), metadata);
         let _alone = self.head_lock(pin.found.number).write();
         if let Err(source) = write_full(&*file, &bytes, 0) {
             // The head may be torn now.
@@ -301,8 +319,8 @@ impl Core {
         Ok(Update::Done)
     }
 
-    /// Writes the object anew with metadata that needs more room; false when it was replaced
-    /// meanwhile.
+    /// Rewrites the object with metadata that needs more room. Returns `false` if the object was
+    /// replaced meanwhile.
     fn rewrite(
         self: &Arc<Self>,
         pin: NumberPin,
@@ -319,7 +337,7 @@ impl Core {
         insert.finish(None)
     }
 
-    /// Lets go of a number; frees it when that has been left to its last user.
+    /// Unpins a number. Carries out the fate that was left to the last user.
     pub(super) fn unpin(&self, number: u32) {
         if let Some(fate) = self.pins.unpin(number) {
             self.finish_unpin(number, fate);
@@ -330,7 +348,7 @@ impl Core {
         &self.head_locks[number as usize % HEAD_LOCKS]
     }
 
-    /// Counts and logs trouble with the disk.
+    /// Counts and logs a disk failure.
     pub(super) fn disk_failed(&self, action: &'static str, source: io::Error) -> Error {
         if self.said.disk.first() {
             warn!(error = %source, "could not {action}; the store goes on, and says this once");
@@ -338,14 +356,14 @@ impl Core {
         Error::Disk { action, source }
     }
 
-    /// Like [`Core::disk_failed`], for writes: a full disk is a reason to decline, and after many
-    /// failures in a row most inserts are declined at once.
+    /// Counts and logs a failed write, like [`Core::disk_failed`]. A full disk declines the insert.
+    /// After many failures in a row most inserts are declined at once.
     pub(super) fn write_failed(&self, action: &'static str, source: io::Error) -> Error {
         if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
             if self.said.full.first() {
                 warn!(error = %source, "the disk is full below the store's limit; inserts are declined meanwhile");
             }
-            return Error::Declined(Declined::NoSpace);
+            return Error::Declined(InsertRefusal::NoSpace);
         }
         self.tally.write_failures.fetch_add(1, Relaxed);
         self.disk_failed(action, source)
@@ -357,14 +375,14 @@ impl Core {
         }
     }
 
-    /// Declines while the disk is out of service, but for a try now and then.
+    /// Declines an insert while the disk is out of service, except for an occasional try.
     fn check_service(&self) -> Result<(), Error> {
         if self.tally.write_failures.load(Relaxed) < FAILURES_MAX {
             return Ok(());
         }
         match self.tally.declined_out_of_service.fetch_add(1, Relaxed) % TRY_EVERY {
             0 => Ok(()),
-            _ => Err(Error::Declined(Declined::OutOfService)),
+            _ => Err(Error::Declined(InsertRefusal::OutOfService)),
         }
     }
 
@@ -377,7 +395,7 @@ impl Core {
     }
 }
 
-/// A number that is in use until this is dropped.
+/// Pin of a number, held until this is dropped.
 pub(super) struct NumberPin {
     core: Arc<Core>,
     found: IndexedObject,
@@ -389,12 +407,12 @@ impl NumberPin {
         if self.core.index.retire(self.found.number, self.found.generation) {
             self.core.note_gone(self.found.number);
             self.core.count_corrupt(self.found.number, part);
-            // Out of sight already; trouble with the file has been logged.
+            // Readers no longer find the object; a failure of the file has been logged.
             let _ = self.core.discard(self.found.number);
         }
     }
 
-    /// Drops the object when the medium does not give it back; other errors may pass.
+    /// Drops the object if the medium cannot return its data; other errors may pass.
     fn drop_if_unreadable(&self, error: &io::Error) {
         if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) {
             self.drop_object("unreadable file");
@@ -418,14 +436,14 @@ impl BodyOwner for NumberPin {
     }
 }
 
-/// Times that an open looks again when the object is replaced under its hands.
+/// Attempts of an open when the object is replaced meanwhile.
 const OPEN_TRIES: usize = 3;
-/// Rounds of a removal: each takes several objects of the key, of which only a power loss leaves
-/// more than one.
+/// Rounds of a removal. Each takes several objects of the key; only a power loss leaves more than
+/// one.
 const REMOVE_ROUNDS: usize = 16;
 /// Locks that keep updates of heads and their readers apart, shared by numbers.
 pub(super) const HEAD_LOCKS: usize = 64;
-/// Failed writes in a row after which the disk counts as out of service.
+/// Consecutive failed writes after which the disk counts as out of service.
 const FAILURES_MAX: u32 = 16;
-/// While out of service, one insert of so many is tried.
+/// While the disk is out of service, one insert in 64 is tried.
 const TRY_EVERY: u32 = 64;

@@ -1,4 +1,4 @@
-//! SquidL: all objects of a host in one folder.
+//! Naming of SquidL: all objects of a host in one folder.
 
 use super::url::host_of;
 use super::{FILES_PER_FOLDER, LEVEL_MAX, Naming, blocks_of_folder, number_of};
@@ -9,17 +9,17 @@ use xxhash_rust::xxh3::xxh3_64;
 /// the host name of the requested URL, h is a hash function, ∧ is the bitwise conjunction, m_l1 a
 /// bit mask for the first level directories, and m_l2 for the second level directories".
 ///
-/// Requests for one page, which are mostly to one host, then go to one folder, whose blocks are in
-/// memory. Popular hosts make long folders (the paper had about 30 with more than 1000 files), and
-/// there is nothing that balances them.
+/// Requests for one page mostly name one host. These requests go to one folder, and the blocks of
+/// that folder are in memory. Popular hosts make long folders (the paper had about 30 with more
+/// than 1000 files); nothing balances them.
 ///
-/// The masks as read here: l1 and l2 are powers of two, m_l1 selects the lowest bits of h and m_l2
-/// the bits above those, shifted down in the name. The paper does not print the masks' values; were
-/// both to select the lowest bits, y would determine x or the other way round, and of the l1·l2
-/// folders only max(l1, l2) would be used. h is XXH3-64 of the host in lower case. n takes the
-/// lowest free number; it only has to be unique, and the low end of the index is warm.
+/// l1 and l2 are powers of two here. m_l1 selects the lowest bits of h; m_l2 selects the bits above
+/// those, shifted down in the name. The paper does not print the masks' values. If both masks
+/// selected the lowest bits, y would determine x or the other way round. Only max(l1, l2) of the
+/// l1·l2 folders would then be used. h is XXH3-64 of the host in lower case. n is the lowest free
+/// number; it only has to be unique, and the low end of the index is warm.
 ///
-/// The number does not tell the folder, so the side word of the index does: x·l2 + y.
+/// The number does not name the folder, so the index's side word does: x·l2 + y.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByHost {
     l1: u32,
@@ -27,7 +27,7 @@ pub struct ByHost {
 }
 
 impl ByHost {
-    /// Folders for so many objects: about 256 in each on average.
+    /// Returns the naming for `max_objects` objects: about 256 in each folder on average.
     pub fn for_objects(max_objects: u32) -> Self {
         let folders =
             max_objects.div_ceil(FILES_PER_FOLDER).clamp(1, LEVEL_MAX * LEVEL_MAX).next_power_of_two();
@@ -35,7 +35,7 @@ impl ByHost {
         Self { l1: folders / l2, l2 }
     }
 
-    /// With so many folders at each level; `None` when that cannot be.
+    /// Returns the naming with these folder counts at each level; `None` if a count is impossible.
     pub fn with([l1, l2, ..]: [u32; 4]) -> Option<Self> {
         let is_level = |level: u32| level.is_power_of_two() && level <= LEVEL_MAX;
         (is_level(l1) && is_level(l2)).then_some(Self { l1, l2 })
@@ -79,7 +79,7 @@ impl Naming for ByHost {
         Some((number_of(name, 8)?, u64::from(folder)))
     }
 
-    /// However the files are spread, each folder has one block that is not full.
+    /// Each folder has one block that is not full, however the files are spread.
     fn folder_blocks(&self, max_objects: u64, block_bytes: u64) -> u64 {
         blocks_of_folder(max_objects, block_bytes) + u64::from(self.folders()) + u64::from(self.l1) + 1
     }

@@ -1,42 +1,44 @@
-//! Neighbouring numbers in one folder, folders filled one after the other.
+//! Namings with neighbouring numbers in one folder; folders fill one after the other.
 //!
 //! Duane Wessels's MONOTONIC_STORE of Squid 1.2 after Arjan de Vet's patch, as Maltzahn 1999
 //! (2.4.1) prints it: at most k files are allocated to a folder, "once a directory reaches this
-//! user-configured number of files, Squid switches to a different directory", with (x, y, z) =
-//! (n/(k·l2), n/k mod l2, n mod k), so that max_objs = l1·l2·k.
+//! user-configured number of files, Squid switches to a different directory". The path is (x, y, z)
+//! = (n/(k·l2), n/k mod l2, n mod k), so that max_objs = l1·l2·k.
 //!
-//! Two ways to choose n, compared by Andres Kroonmaa ("Clustered Store", squid-dev, 1998): the next
-//! free number, counting up and wrapping around (`squid_monotonic`), and the lowest free number
-//! (`squid_lowest`): "the effect is that squid never uses directories it doesn't need". With the
-//! second, folders are made on demand (his point 1), l1 and l2 follow from the file system's block
-//! size (point 2), and released files are overwritten in place (point 3; see `files::released`).
+//! Andres Kroonmaa ("Clustered Store", squid-dev, 1998) compared two ways to choose n:
 //!
-//! What is stored together lies together as long as there are runs of free numbers: while the store
-//! fills, and with `squid_monotonic` as long as replacement clears the way in the order of the
-//! numbers. Holes made out of order spread new objects over old folders with both.
+//! - the next free number, counting up and wrapping around (`squid_monotonic`);
+//! - the lowest free number (`squid_lowest`): "the effect is that squid never uses directories it
+//!   doesn't need". Folders are then made on demand (his point 1). l1 and l2 follow from the file
+//!   system's block size (point 2). Released files are overwritten in place (point 3; see
+//!   `files::released`).
+//!
+//! Objects stored together lie together as long as there are runs of free numbers. Runs exist while
+//! the store fills, and with `squid_monotonic` as long as replacement frees numbers in their order.
+//! With both, holes made out of order spread new objects over old folders.
 
 use super::{LEVEL_MAX, Naming, blocks_of_folder, number_of};
 use crate::index::Numbers;
 
-/// The naming of `squid_monotonic` and `squid_lowest`. See the file's head.
+/// Naming of `squid_monotonic` and `squid_lowest`. See the file's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clustered {
+pub struct ClusteredNaming {
     l1: u32,
     l2: u32,
-    /// Files in a folder, at most.
+    /// Limit of files in a folder.
     k: u32,
     numbers: Numbers,
 }
 
-impl Clustered {
-    /// For so many objects, k of them in a folder, numbers counting up.
+impl ClusteredNaming {
+    /// Returns the naming for `max_objects` objects, `k` in a folder, with numbers counting up.
     pub fn monotonic(max_objects: u32, k: u32) -> Self {
         Self::new(max_objects, k, Numbers::Next)
     }
 
-    /// For so many objects, the lowest number first. A folder of files, and one of folders, takes
-    /// one block of the file system: 384 files at 8192 bytes, as Kroonmaa found best, and in
-    /// proportion.
+    /// Returns the naming for `max_objects` objects, lowest number first. A folder of files, or of
+    /// folders, takes one block of the file system. Kroonmaa found 384 files best at 8192 bytes;
+    /// other block sizes are in proportion.
     pub fn lowest(max_objects: u32, block_bytes: u32) -> Self {
         let k = u64::from(block_bytes) * FILES_PER_8192 / 8192;
         Self::new(max_objects, k.clamp(1, u64::from(K_MAX)) as u32, Numbers::Lowest)
@@ -49,14 +51,14 @@ impl Clustered {
         Self { l1: folders.div_ceil(l2), l2, k, numbers }
     }
 
-    /// With these parameters; `None` when that cannot be.
+    /// Returns the naming with these parameters; `None` if they are impossible.
     pub fn with([l1, l2, k, _]: [u32; 4], numbers: Numbers) -> Option<Self> {
         let is_possible = l1 >= 1 && (1..=LEVEL_MAX).contains(&l2) && (1..=K_MAX).contains(&k);
         (is_possible && l1.checked_mul(l2).is_some()).then_some(Self { l1, l2, k, numbers })
     }
 }
 
-impl Naming for Clustered {
+impl Naming for ClusteredNaming {
     fn parameters(&self) -> [u32; 4] {
         [self.l1, self.l2, self.k, 0]
     }

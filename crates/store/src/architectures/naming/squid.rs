@@ -1,4 +1,4 @@
-//! Squid's naming: neighbouring numbers in different folders.
+//! Naming of Squid: neighbouring numbers in different folders.
 
 use super::{FILES_PER_FOLDER, LEVEL_MAX, Naming, blocks_of_folder, number_of};
 use crate::fs::FileSystem;
@@ -10,8 +10,8 @@ use std::io;
 /// formula (x, y, z) = (n mod l1, n/l1 mod l2, n)." All three in hexadecimal, as Squid writes them.
 ///
 /// Neighbouring numbers lie in different first-level folders, so the tree is balanced at every
-/// fill; the price is that the objects of one page are strewn over folders, which
-/// [`super::Clustered`] and [`super::ByHost`] mend.
+/// fill. The price: the objects of one page are spread over folders. [`super::ClusteredNaming`] and
+/// [`super::ByHost`] avoid this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Squid {
     l1: u32,
@@ -19,20 +19,21 @@ pub struct Squid {
 }
 
 impl Squid {
-    /// Folders for so many objects: about 256 in each, so that a folder fills one or two blocks.
+    /// Returns the naming for `max_objects` objects: about 256 in each folder, so that a folder
+    /// fills one or two blocks.
     pub fn for_objects(max_objects: u32) -> Self {
         let folders = max_objects.div_ceil(FILES_PER_FOLDER).clamp(1, LEVEL_MAX * LEVEL_MAX);
         let l2 = folders.min(LEVEL_MAX);
         Self { l1: folders.div_ceil(l2), l2 }
     }
 
-    /// With so many folders at each level; `None` when that cannot be.
+    /// Returns the naming with these folder counts at each level; `None` if a count is impossible.
     pub fn with([l1, l2]: [u32; 2]) -> Option<Self> {
         let levels = 1..=LEVEL_MAX;
         (levels.contains(&l1) && levels.contains(&l2)).then_some(Self { l1, l2 })
     }
 
-    /// As the folders that are there have it; `None` when there are none.
+    /// Returns the naming that fits the existing folders; `None` when there are none.
     pub fn of_folders(files: &dyn FileSystem) -> Option<Self> {
         let count = |folder: &str| {
             let names = files.list(folder, 2 * LEVEL_MAX as usize).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Paths, as the papers' formulas have them.
+//! Paths according to the papers' formulas.
 
 use super::url::host_of;
 use super::*;
@@ -8,8 +8,8 @@ use std::collections::HashSet;
 fn all(max_objects: u32) -> Vec<Box<dyn Naming>> {
     vec![
         Box::new(Squid::for_objects(max_objects)),
-        Box::new(Clustered::monotonic(max_objects, 384)),
-        Box::new(Clustered::lowest(max_objects, 4096)),
+        Box::new(ClusteredNaming::monotonic(max_objects, 384)),
+        Box::new(ClusteredNaming::lowest(max_objects, 4096)),
         Box::new(ByHost::for_objects(max_objects)),
     ]
 }
@@ -22,7 +22,7 @@ fn paths_follow_the_papers_formulas() {
     {
         assert_eq!(squid.path(number, 0), path);
     }
-    let clustered = Clustered::with([16, 256, 384, 0], Numbers::Next).unwrap();
+    let clustered = ClusteredNaming::with([16, 256, 384, 0], Numbers::Next).unwrap();
     for (number, path) in
         [(0, "00/00/000"), (383, "00/00/17F"), (384, "00/01/000"), (384 * 256 * 5 + 384 * 7 + 9, "05/07/009")]
     {
@@ -51,14 +51,14 @@ fn every_file_is_found_under_its_path_again() {
 }
 
 #[test]
-fn a_folder_holds_k_files_of_consecutive_numbers_and_there_are_enough_folders() {
+fn folder_holds_k_consecutive_numbers() {
     for (objects, k) in [(1, 384), (385, 384), (1_000_000, 384), (4_000_000_000, 4096), (50, 7)] {
-        let naming = Clustered::monotonic(objects, k);
+        let naming = ClusteredNaming::monotonic(objects, k);
         let [l1, l2, kept, _] = naming.parameters();
         assert_eq!(kept, k);
         assert!(u64::from(l1) * u64::from(l2) * u64::from(k) >= u64::from(objects));
         assert!((objects - 1) / k < naming.folders());
-        assert_eq!(Clustered::with(naming.parameters(), Numbers::Next), Some(naming));
+        assert_eq!(ClusteredNaming::with(naming.parameters(), Numbers::Next), Some(naming));
     }
 }
 
@@ -66,12 +66,12 @@ fn a_folder_holds_k_files_of_consecutive_numbers_and_there_are_enough_folders() 
 fn the_lowest_naming_follows_from_the_block_size() {
     // Kroonmaa: "If cache can hold 1M objects, and fill-factor is 384, squid needs to have 1M/384 =
     // 2800 dirs. Having 256 L2 dirs, this makes about 10 L1 dirs."
-    assert_eq!(Clustered::lowest(1 << 20, 8192).parameters(), [11, 256, 384, 0]);
-    assert_eq!(Clustered::lowest(1 << 20, 4096).parameters()[2], 192);
+    assert_eq!(ClusteredNaming::lowest(1 << 20, 8192).parameters(), [11, 256, 384, 0]);
+    assert_eq!(ClusteredNaming::lowest(1 << 20, 4096).parameters()[2], 192);
 }
 
 #[test]
-fn hosts_have_folders_of_their_own_and_the_two_levels_are_independent() {
+fn hosts_spread_over_independent_folder_levels() {
     let naming = ByHost::for_objects(1_000_000);
     let side = |url: &str| naming.side(url.as_bytes());
     for same in [
@@ -89,7 +89,7 @@ fn hosts_have_folders_of_their_own_and_the_two_levels_are_independent() {
 }
 
 #[test]
-fn the_host_is_what_stands_before_port_and_path() {
+fn host_ends_before_port_and_path() {
     for (key, host) in [
         ("http://a.example/x", "a.example"),
         ("http://a.example:80/x", "a.example"),
@@ -110,7 +110,7 @@ fn only_our_own_names_have_numbers() {
     for name in ["", "1F", "0000001f", "+000001F", "00000000000000001F", "readme.txt"] {
         assert_eq!(squid.file_at(0, name), None, "{name}");
     }
-    let clustered = Clustered::monotonic(100_000, 384);
+    let clustered = ClusteredNaming::monotonic(100_000, 384);
     assert_eq!(clustered.file_at(2, "17F"), Some((2 * 384 + 383, 0)));
     for name in ["180", "17", "17f", "0017F", "+7F"] {
         assert_eq!(clustered.file_at(2, name), None, "{name}");
@@ -130,6 +130,6 @@ fn the_folders_on_disk_tell_squids_naming() {
 fn parameters_that_cannot_be_are_refused() {
     assert_eq!(Squid::with([0, 4]), None);
     assert_eq!(ByHost::with([3, 4, 0, 0]), None);
-    assert_eq!(Clustered::with([1, 1, 5000, 0], Numbers::Next), None);
-    assert_eq!(Clustered::with([u32::MAX, 256, 9, 0], Numbers::Next), None);
+    assert_eq!(ClusteredNaming::with([1, 1, 5000, 0], Numbers::Next), None);
+    assert_eq!(ClusteredNaming::with([u32::MAX, 256, 9, 0], Numbers::Next), None);
 }

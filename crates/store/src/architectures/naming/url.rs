@@ -1,7 +1,7 @@
-//! The parts of a full key that names are made of. A full key begins with a URL.
+//! Parts of a full key that namings use. A full key begins with a URL.
 
-/// The host that a full key names, in whatever case it has it there: what stands between `://` and
-/// the port, path or end. A key that is no URL is taken as a whole.
+/// Returns the host in a full key, in its original case: the bytes between `://` and the port, path
+/// or end. A key that is no URL is returned whole.
 pub(super) fn host_of(full_key: &[u8]) -> &[u8] {
     let Some(scheme) = full_key.windows(3).position(|part| part == b"://") else { return full_key };
     let rest = &full_key[scheme + 3..];

@@ -1,9 +1,8 @@
-//! A segment seen as a file, so that whoever reads and writes object files need not know where they
-//! are.
+//! View of a segment as a file, so that the code for object files works on both.
 //!
-//! In the mapped file the check of the header is sealed: what a body holds, however it came to be
-//! taken for a record, has no check that is right in its place. Whoever reads and writes the
-//! segment as a file sees the object file as it is specified.
+//! In the mapped file the check of the header is sealed: a body taken for a record by mistake never
+//! has the right check for its place. Reads and writes through this view see the object file as it
+//! is specified.
 
 use super::super::seal::Seal;
 use super::SegmentLocation;
@@ -13,7 +12,7 @@ use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
-/// One segment of the mapped file. Its length is fixed.
+/// One segment of the mapped file, with a fixed length.
 pub(super) struct SegmentFile {
     mapping: Arc<dyn Mapping>,
     place: SegmentLocation,
@@ -26,12 +25,13 @@ impl SegmentFile {
         Self { mapping, place, seal }
     }
 
-    /// Bytes from `offset` to the segment's end.
+    /// Returns the bytes from `offset` to the segment's end.
     fn left(&self, offset: u64) -> usize {
         self.place.bytes().saturating_sub(offset) as usize
     }
 
-    /// Turns what stands in the mapped file into what is seen, and back; `bytes` begin at `offset`.
+    /// Converts between the bytes in the mapped file and the bytes of the view. `bytes` begin at
+    /// `offset`.
     fn turn(&self, bytes: &mut [u8], offset: u64) {
         let Some(seal) = self.seal.filter(|_| offset < HEADER_CHECK.end as u64) else { return };
         let mask = seal.check(self.place.offset()).to_le_bytes();
@@ -66,7 +66,7 @@ impl File for SegmentFile {
         Err(Errno::INVAL.into())
     }
 
-    /// The mapped file is brought to disk with the file system.
+    /// Fails: syncing the file system writes the mapped file to disk.
     fn sync(&self) -> io::Result<()> {
         Err(Errno::INVAL.into())
     }

@@ -7,16 +7,16 @@
 //! │ 4096   │2048│1K│½│½ │   │ 8192           │
 //! └────────┴────┴──┴─┴──┴───┴────────────────┴─ …
 //! ```
-//! The record in a segment is an object file as it stands (`crate::object`), its room for metadata
-//! stretched so that it fills the segment: so the record's length chooses the segment, and what the
-//! segment leaves over is room for later metadata. The index's side word says where the record is
-//! ([`SegmentLocation`]); objects whose record does not fit into the largest segment, or for which
-//! there is no slot, are files under the same numbers. One index for both makes it one transaction
-//! to replace a small object by a large one.
+//! The record in a segment is a complete object file (`crate::object`). The record's room for
+//! metadata is stretched so that the record fills the segment. The record's length chooses the
+//! segment, and the rest of the segment is room for later metadata. The index's side word says
+//! where the record is ([`SegmentLocation`]). An object is a file under its number if its record
+//! exceeds the largest segment, or if there is no slot. One index for both makes the replacement of
+//! a small object by a large one a single transaction.
 //!
-//! A record is written by one write, before the index learns of it. A slot is written anew only
-//! after the index has let go of the object that had it, and no reader is between lookup and read:
-//! a record is read whole, and checked, on opening.
+//! A record is written by one write, before the index gets its entry. A slot is rewritten only
+//! after two conditions hold: the index has let go of the slot's object, and no reader is between
+//! lookup and read. A record is read whole, and checked, on opening.
 
 mod file;
 mod place;
@@ -45,42 +45,41 @@ use tracing::warn;
 
 pub use replacement::SegmentPolicy;
 
-/// How an operator wants the mapped file, where the architecture has one.
+/// Operator's settings of the mapped file, for architectures that have one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SegmentSettings {
-    /// Its length in bytes; 0 means a quarter of the disk space. Fixed when the store is made.
+    /// Length in bytes; 0 means a quarter of the disk space. Fixed when the store is made.
     pub bytes: u64,
-    /// Who gives up its slot when the file is full.
+    /// Choice of the victim when the file is full.
     pub policy: SegmentPolicy,
 }
 
-/// How segments follow each other in the file.
+/// Arrangement of segments in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Packing {
-    /// One after the other, across pages (`squidm`, `squidml`).
+pub(super) enum SegmentAlignment {
+    /// Segments follow each other, across pages (`squidm`, `squidml`).
     Appended,
-    /// None crosses a page (`squidmla`).
+    /// No segment crosses a page (`squidmla`).
     Aligned,
 }
 
-/// The mapped file and who has what of it.
+/// Mapped file and the owners of its slots.
 pub(super) struct Segments {
     mapping: Arc<dyn Mapping>,
     seal: Seal,
     bytes: u64,
     slots: Mutex<Slots>,
-    /// Numbers whose objects are gone, and under which a file may be that an audit has not seen
-    /// yet.
+    /// Numbers without an object that may still have a file, since no audit has visited them.
     held_back: Mutex<Vec<u32>>,
 }
 
 impl Segments {
-    /// Opens the mapped file of so many bytes, or makes it. One of another length is of no use, and
-    /// made anew: its objects become misses.
+    /// Opens or makes the mapped file of `bytes` bytes. A file of another length is made again: its
+    /// objects become misses.
     pub(super) fn open(
         files: &dyn FileSystem,
         bytes: u64,
-        (packing, policy): (Packing, SegmentPolicy),
+        (packing, policy): (SegmentAlignment, SegmentPolicy),
         (index, is_sound): (&Index, bool),
         seal: Seal,
     ) -> io::Result<Self> {
@@ -95,8 +94,8 @@ impl Segments {
             mapped => mapped?,
         };
         let placement: Box<dyn SegmentLayout> = match packing {
-            Packing::Appended => Box::new(Appender::default()),
-            Packing::Aligned => Box::new(Packer::default()),
+            SegmentAlignment::Appended => Box::new(Appender::default()),
+            SegmentAlignment::Aligned => Box::new(Packer::default()),
         };
         let slots = Slots::new(bytes, placement, policy.build(), is_empty);
         Ok(Self {
@@ -108,7 +107,7 @@ impl Segments {
         })
     }
 
-    /// The length of the mapped file of a store: of the one that is there, or as wanted.
+    /// Returns the length of the store's mapped file: of the existing one, or as set.
     pub(super) fn length(files: &dyn FileSystem, settings: &SegmentSettings, disk_bytes: u64) -> u64 {
         let wanted = if settings.bytes == 0 { disk_bytes / DEFAULT_SHARE } else { settings.bytes };
         let wanted = wanted.next_multiple_of(PAGE_BYTES);
@@ -125,7 +124,7 @@ impl Segments {
         }
     }
 
-    /// A segment as a file.
+    /// Returns a segment as a file.
     fn file(&self, place: SegmentLocation) -> Box<dyn File> {
         Box::new(SegmentFile::new(Arc::clone(&self.mapping), place, Some(self.seal)))
     }
@@ -134,7 +133,7 @@ impl Segments {
         self.slots.lock().hit(number, place);
     }
 
-    /// The object of this number has left its place.
+    /// Records that the object of this number has left its place.
     pub(super) fn release(&self, number: u32, place: SegmentLocation) {
         self.slots.lock().release(number, place);
     }
@@ -154,20 +153,20 @@ impl Segments {
 }
 
 impl Core {
-    /// Where in the mapped file the object of a number is, if it is there.
+    /// Returns the place of a number's object in the mapped file, if it is there.
     pub(super) fn place(&self, number: u32) -> Option<(&Segments, SegmentLocation)> {
         self.place_of_side(self.index.side(number))
     }
 
     pub(super) fn place_of_side(&self, side: u64) -> Option<(&Segments, SegmentLocation)> {
         let segments = self.segments.as_ref()?;
-        // A damaged side word may say anything.
+        // A damaged side word may hold any value.
         SegmentLocation::of_side(side)
             .filter(|place| place.end() <= segments.bytes)
             .map(|place| (segments, place))
     }
 
-    /// Opens the bytes of an object, wherever they are.
+    /// Opens the bytes of an object, in the mapped file or in its own file.
     pub(super) fn open_bytes(
         &self,
         number: u32,
@@ -180,13 +179,13 @@ impl Core {
         }
     }
 
-    /// The file of a segment that an insert has taken.
+    /// Returns the file of a segment that an insert has taken.
     pub(super) fn open_taken(&self, taken: ClaimedSlot) -> Option<Box<dyn File>> {
         self.segments.as_ref().map(|segments| segments.file(taken.place))
     }
 
-    /// A slot for a record of so many bytes, given up by another object where needed. `None` when
-    /// the record belongs into a file.
+    /// Takes a slot for a record of `record_bytes` bytes, and evicts another object where needed.
+    /// Returns `None` when the record belongs into a file.
     pub(super) fn take_segment(&self, record_bytes: u64) -> Option<ClaimedSlot> {
         let segments = self.segments.as_ref()?;
         let class = SegmentClass::for_bytes(record_bytes)?;
@@ -207,7 +206,7 @@ impl Core {
         None
     }
 
-    /// Takes the object of a number out of its place, unless somebody has begun to use it.
+    /// Evicts the object of a number from its place, unless the number has come into use.
     fn give_up_for(&self, segments: &Segments, number: u32, place: SegmentLocation) -> bool {
         match self.index.examine(number) {
             NumberState::Stored(found, _) if SegmentLocation::of_side(found.side) == Some(place) => {
@@ -218,15 +217,15 @@ impl Core {
                 }
                 retired
             }
-            // About to be found, or about to be let go.
+            // The object is about to become visible, or about to be released.
             NumberState::Busy => false,
-            // The number has come to mean something else; the slot is nobody's.
+            // The number stands for another object now, and the slot has no owner.
             _ => true,
         }
     }
 
-    /// Frees a busy number that had a segment. Before an audit has seen it there may be a file
-    /// under it, left by a power loss, which the number must not be parted from: then it waits.
+    /// Frees a busy number that had a segment. Before an audit has visited the number, a power loss
+    /// may have left a file under it. The number must not be parted from such a file, so it waits.
     pub(super) fn leave_segment(&self, segments: &Segments, number: u32) {
         if self.index.is_measured(number) {
             self.leave(number, AfterUnpin::Free(None));
@@ -243,28 +242,28 @@ impl Core {
         }
     }
 
-    /// Notes in the index what replacement knows of each object, for the next session. Notes of an
-    /// earlier close stay where nothing better is known: before the survey has ended.
+    /// Writes the replacement policy's notes on each object into the index, for the next session.
+    /// Before the survey has ended, the notes of an earlier close stay.
     pub(super) fn note_segments(&self) {
         let Some(segments) = &self.segments else { return };
         segments.slots.lock().notes(|number, place, note| {
             if let NumberState::Stored(found, _) = self.index.examine(number)
                 && SegmentLocation::of_side(found.side) == Some(place)
             {
-                // One that is replaced at this very moment is noted at the next close.
+                // An object replaced at this moment gets its note at the next close.
                 self.index.update_side(found, place.side_noting(note));
             }
         });
     }
 
-    /// Learns from the index who has which slot, a piece at a time. Returns how many entries it
-    /// looked at; 0 when nothing is left to learn.
+    /// Reads the owners of slots from the index, a piece at a time. Returns the number of entries
+    /// read; 0 when the survey is complete.
     pub(super) fn survey_segments(&self) -> usize {
         let Some(segments) = &self.segments else { return 0 };
         let Some(start) = segments.slots.lock().survey_from() else { return 0 };
         let numbers_max = self.index.geometry().max_objects;
         let end = start.saturating_add(SURVEY_NUMBERS).min(numbers_max);
-        // Under the lock, so that what is let go meanwhile is not forgotten.
+        // Under the lock, so that a concurrent release is not lost.
         let mut slots = segments.slots.lock();
         let found = (start..end).filter_map(|number| match self.index.examine(number) {
             NumberState::Stored(found, _) => {
@@ -286,16 +285,16 @@ impl Core {
     }
 }
 
-/// Why there is no store without the mapped file.
+/// Returns the error of a store that fails to open its mapped file.
 pub(super) fn failed_to_map(error: io::Error) -> Error {
     Error::Unusable(format!("could not make or open the file of small objects: {error}"))
 }
 
-/// The mapped file's name in the store's folder.
+/// Name of the mapped file in the store's folder.
 pub(super) const PATH: &str = "segments.sealed";
-/// The mapped file takes this part of the disk space, unless set otherwise.
+/// Default length of the mapped file: this part of the disk space.
 const DEFAULT_SHARE: u64 = 4;
-/// Victims that turn out to be in use before a small object becomes a file.
+/// Limit of victims found in use before a small object becomes a file.
 const VICTIMS_TRIED: usize = 16;
-/// Index entries looked at in one step of the survey.
+/// Index entries read in one step of the survey.
 const SURVEY_NUMBERS: u32 = 4096;

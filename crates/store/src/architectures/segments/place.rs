@@ -1,71 +1,72 @@
-//! Where in the mapped file an object lies, as a side word of the index.
+//! Place of an object in the mapped file, as a side word of the index.
 //!
 //! ```text
 //!  63   62 … 36   35   34 … 32   31 … 0
 //!  1    note      0    class     offset in units of 512 bytes
 //! ```
-//! The namings' own side words leave the highest bit alone, so that a word tells by itself which of
-//! the two it is. The note is what replacement knew of the object when the store was last closed in
-//! order (see [`super::replacement`]); everybody else looks past it.
+//! The namings' own side words leave the highest bit 0, so this bit tells the two kinds apart. The
+//! note is the replacement policy's state of the object at the last orderly close (see
+//! [`super::replacement`]). All other code ignores the note.
 
 use shoal_policy::SegmentClass;
 
-/// A stretch of the mapped file: a segment.
+/// Segment: a stretch of the mapped file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentLocation {
-    /// The offset, in units of the smallest segment.
+    /// Offset, in units of the smallest segment.
     pub(crate) unit: u32,
-    /// Which of the five sizes.
+    /// Size class, one of five.
     pub(crate) class: SegmentClass,
 }
 
 impl SegmentLocation {
-    /// The place at an offset of the mapped file, in bytes; `None` where no side word could say it.
+    /// Returns the place at an offset of the mapped file, in bytes; `None` if no side word can
+    /// express it.
     pub(crate) fn at(offset: u64, class: SegmentClass) -> Option<Self> {
         let unit = u32::try_from(offset / UNIT_BYTES).ok().filter(|_| offset.is_multiple_of(UNIT_BYTES))?;
         Some(Self { unit, class })
     }
 
-    /// The place that a side word says; `None` for an object in a file of its own.
+    /// Returns the place in a side word; `None` for an object in its own file.
     pub(crate) fn of_side(side: u64) -> Option<Self> {
         let class = SegmentClass::new((side >> CLASS_SHIFT) as u8 & 15)?;
         (side >> FLAG_SHIFT == 1).then_some(Self { unit: side as u32, class })
     }
 
-    /// The note in a side word.
+    /// Returns the note in a side word.
     pub(crate) fn note_of_side(side: u64) -> u32 {
         (side >> NOTE_SHIFT) as u32 & NOTE_MAX
     }
 
-    /// The side word, without a note.
+    /// Returns the side word, without a note.
     pub(crate) fn side(self) -> u64 {
         1 << FLAG_SHIFT | (self.class.index() as u64) << CLASS_SHIFT | u64::from(self.unit)
     }
 
-    /// The side word with a note.
+    /// Returns the side word with a note.
     pub(crate) fn side_noting(self, note: u32) -> u64 {
         self.side() | u64::from(note & NOTE_MAX) << NOTE_SHIFT
     }
 
-    /// Its first byte in the mapped file.
+    /// Returns the offset of the first byte in the mapped file.
     pub(crate) fn offset(self) -> u64 {
         u64::from(self.unit) * UNIT_BYTES
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub(crate) fn bytes(self) -> u64 {
         self.class.bytes()
     }
 
-    /// The first byte after it.
+    /// Returns the offset after the last byte.
     pub(crate) fn end(self) -> u64 {
         self.offset() + self.bytes()
     }
 }
 
-/// The smallest segment.
+/// Length of the smallest segment in bytes.
 pub(crate) const UNIT_BYTES: u64 = 512;
-/// Four bits, of which the highest is 0 in every class.
+/// Shift of the four bits of the class; the highest bit is 0 in every class.
 const CLASS_SHIFT: u32 = 32;
 const NOTE_SHIFT: u32 = 36;
 const NOTE_MAX: u32 = (1 << 27) - 1;

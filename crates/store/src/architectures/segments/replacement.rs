@@ -1,44 +1,44 @@
-//! Which slot of a size is given up when the mapped file is full: the policies of `shoal_policy`
+//! Choice of the victim slot of a size when the mapped file is full: the policies of `shoal_policy`
 //! over slots.
 //!
-//! What a policy knows of an object outlives a close in order as a *note*, 27 bits beside the
-//! object's place in the index's side word:
+//! A policy's state of an object survives an orderly close as a *note*: 27 bits beside the object's
+//! place in the index's side word.
 //!
 //! ```text
 //!  26     25     24 … 0
-//!  next   LRU    FBC: references · LRU: by how much of its size it was used less recently than others, and 1
+//!  next   LRU    FBC: references · LRU: rank in its size, least recently used first, plus 1
 //! ```
-//! A note of 0 says nothing, and neither does one that the other kind of policy has made. Notes are
-//! guides: a wrong one costs a hit, never a wrong answer.
+//! A note of 0 carries no state, and neither does a note made by the other kind of policy. Notes
+//! are hints: a wrong one costs a hit, never a wrong answer.
 
 use shoal_policy::{Fbc, Handle, Lru, Replacement, SegmentClass};
 
-/// Who gives up its slot.
+/// Replacement policy of the slots.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum SegmentPolicy {
     /// Frequency-based cyclic replacement (Maltzahn 1999, 3.6).
     Fbc {
-        /// An object with at least so many references is passed over.
+        /// References from which an object is passed over.
         c_max: u32,
-        /// Counts are halved when their mean exceeds this.
+        /// Mean count above which all counts are halved.
         a_max: u32,
     },
-    /// The least recently used of the size (3.5).
+    /// Least recently used object of the size (3.5).
     Lru,
-    /// FBC that takes, of the next few slots that it would, the first whose page is in memory (7:
-    /// "a tighter synchronization with the operating system's memory management").
+    /// FBC that picks, among its next few victims, the first with its page in memory (7: "a tighter
+    /// synchronization with the operating system's memory management").
     FbcResident {
-        /// As for FBC.
+        /// References from which an object is passed over.
         c_max: u32,
-        /// As for FBC.
+        /// Mean count above which all counts are halved.
         a_max: u32,
     },
-    /// LRU that takes, of the few least recently used of the size, the first whose page is in
+    /// LRU that picks, among the few least recently used of the size, the first with its page in
     /// memory.
     LruResident,
 }
 
-/// The parameters of Maltzahn 1999, section 4.
+/// Parameters of Maltzahn 1999, section 4.
 impl Default for SegmentPolicy {
     fn default() -> Self {
         Self::Fbc { c_max: 3, a_max: 100 }
@@ -46,7 +46,7 @@ impl Default for SegmentPolicy {
 }
 
 impl SegmentPolicy {
-    /// Slots that a policy which prefers pages in memory asks about at most, to give one up.
+    /// Limit of slots that a policy preferring pages in memory asks about for one victim.
     pub const RESIDENT_WINDOW: usize = 64;
 
     pub(super) fn build(self) -> Box<dyn SegmentReplacement> {
@@ -61,20 +61,20 @@ impl SegmentPolicy {
     }
 }
 
-/// A policy over the slots of each size, which are numbered in the order in which they were cut.
+/// Policy over the slots of each size, which are numbered in the order in which they were cut.
 pub(super) trait SegmentReplacement: Send {
-    /// A new object is in the slot.
+    /// Records a new object in the slot.
     fn filled(&mut self, class: SegmentClass, slot: u32);
 
-    /// The object in the slot was asked for.
+    /// Records a hit on the object in the slot.
     fn hit(&mut self, class: SegmentClass, slot: u32);
 
-    /// The object in the slot is gone.
+    /// Records that the object in the slot is gone.
     fn emptied(&mut self, class: SegmentClass, slot: u32);
 
-    /// The slot to be given up, of those that `may_go`. It is emptied only if it is used.
-    /// `is_resident` says of a slot whether its page is in memory, and is asked at most
-    /// [`SegmentPolicy::RESIDENT_WINDOW`] times.
+    /// Returns the victim slot, among those for which `may_go` holds. The slot is emptied only if
+    /// the caller uses it. `is_resident` tells whether a slot's page is in memory. The policy calls
+    /// `is_resident` at most [`SegmentPolicy::RESIDENT_WINDOW`] times.
     fn victim(
         &mut self,
         class: SegmentClass,
@@ -82,18 +82,18 @@ pub(super) trait SegmentReplacement: Send {
         is_resident: &mut dyn FnMut(u32) -> bool,
     ) -> Option<u32>;
 
-    /// Tells `keep` the note of each slot with an object.
+    /// Passes the note of each slot with an object to `keep`.
     fn notes(&self, keep: &mut dyn FnMut(SegmentClass, u32, u32));
 
-    /// Takes up the objects of earlier sessions, each with its slot and the note that was kept of
-    /// it, before any other.
+    /// Takes up the objects of earlier sessions, with their slots and notes, before any other
+    /// object.
     fn restore(&mut self, objects: &[(SegmentClass, u32, u32)]);
 }
 
-/// FBC, as it is.
+/// FBC without change.
 struct Cyclic {
     fbc: Fbc,
-    /// Slots asked about for being resident; `None` does not ask.
+    /// Slots asked about for residency; `None` does not ask.
     window: Option<usize>,
 }
 
@@ -146,10 +146,10 @@ impl SegmentReplacement for Cyclic {
     }
 }
 
-/// An LRU list for each size.
+/// LRU list for each size.
 struct Recency {
     classes: [Recent; SegmentClass::ALL.len()],
-    /// As [`Cyclic`]'s.
+    /// Slots asked about for residency; `None` does not ask.
     window: Option<usize>,
 }
 
@@ -180,7 +180,8 @@ impl Recent {
         self.handles.get(slot as usize).copied().flatten()
     }
 
-    /// The least recently used that may go. What may not go now is in use, and thus recent.
+    /// Returns the least recently used slot that may go. A slot that may not go is in use, and thus
+    /// becomes recent.
     fn victim(&mut self, may_go: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
         for _ in 0..VICTIMS_TRIED {
             let slot = self.lru.evict()?.key as u32;
@@ -202,7 +203,7 @@ impl Recent {
         let found =
             self.lru.victim_resident(window, |slot| may_go(slot as u32), |slot| is_resident(slot as u32))?;
         let slot = self.lru.key(found)? as u32;
-        // Should it turn out to be in use after all, the next search finds another.
+        // If the slot turns out to be in use, the next search finds another.
         self.lru.hit(found);
         Some(slot)
     }
@@ -243,7 +244,7 @@ impl SegmentReplacement for Recency {
     fn notes(&self, keep: &mut dyn FnMut(SegmentClass, u32, u32)) {
         for (class, recent) in SegmentClass::ALL.into_iter().zip(&self.classes) {
             let count = recent.lru.len() as u64;
-            // More objects than values share some with their neighbours.
+            // With more objects than values, neighbours share a value.
             let rank = |age: u64| if count < u64::from(VALUE_MAX) { age } else { age * RANKS / count };
             for (age, (_, slot)) in (0..).zip(recent.lru.oldest_first()) {
                 keep(class, slot as u32, OF_LRU | (rank(age) as u32 + 1));
@@ -251,8 +252,7 @@ impl SegmentReplacement for Recency {
         }
     }
 
-    /// Those without a note come first: they are no younger than the last close in order that they
-    /// have not seen.
+    /// Objects without a note come first: no orderly close has recorded a rank for them.
     fn restore(&mut self, objects: &[(SegmentClass, u32, u32)]) {
         let rank = |note: u32| if note & OF_LRU != 0 { note & VALUE_MAX } else { 0 };
         let mut by_age: Vec<_> =
@@ -264,14 +264,14 @@ impl SegmentReplacement for Recency {
     }
 }
 
-/// Slots in use that are passed over before the search is given up.
+/// Limit of slots in use that are passed over before the search is given up.
 const VICTIMS_TRIED: usize = 16;
-/// The value in a note.
+/// Mask of the value in a note.
 const VALUE_MAX: u32 = (1 << 25) - 1;
 const RANKS: u64 = VALUE_MAX as u64;
-/// The note is LRU's.
+/// Flag: the note is LRU's.
 const OF_LRU: u32 = 1 << 25;
-/// FBC's hand stands here.
+/// Flag: FBC's hand points at this slot.
 const NEXT: u32 = 1 << 26;
 
 #[cfg(test)]
@@ -280,7 +280,7 @@ mod tests {
 
     const CLASS: SegmentClass = SegmentClass::ALL[1];
 
-    /// Objects in slots 0 to 9, of which some were asked for.
+    /// Returns a policy with objects in slots 0 to 9 and hits on some of them.
     fn used(policy: SegmentPolicy) -> Box<dyn SegmentReplacement> {
         let mut policy = policy.build();
         (0..10).for_each(|slot| policy.filled(CLASS, slot));
@@ -299,7 +299,7 @@ mod tests {
         notes
     }
 
-    /// The next ten victims, each gone when the next is looked for.
+    /// Returns the next ten victims; each is emptied before the next search.
     fn victims(policy: &mut dyn SegmentReplacement) -> Vec<u32> {
         let mut next = || {
             let slot = policy.victim(CLASS, &mut |_| true, &mut |_| false)?;
@@ -310,10 +310,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_next_survives_the_notes() {
+    fn eviction_order_survives_notes() {
         let expected = [
-            // 0 came back as the newest with the hand behind it; 7 and 4 have three references and
-            // more
+            // 0 returned as the newest with the hand behind it; 7 and 4 have at least three
+            // references
             (SegmentPolicy::default(), [1, 2, 3, 5, 6, 8, 9, 0, 7, 4]),
             (SegmentPolicy::Lru, [2, 3, 5, 6, 8, 9, 4, 0, 7, 1]),
         ];
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_whose_page_is_in_memory_goes_first() {
+    fn slot_with_resident_page_is_evicted_first() {
         for policy in [SegmentPolicy::FbcResident { c_max: 3, a_max: 100 }, SegmentPolicy::LruResident] {
             let mut policy = policy.build();
             (0..10).for_each(|slot| policy.filled(CLASS, slot));

@@ -1,35 +1,35 @@
-//! Which slots the mapped file has been cut into, who has them, and who gives one up.
+//! Slots into which the mapped file has been cut, their owners, and the choice of a victim.
 //!
-//! A *slot* is a stretch that has been given out as a segment. It keeps its size for good: "an
+//! A *slot* is a stretch that has been given out as a segment. A slot keeps its size for good: "an
 //! object can replace another object of the same segment size only" (Maltzahn 1999, 3.3). While the
-//! file is not full, new objects get new slots in the order in which they come, which is the order
-//! of first miss; after that a slot that was let go, and then one that the replacement policy gives
-//! up.
+//! file is not full, new objects get new slots in order of arrival, which is the order of first
+//! miss. After that they get a released slot, and then the slot of a victim of the replacement
+//! policy.
 //!
-//! All of this stands in RAM, 12 bytes a slot and what the policy keeps. After opening it is made
-//! anew out of the index's side words, a piece at a time ([`Slots::survey`]); until that is done no
-//! slot is given out, and small objects go into files of their own.
+//! All of this is in RAM: 12 bytes a slot, and the policy's state. After opening, the slots are
+//! rebuilt from the index's side words, a piece at a time ([`Slots::survey`]). Until the survey
+//! ends no slot is given out, and small objects go into files of their own.
 
 use super::place::{SegmentLocation, UNIT_BYTES};
 use super::replacement::SegmentReplacement;
 use shoal_policy::{SegmentClass, SegmentLayout};
 
-/// The slots of one mapped file. See the module's head.
+/// Slots of one mapped file. See the module's head.
 pub(super) struct Slots {
     file_bytes: u64,
     placement: Box<dyn SegmentLayout>,
     classes: [Class; SegmentClass::ALL.len()],
-    /// By object number: its slot within its class.
+    /// Slot within its class, by object number.
     slot_of: Vec<u32>,
     policy: Box<dyn SegmentReplacement>,
     survey: Option<Survey>,
 }
 
-/// The slots of one size, in the order in which they were cut.
+/// Slots of one size, in the order in which they were cut.
 #[derive(Default)]
 struct Class {
     slots: Vec<Slot>,
-    /// Slots that nobody has.
+    /// Slots without an owner.
     free: Vec<u32>,
 }
 
@@ -39,53 +39,53 @@ struct Slot {
     owner: Owner,
 }
 
-/// Who has a slot.
+/// Owner of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Nobody,
-    /// An insert under way.
+    /// Open insert.
     Insert,
-    /// The object of this number.
+    /// Object of this number.
     Number(u32),
 }
 
-/// A slot that an insert has.
+/// Slot that an insert holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::architectures) struct ClaimedSlot {
     pub(in crate::architectures) place: SegmentLocation,
     slot: u32,
 }
 
-/// What came of asking for a slot.
+/// Outcome of a request for a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SlotOffer {
-    /// It is the caller's.
+    /// The slot is the caller's.
     Taken(ClaimedSlot),
-    /// The object of this number would have to go; [`Slots::take`] then gives its slot.
+    /// The object of this number has to be evicted; [`Slots::take`] then gives its slot.
     Victim(u32, ClaimedSlot),
-    /// There is none of this size.
+    /// No slot of this size is available.
     Nothing,
 }
 
-/// What the index has said so far of the slots of earlier sessions.
+/// Entries of the index read so far about the slots of earlier sessions.
 #[derive(Default)]
 struct Survey {
     next_number: u32,
     found: Vec<SurveyedSlot>,
 }
 
-/// An object in a segment, as the index has it.
+/// Object in a segment, as the index has it.
 #[derive(Clone, Copy)]
 pub(super) struct SurveyedSlot {
     pub(super) place: SegmentLocation,
     pub(super) number: u32,
-    /// What replacement knew of it at the last close in order.
+    /// Note of the replacement policy at the last orderly close.
     pub(super) note: u32,
 }
 
 impl Slots {
-    /// Slots of a file of so many bytes, all of it still to be cut if `is_empty`, or else to be
-    /// surveyed first.
+    /// Makes the slots of a file of `file_bytes` bytes. An empty file is still to be cut; any other
+    /// file is surveyed first.
     pub(super) fn new(
         file_bytes: u64,
         placement: Box<dyn SegmentLayout>,
@@ -96,8 +96,8 @@ impl Slots {
         Self { file_bytes, placement, classes: Default::default(), slot_of: Vec::new(), policy, survey }
     }
 
-    /// Offers a slot. `may_go` says of a number whether its object may be given up now,
-    /// `is_resident` of an offset whether its page is in memory.
+    /// Offers a slot. `may_go` tells whether a number's object may be evicted now, `is_resident`
+    /// whether the page at an offset is in memory.
     pub(super) fn offer(
         &mut self,
         class: SegmentClass,
@@ -133,8 +133,8 @@ impl Slots {
         }
     }
 
-    /// Gives the victim's slot to the insert that was offered it. False when the victim has lost it
-    /// meanwhile.
+    /// Gives the victim's slot to the insert that was offered it. Returns `false` if the victim has
+    /// lost the slot meanwhile.
     pub(super) fn take(&mut self, victim: u32, taken: ClaimedSlot) -> bool {
         let slot = self.slot(taken);
         if slot.owner != Owner::Number(victim) {
@@ -145,14 +145,14 @@ impl Slots {
         true
     }
 
-    /// The insert's object is about to be found under this number.
+    /// Gives the insert's slot to the number under which its object becomes visible.
     pub(super) fn own(&mut self, taken: ClaimedSlot, number: u32) {
         self.slot(taken).owner = Owner::Number(number);
         self.note_slot(number, taken.slot);
         self.policy.filled(taken.place.class, taken.slot);
     }
 
-    /// The insert came to nothing, whether or not it had its number already.
+    /// Takes back the slot of an abandoned insert, which may already have its number.
     pub(super) fn give_back(&mut self, taken: ClaimedSlot, number: u32) {
         match self.slot(taken).owner {
             Owner::Insert => self.empty(taken),
@@ -166,14 +166,14 @@ impl Slots {
         self.class(taken.place.class).free.push(taken.slot);
     }
 
-    /// The object of this number was asked for.
+    /// Records a hit on the object of this number.
     pub(super) fn hit(&mut self, number: u32, place: SegmentLocation) {
         if let Some(taken) = self.of(number, place) {
             self.policy.hit(place.class, taken.slot);
         }
     }
 
-    /// The object of this number is gone.
+    /// Records that the object of this number is gone.
     pub(super) fn release(&mut self, number: u32, place: SegmentLocation) {
         if let Some(survey) = &mut self.survey {
             survey.found.retain(|found| (found.place, found.number) != (place, number));
@@ -184,14 +184,15 @@ impl Slots {
         }
     }
 
-    /// The number from which on the index's side words are wanted. `None` when all have been seen.
+    /// Returns the number at which the survey continues. Returns `None` when the survey is
+    /// complete.
     pub(super) fn survey_from(&self) -> Option<u32> {
         self.survey.as_ref().map(|survey| survey.next_number)
     }
 
-    /// Takes note of the objects in segments among the numbers up to `end`; with `last` that was
-    /// all. Returns objects whose places overlap with another's: only one of the two can be there,
-    /// so they must go.
+    /// Records the objects in segments among the numbers up to `end`; `last` completes the survey.
+    /// Returns the objects that overlap with another's place: only one of the two can be there, so
+    /// they must go.
     pub(super) fn survey(&mut self, found: &[SurveyedSlot], end: u32, last: bool) -> Vec<u32> {
         let Some(survey) = &mut self.survey else { return Vec::new() };
         survey.found.extend_from_slice(found);
@@ -204,8 +205,7 @@ impl Slots {
         self.lay_out(&mut all)
     }
 
-    /// Tells `keep` of each object in a slot its number, its place and what replacement knows of
-    /// it.
+    /// Passes to `keep` the number, the place and the policy's note of each object in a slot.
     pub(super) fn notes(&self, mut keep: impl FnMut(u32, SegmentLocation, u32)) {
         self.policy.notes(&mut |class, slot, note| {
             let Slot { unit, owner } = self.classes[class.index()].slots[slot as usize];
@@ -215,7 +215,7 @@ impl Slots {
         });
     }
 
-    /// Makes the slots of earlier sessions, and free ones of what lies between them.
+    /// Makes the slots of earlier sessions, and free slots between them.
     fn lay_out(&mut self, found: &mut [SurveyedSlot]) -> Vec<u32> {
         found.sort_unstable_by_key(|found| found.place.unit);
         let (mut end, mut misfits, mut objects) = (0, Vec::new(), Vec::new());
@@ -237,7 +237,7 @@ impl Slots {
     }
 
     /// Cuts a gap into the largest slots that fit and lie at multiples of their size, as the packer
-    /// would have laid them.
+    /// does.
     fn lay_out_gap(&mut self, mut from: u64, to: u64) {
         while from < to {
             let fits =
@@ -256,7 +256,7 @@ impl Slots {
         slots.len() as u32 - 1
     }
 
-    /// The next stretch of the file, while there is one.
+    /// Returns the next stretch of the file, if any is left.
     fn cut(&mut self, class: SegmentClass) -> Option<SegmentLocation> {
         SegmentLocation::at(self.placement.place_within(class, self.file_bytes)?, class)
     }
@@ -269,7 +269,7 @@ impl Slots {
         self.slot_of[at] = slot;
     }
 
-    /// The slot of an object, if it has the one at `place`.
+    /// Returns the slot of an object, if it owns the slot at `place`.
     fn of(&mut self, number: u32, place: SegmentLocation) -> Option<ClaimedSlot> {
         let slot = *self.slot_of.get(number as usize)?;
         let found = self.class(place.class).slots.get(slot as usize)?;

@@ -1,8 +1,8 @@
-//! The mapped file of an earlier version, whose records are not sealed: each is sealed in its
-//! place, and then the file gets its new name.
+//! Migration of the mapped file of an earlier version, which has no seals: each record is sealed in
+//! its place, then the file gets its new name.
 //!
-//! After a loss of power the index may lead to what is no record. Then nothing can be told by its
-//! looks, and the file goes: its objects are misses.
+//! After a power loss the index may lead to bytes that are no record. The content cannot tell the
+//! two apart then, so the file is removed: its objects become misses.
 
 use super::super::seal::Seal;
 use super::file::SegmentFile;
@@ -14,15 +14,14 @@ use std::io;
 use std::sync::Arc;
 use tracing::info;
 
-/// Takes over the mapped file of an earlier version, if there is one. It is on disk when this
-/// returns; after a kill on the way it is taken over again.
+/// Migrates the mapped file of an earlier version, if there is one. The file is on disk when this
+/// returns. After a kill on the way, the next opening migrates it again.
 pub(super) fn take_over(files: &dyn FileSystem, index: &Index, is_sound: bool, seal: Seal) -> io::Result<()> {
     let bytes = match files.length(UNSEALED) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         length => length?,
     };
-    // Where there are both, an earlier version has made this one since, and the index leads to
-    // either.
+    // With both files, an earlier version has made this one later, and the index leads to either.
     let was_here = files.length(PATH).is_ok();
     if !is_sound || was_here || bytes == 0 {
         info!(
@@ -53,5 +52,5 @@ pub(super) fn take_over(files: &dyn FileSystem, index: &Index, is_sound: bool, s
     files.sync()
 }
 
-/// The mapped file's name in earlier versions.
+/// Name of the mapped file in earlier versions.
 pub(super) const UNSEALED: &str = "segments";

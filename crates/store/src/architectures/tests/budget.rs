@@ -1,8 +1,9 @@
-//! How many calls reach the disk: the promise, counted.
+//! Number of calls to the disk, compared with the promise.
 
 use super::world::fetch;
 use super::*;
 use crate::Store;
+use crate::StoreView;
 use crate::fs::{Calls, CountingFs};
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ for_each_architecture! {
 }
 
 for_each_architecture_of_files! {
-    a_hit_up_to_64_kib_is_one_open_and_one_read_of_everything,
+    hit_up_to_64_kib_is_one_open_and_one_read,
     an_insert_writes_whole_buffers,
     eviction_costs_an_unlink_and_nothing_else,
     updates_and_removals_touch_the_head_only,
@@ -26,7 +27,7 @@ fn counted(world: &World) -> (super::super::files::FileStore, Arc<CountingFs>) {
     (store, door)
 }
 
-/// The calls without the bytes.
+/// Returns the calls without the bytes.
 fn calls(door: &CountingFs) -> Calls {
     Calls { bytes_read: 0, bytes_written: 0, ..door.take() }
 }
@@ -40,7 +41,7 @@ fn a_miss_makes_no_call(architecture: &str) {
     assert_eq!(door.take(), Calls::default());
 }
 
-fn a_hit_up_to_64_kib_is_one_open_and_one_read_of_everything(architecture: &str) {
+fn hit_up_to_64_kib_is_one_open_and_one_read(architecture: &str) {
     let (store, door) = counted(&World::new(architecture, 100 << 20, 1000));
     for length in [0, 1, 8_000, 65_536] {
         put(&store, 1, 1, length).unwrap();
@@ -66,7 +67,7 @@ fn a_longer_hit_reads_head_body_and_checksums(architecture: &str) {
 
 fn an_insert_writes_whole_buffers(architecture: &str) {
     let (store, door) = counted(&World::new(architecture, 100 << 20, 1000));
-    // Folders that are made on demand are there.
+    // After this, folders that are made on demand exist.
     (100..120).for_each(|n| put(&store, n, 1, 10).unwrap());
     door.take();
     let block = 65_536;
@@ -90,7 +91,7 @@ fn eviction_costs_an_unlink_and_nothing_else(architecture: &str) {
     put(&store, 50, 1, 100).unwrap();
     let expected = match store.core.released {
         None => Calls { creates: 1, writes: 1, unlinks: 1, ..Calls::default() },
-        // Opened, written, cut off.
+        // Opened, written, truncated.
         Some(_) => Calls { opens: 1, writes: 1, others: 1, ..Calls::default() },
     };
     assert_eq!(calls(&door), expected);

@@ -1,23 +1,23 @@
-//! The process is killed at every call to the disk and at every store to the index; power is lost
-//! at any time.
+//! Kills at every call to the disk and at every store to the index; power losses at any time.
 
 use super::world::{Random, check_books, fetch, maintain, metadata_of};
 use super::*;
 use crate::Store;
+use crate::StoreView;
 use crate::fs::{CrashPoint, Faults, FaultyFs};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 for_each_architecture! {
     killed_at_any_step_everything_committed_is_served,
-    killed_while_the_store_is_made_it_is_made_the_next_time,
+    kill_during_creation_is_repaired_by_next_open,
     killed_again_while_the_next_opening_settles_things,
-    after_a_power_loss_nothing_wrong_is_served_and_the_repair_ends,
+    power_loss_serves_nothing_wrong_and_repair_ends,
     power_lost_after_an_orderly_close_loses_nothing,
-    an_object_replaced_after_a_power_loss_does_not_come_back,
+    object_replaced_after_power_loss_stays_away,
 }
 
-/// What a caller does, and about which object.
+/// Call to the store, with its object.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Put(u64, u64, usize),
@@ -28,10 +28,10 @@ enum Operation {
 
 /// Metadata and body.
 type Object = (Vec<u8>, Vec<u8>);
-/// What a key may be found to be: each version that is right, or a miss.
+/// Allowed states of a key: each allowed version, or a miss.
 type Right = Vec<Option<Object>>;
 
-/// A short life with everything in it.
+/// Returns a short series of all operations.
 fn life() -> Vec<Operation> {
     use Operation::{GiveUp, Put, Remove, Update};
     vec![
@@ -51,7 +51,7 @@ fn life() -> Vec<Operation> {
     ]
 }
 
-/// Does one thing. Failures are the crash's; what counts is what is found afterwards.
+/// Performs one operation. Failures belong to the crash; only the state afterwards is checked.
 fn perform(store: &dyn Store, operation: Operation) {
     match operation {
         Operation::Put(n, version, length) => drop(put(store, n, version, length)),
@@ -67,7 +67,7 @@ fn perform(store: &dyn Store, operation: Operation) {
     }
 }
 
-/// What is right for the operation's key once it is done, given what was right before.
+/// Returns the allowed states of the operation's key afterwards, given the allowed ones before.
 fn outcome(operation: Operation, before: &Right) -> Right {
     match operation {
         Operation::Put(n, version, length) => {
@@ -87,7 +87,7 @@ fn subject(operation: Operation) -> u64 {
     }
 }
 
-/// Lives until the crash. Returns what is right afterwards, and whether there was a crash at all.
+/// Runs until the crash. Returns the allowed states, and whether there was a crash at all.
 fn live_until(world: &World, crash: &Arc<CrashPoint>) -> (HashMap<u64, Right>, bool) {
     let faults = Faults::new(5).crash_at(Arc::clone(crash));
     world.home.crash_at(Arc::clone(crash));
@@ -99,7 +99,7 @@ fn live_until(world: &World, crash: &Arc<CrashPoint>) -> (HashMap<u64, Right>, b
         let after = outcome(operation, entry);
         perform(&store, operation);
         if crash.has_come() {
-            // Cut short: the old or the new; and an update of metadata that is torn is a miss.
+            // Interrupted: old or new. A torn update of metadata is a miss.
             entry.extend(after);
             if matches!(operation, Operation::Update(..)) {
                 entry.push(None);
@@ -143,7 +143,7 @@ fn killed_at_any_step_everything_committed_is_served(architecture: &str) {
     assert!(steps > 500, "{steps} steps");
 }
 
-fn killed_while_the_store_is_made_it_is_made_the_next_time(architecture: &str) {
+fn kill_during_creation_is_repaired_by_next_open(architecture: &str) {
     for steps in 0..40 {
         let world = World::new(architecture, 100 << 20, 64);
         let (right, _) = live_until(&world, &CrashPoint::after(steps));
@@ -164,7 +164,7 @@ fn killed_again_while_the_next_opening_settles_things(architecture: &str) {
             let world = world.after_kill();
             let crash = CrashPoint::after(again);
             world.home.crash_at(Arc::clone(&crash));
-            // The files are shared by all rounds: removing what is to be removed can be repeated.
+            // All rounds share the files: the removals can be repeated.
             let faults = Faults::new(6).crash_at(Arc::clone(&crash));
             drop(world.try_open_through(Arc::new(FaultyFs::new(world.files.clone(), faults))));
             let left = world.after_kill();
@@ -179,7 +179,7 @@ fn killed_again_while_the_next_opening_settles_things(architecture: &str) {
     }
 }
 
-fn after_a_power_loss_nothing_wrong_is_served_and_the_repair_ends(architecture: &str) {
+fn power_loss_serves_nothing_wrong_and_repair_ends(architecture: &str) {
     let mut survived = 0;
     for seed in 0..150 {
         let world = World::new(architecture, 3 << 20, 200);
@@ -234,7 +234,7 @@ fn power_lost_after_an_orderly_close_loses_nothing(architecture: &str) {
     }
 }
 
-fn an_object_replaced_after_a_power_loss_does_not_come_back(architecture: &str) {
+fn object_replaced_after_power_loss_stays_away(architecture: &str) {
     for seed in 0..60 {
         let world = World::new(architecture, 10 << 20, 200);
         let store = world.open();

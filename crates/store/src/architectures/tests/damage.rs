@@ -1,23 +1,24 @@
-//! Indexes and files that are wrong in any way: misses, a repair that ends, and never a wrong body.
+//! Damaged indexes and files: misses, a repair that ends, and never a wrong body.
 
 use super::world::{Random, check_books, fetch, maintain, metadata_of};
 use super::*;
 use crate::Store;
+use crate::StoreView;
 use crate::index::{MemoryHome, RamWords, Words};
 use proptest::prelude::*;
 
 for_each_architecture! {
-    a_corrupt_object_is_a_miss_is_counted_and_is_dropped,
+    corrupt_object_is_missed_counted_and_dropped,
 }
 
 for_each_architecture_of_files! {
     a_lost_index_is_rebuilt_from_the_files,
-    while_the_index_is_rebuilt_lookups_and_inserts_work,
-    an_index_of_another_size_or_content_is_set_aside_and_rebuilt,
+    lookups_and_inserts_work_during_rebuild,
+    foreign_index_is_set_aside_and_rebuilt,
     foreign_and_misplaced_files_do_no_harm,
 }
 
-/// A store of 60 objects of two versions, closed.
+/// Makes a closed store of 60 objects of two versions.
 fn filled(architecture: &str) -> World {
     let world = World::new(architecture, 20 << 20, 100);
     let store = world.open();
@@ -43,8 +44,8 @@ fn served(store: &dyn Store) -> usize {
         .count()
 }
 
-/// Opens, uses and repairs what is left; nothing wrong may be served meanwhile. Returns how many
-/// objects remain.
+/// Opens, uses and repairs a damaged store, and checks that it serves nothing wrong. Returns the
+/// number of remaining objects.
 fn survive(world: &World) -> usize {
     let store = world.open();
     served(&store);
@@ -55,7 +56,7 @@ fn survive(world: &World) -> usize {
     served(&store);
     maintain(&store.core);
     let remaining = served(&store);
-    // Looking may have found more damage.
+    // The lookups may have found more damage.
     maintain(&store.core);
     put(&store, 200, 1, 5_000).unwrap();
     assert!(matches(&store, 200, 1, 5_000));
@@ -75,11 +76,11 @@ fn a_lost_index_is_rebuilt_from_the_files(architecture: &str) {
     assert_eq!(survive(&world.after_kill()), 60, "the rebuilt index is as good as the first");
 }
 
-fn while_the_index_is_rebuilt_lookups_and_inserts_work(architecture: &str) {
+fn lookups_and_inserts_work_during_rebuild(architecture: &str) {
     let mut world = filled(architecture);
     world.home = MemoryHome::default();
     let store = world.open();
-    // An insert before anything is known finds all space spoken for.
+    // An insert before the audit finds all space charged.
     assert!(put(&store, 0, 9, 500).is_err());
     assert!(fetch(&store, 1).is_none());
     maintain(&store.core);
@@ -88,7 +89,7 @@ fn while_the_index_is_rebuilt_lookups_and_inserts_work(architecture: &str) {
     assert_eq!((1..60).filter(|n| matches(&store, *n, 1, length_of(*n))).count(), 59);
 }
 
-fn an_index_of_another_size_or_content_is_set_aside_and_rebuilt(architecture: &str) {
+fn foreign_index_is_set_aside_and_rebuilt(architecture: &str) {
     let lengths = |world: &World| world.home.words().unwrap().count();
     for (words, seed) in [(512, 1), (0, 2), (5_000, 3)] {
         let mut world = filled(architecture);
@@ -115,7 +116,7 @@ fn foreign_and_misplaced_files_do_no_harm(architecture: &str) {
     assert!(!files.contains(&stray.to_owned()));
 }
 
-fn a_corrupt_object_is_a_miss_is_counted_and_is_dropped(architecture: &str) {
+fn corrupt_object_is_missed_counted_and_dropped(architecture: &str) {
     let world = filled(architecture);
     let store = world.open();
     let found = store.core.index.peek(key(25).hash(), |_| {}).unwrap();
@@ -145,7 +146,7 @@ proptest! {
         let words = world.home.words().unwrap();
         let mut random = Random(seed);
         for _ in 0..changes {
-            // The header's fixed part has its own test: damage there means a rebuild.
+            // Another test covers the header's fixed part: damage there means a rebuild.
             let at = 8 + random.below(words.count() as u64 - 8) as usize;
             let value = match random.below(3) {
                 0 => 0,
@@ -155,7 +156,7 @@ proptest! {
             words.store(at, value);
         }
         if !clean {
-            // As a process leaves it that was killed.
+            // As a killed process leaves it.
             words.store(9, 0);
         }
         survive(&world);

@@ -1,12 +1,12 @@
-//! Bytes and objects stay under their limits, in a burst too, and a full or failing disk is
-//! survived.
+//! Limits of bytes and objects, also in a burst, and survival of a full or failing disk.
 
 use super::world::{Random, check_books, fetch, maintain, objects_on_disk};
 use super::*;
+use crate::StoreView;
 use crate::architectures::files::FileStore;
 use crate::architectures::maintenance::BackgroundWork;
 use crate::fs::{Faults, FaultyFs};
-use crate::{Declined, Error, Store};
+use crate::{Error, InsertRefusal, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -14,15 +14,15 @@ use std::thread;
 for_each_architecture! {
     bytes_stay_under_the_limit_and_objects_in_use_stay,
     the_number_of_objects_is_limited_too,
-    what_is_asked_for_stays_longest,
+    requested_objects_stay_longest,
     when_all_is_in_use_an_insert_is_declined,
-    a_burst_of_inserts_of_unknown_length_stays_under_the_limit,
-    threads_that_read_replace_update_and_remove_never_see_a_wrong_body,
+    burst_of_unknown_lengths_stays_under_limit,
+    concurrent_threads_never_see_a_wrong_body,
     a_repair_of_a_sound_store_drops_nothing,
-    a_disk_that_is_really_full_declines_and_keeps_serving,
+    full_disk_declines_inserts_and_keeps_serving,
     a_failing_disk_costs_misses_and_declines_only,
     a_lowered_limit_is_come_down_to,
-    a_limit_too_small_to_hold_anything_says_what_is_needed,
+    too_small_limit_error_states_least_size,
 }
 
 for_each_architecture_of_files! {
@@ -56,7 +56,7 @@ fn the_number_of_objects_is_limited_too(architecture: &str) {
     assert_eq!((0..300).filter(|n| fetch(&store, *n).is_some()).count(), 40);
 }
 
-fn what_is_asked_for_stays_longest(architecture: &str) {
+fn requested_objects_stay_longest(architecture: &str) {
     let world = World::new(architecture, 100 << 20, 100);
     let store = world.open();
     for n in 0..1000 {
@@ -78,12 +78,12 @@ fn when_all_is_in_use_an_insert_is_declined(architecture: &str) {
         }
         Err(error) => Some(error),
     });
-    assert!(matches!(refused, Some(Error::Declined(Declined::NoSpace))), "{refused:?}");
+    assert!(matches!(refused, Some(Error::Declined(InsertRefusal::NoSpace))), "{refused:?}");
     held.clear();
     put(&store, 200, 1, 100_000).unwrap();
 }
 
-fn a_burst_of_inserts_of_unknown_length_stays_under_the_limit(architecture: &str) {
+fn burst_of_unknown_lengths_stays_under_limit(architecture: &str) {
     let world = World::new(architecture, 8 << 20, 500);
     let store = world.open();
     let declined = AtomicU64::new(0);
@@ -97,7 +97,7 @@ fn a_burst_of_inserts_of_unknown_length_stays_under_the_limit(architecture: &str
                     let length = random.below(900_000) as usize;
                     match put(store, n, worker << 32 | round << 1, length) {
                         Ok(()) => {}
-                        Err(Error::Declined(Declined::NoSpace)) => drop(declined.fetch_add(1, Relaxed)),
+                        Err(Error::Declined(InsertRefusal::NoSpace)) => drop(declined.fetch_add(1, Relaxed)),
                         Err(error) => panic!("{error}"),
                     }
                     assert!(store.usage().bytes <= store.usage().bytes_max);
@@ -110,8 +110,8 @@ fn a_burst_of_inserts_of_unknown_length_stays_under_the_limit(architecture: &str
     check_books(&world, &store);
 }
 
-/// Threads that open, insert, update, remove and evict, several times over the store's size, while
-/// `meanwhile` runs again and again: no body is wrong, and nothing is taken for corrupt.
+/// Runs threads that open, insert, update, remove and evict several times the store's size, while
+/// `meanwhile` runs again and again. No body is wrong, and none counts as corrupt.
 fn disturb(architecture: &str, seed: u64, meanwhile: impl Fn(&FileStore) + Sync) {
     let world = World::new(architecture, 6 << 20, 300);
     let store = world.open();
@@ -154,13 +154,13 @@ fn disturb(architecture: &str, seed: u64, meanwhile: impl Fn(&FileStore) + Sync)
     check_books(&world, &store);
 }
 
-fn threads_that_read_replace_update_and_remove_never_see_a_wrong_body(architecture: &str) {
+fn concurrent_threads_never_see_a_wrong_body(architecture: &str) {
     for seed in 1..3 {
         disturb(architecture, seed, |_| {});
     }
 }
 
-/// A repair beside all this compares entries with files that come and go.
+/// A repair during all this compares entries with files that come and go.
 fn a_repair_of_a_sound_store_drops_nothing(architecture: &str) {
     for seed in 11..13 {
         disturb(architecture, seed, |store| {
@@ -170,14 +170,14 @@ fn a_repair_of_a_sound_store_drops_nothing(architecture: &str) {
     }
 }
 
-fn a_disk_that_is_really_full_declines_and_keeps_serving(architecture: &str) {
+fn full_disk_declines_inserts_and_keeps_serving(architecture: &str) {
     let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     put(&store, 1, 1, 50_000).unwrap();
     world.files.resize(world.files.used());
     for n in 2..6 {
         let refused = put(&store, n, 1, 50_000);
-        assert!(matches!(refused, Err(Error::Declined(Declined::NoSpace))), "{refused:?}");
+        assert!(matches!(refused, Err(Error::Declined(InsertRefusal::NoSpace))), "{refused:?}");
     }
     assert!(matches(&store, 1, 1, 50_000));
     check_books(&world, &store);
@@ -222,13 +222,13 @@ fn a_dead_disk_is_out_of_service_and_comes_back(architecture: &str) {
     drop(world.open());
     let faults = Faults::new(1).errors(1000);
     let dead = Arc::new(FaultyFs::new(world.files.clone(), faults));
-    // The first call of all is the opening's question for space, which a dead disk does not answer.
+    // The first call is the opening's question for space, which a dead disk does not answer.
     assert!(matches!(world.try_open_through(dead), Err(Error::Unusable(_))));
     let switch = Arc::new(Switch { inner: world.files.clone(), broken: Default::default() });
     let store = world.open_through(switch.clone());
     switch.broken.store(true, Relaxed);
     let errors: Vec<_> = (0..200).map(|n| put(&store, n, 1, 10).unwrap_err()).collect();
-    let out_of_service = |error: &&Error| matches!(error, Error::Declined(Declined::OutOfService));
+    let out_of_service = |error: &&Error| matches!(error, Error::Declined(InsertRefusal::OutOfService));
     assert!(errors.iter().filter(out_of_service).count() > 150);
     switch.broken.store(false, Relaxed);
     let recovered = (0..200).filter(|n| put(&store, *n, 1, 10).is_ok()).count();
@@ -250,13 +250,13 @@ fn a_lowered_limit_is_come_down_to(architecture: &str) {
     check_books(&world, &store);
 }
 
-fn a_limit_too_small_to_hold_anything_says_what_is_needed(architecture: &str) {
+fn too_small_limit_error_states_least_size(architecture: &str) {
     let world = World::new(architecture, 100_000, 1000);
     let message = world.try_open_through(world.files.clone()).err().expect("refused").to_string();
     assert!(message.contains("100000") && message.contains("raise the limit"), "{message}");
 }
 
-/// A door that can be broken and mended.
+/// File system that can be broken and mended.
 struct Switch {
     inner: Arc<crate::fs::MemoryFs>,
     broken: std::sync::atomic::AtomicBool,

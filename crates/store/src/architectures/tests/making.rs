@@ -1,4 +1,4 @@
-//! Making stores, and opening what another architecture has made.
+//! Making of stores, and opening of stores that another architecture has made.
 
 use super::super::{ARCHITECTURES, StoreEnv, open_store};
 use super::*;
@@ -7,11 +7,11 @@ use crate::index::{MemoryHome, Words};
 use std::collections::BTreeMap;
 
 for_each_architecture! {
-    the_store_of_another_architecture_is_refused_and_not_touched,
+    store_of_other_architecture_is_refused_untouched,
     a_lost_index_does_not_make_the_store_anothers,
 }
 
-/// Everything on a disk.
+/// Returns all files of a disk.
 fn contents(files: &MemoryFs) -> BTreeMap<String, Vec<u8>> {
     let read = |path: &String| {
         let mut bytes = vec![0; 1 << 20];
@@ -49,7 +49,7 @@ fn filled(architecture: &str) -> World {
     world
 }
 
-fn the_store_of_another_architecture_is_refused_and_not_touched(architecture: &str) {
+fn store_of_other_architecture_is_refused_untouched(architecture: &str) {
     let world = filled(architecture);
     for row in ARCHITECTURES.iter().filter(|row| row.name != architecture) {
         let message = refused(&world, row.name);
@@ -88,7 +88,7 @@ fn stores_older_than_signatures_are_squids() {
 }
 
 #[test]
-fn files_in_a_folder_are_as_many_as_the_operator_wants() {
+fn folder_size_follows_setting() {
     for (wanted, k) in [(0, 384), (7, 7)] {
         let mut world = World::new("squid_monotonic", 20 << 20, 500);
         world.settings.files_per_folder = wanted;

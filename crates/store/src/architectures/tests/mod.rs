@@ -1,7 +1,7 @@
-//! What the store promises, tried on files in RAM, on faulty ones, and on the real file system, for
-//! every architecture that finds them through the index.
+//! Promises of the store, tested on files in RAM, on faulty ones, and on the real file system, for
+//! every architecture with an index.
 
-/// Makes tests of functions that take an architecture's name: one for each architecture and
+/// Makes tests from functions that take an architecture's name: one for each architecture and
 /// function.
 macro_rules! for_each_architecture {
     ($($test:ident,)*) => {
@@ -23,7 +23,7 @@ macro_rules! for_each_architecture {
     };
 }
 
-/// The same for the architectures that keep all objects as files.
+/// Makes the tests for the architectures that keep all objects as files.
 macro_rules! for_each_architecture_of_files {
     ($($test:ident,)*) => {
         mod of_files {
@@ -41,7 +41,6 @@ mod crash;
 mod damage;
 mod limits;
 mod making;
-mod modelled;
 mod overwriting;
 mod real;
 mod replacement;
@@ -55,7 +54,7 @@ use super::{ARCHITECTURES, Architecture, Design};
 
 use world::{World, body_of, key, matches, put};
 
-/// Those that have an index.
+/// Architectures with an index.
 const INDEXED: [&str; 7] =
     ["squid", "squid_monotonic", "squid_lowest", "squidl", "squidm", "squidml", "squidmla"];
 

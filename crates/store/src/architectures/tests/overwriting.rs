@@ -3,6 +3,7 @@
 use super::world::{Random, check_books, fetch, maintain};
 use super::*;
 use crate::Store;
+use crate::StoreView;
 use crate::architectures::files::FileStore;
 use crate::fs::{Calls, CountingFs};
 use std::sync::Arc;
@@ -66,7 +67,7 @@ fn a_reader_keeps_its_body_while_others_come_and_go() {
 }
 
 #[test]
-fn shorter_and_longer_objects_leave_no_trace_of_the_one_before() {
+fn overwritten_file_keeps_no_old_bytes() {
     let (world, store, _) = counted(1 << 30, 2);
     let lengths = [200_000, 10, 65_536, 65_537, 0, 5_000, 300_000, 4_000, 4_100, 131_072];
     for (version, (before, after)) in
@@ -83,7 +84,7 @@ fn shorter_and_longer_objects_leave_no_trace_of_the_one_before() {
 }
 
 #[test]
-fn files_that_nobody_overwrites_are_removed_after_a_while_and_at_the_end() {
+fn lingering_released_files_are_removed() {
     let (world, store, _) = counted(1 << 30, 100);
     (0..20).for_each(|n| put(&store, n, 1, 10_000).unwrap());
     (0..5).for_each(|n| put(&store, n, 2, 10_000).unwrap());
@@ -99,7 +100,7 @@ fn files_that_nobody_overwrites_are_removed_after_a_while_and_at_the_end() {
 }
 
 #[test]
-fn what_a_killed_process_had_released_is_removed_at_the_next_opening() {
+fn files_released_before_kill_are_removed_on_open() {
     let (world, store, _) = counted(1 << 30, 100);
     (0..20).for_each(|n| put(&store, n, 1, 10_000).unwrap());
     (0..5).for_each(|n| put(&store, n, 2, 10_000).unwrap());
@@ -122,7 +123,7 @@ fn a_removed_object_does_not_wait_on_disk() {
 }
 
 #[test]
-fn an_insert_given_up_before_it_wrote_leaves_the_file_waiting() {
+fn unwritten_insert_leaves_released_file_waiting() {
     let (world, store, door) = counted(1 << 30, 100);
     put(&store, 1, 1, 50_000).unwrap();
     put(&store, 1, 2, 50_000).unwrap();
@@ -130,7 +131,7 @@ fn an_insert_given_up_before_it_wrote_leaves_the_file_waiting() {
     drop(store.insert(&key(2), b"m", Some(90_000)).unwrap());
     assert_eq!((door.take(), waiting(&store)), (Calls::default(), 1));
     check_books(&world, &store);
-    // One that did write takes the file with it.
+    // An insert that has written takes the file with it.
     let mut insert = store.insert(&key(2), b"m", None).unwrap();
     insert.append(&body_of(2, 1, 150_000)).unwrap();
     drop(insert);

@@ -1,4 +1,4 @@
-//! On the real file system: the folder, the lock, the mapped index, the space that is really taken.
+//! Store on the real file system: the folder, the lock, the mapped index, and the space in use.
 
 use super::world::metadata_of;
 use super::*;
@@ -16,14 +16,9 @@ fn options(directory: &Path, disk_bytes: u64) -> OpenOptions {
     OpenOptions {
         directory: directory.into(),
         disk_bytes,
-        max_objects: 0,
-        object_max_bytes: 1 << 30,
-        files_per_folder: 0,
-        replacement: "clock".into(),
-        segments: Default::default(),
-        volume: Default::default(),
         architecture: "squid".into(),
         now: Timestamp::from_seconds(1_000_000),
+        ..OpenOptions::default()
     }
 }
 
@@ -31,8 +26,8 @@ fn open_once(directory: &Path, disk_bytes: u64) -> Result<Arc<dyn Store>, String
     crate::open(&options(directory, disk_bytes)).map_err(|error| error.to_string())
 }
 
-/// Opens a store that nobody has. A process that another test starts has this one's descriptors,
-/// the lock among them, until it runs a program of its own.
+/// Opens a store that no other process uses. A process that another test starts inherits this one's
+/// descriptors, with the lock, until it executes its own program.
 fn open(directory: &Path, disk_bytes: u64) -> Result<Arc<dyn Store>, String> {
     let mut opened = open_once(directory, disk_bytes);
     for _ in 0..1000 {
@@ -45,7 +40,7 @@ fn open(directory: &Path, disk_bytes: u64) -> Result<Arc<dyn Store>, String> {
     opened
 }
 
-/// What `du` says.
+/// Returns the bytes that `du` reports.
 fn bytes_on_disk(path: &Path) -> u64 {
     let own = fs::symlink_metadata(path).map_or(0, |metadata| metadata.blocks() * 512);
     let inside = fs::read_dir(path).into_iter().flatten().flatten();
@@ -90,7 +85,7 @@ fn the_space_really_taken_is_under_the_limit() {
 }
 
 #[test]
-fn a_process_killed_at_any_time_leaves_all_that_it_had_committed() {
+fn killed_process_leaves_all_committed_objects() {
     let folder = tempfile::tempdir().unwrap();
     let mut committed = Vec::new();
     for round in 0..6_u64 {
@@ -124,7 +119,7 @@ fn length_of(n: u64) -> usize {
     (n as usize * 7_919) % 150_000
 }
 
-/// The process that is killed above; nothing by itself.
+/// Body of the process that the test above kills; does nothing on its own.
 #[test]
 #[ignore = "runs as the child of another test"]
 fn store_until_killed() {
@@ -160,11 +155,11 @@ fn a_folder_that_cannot_be_one_is_refused_with_advice() {
 }
 
 #[test]
-fn a_damaged_index_file_is_set_aside_and_rebuilt_in_the_background() {
+fn damaged_index_file_is_rebuilt_in_background() {
     let folder = tempfile::tempdir().unwrap();
     for damage in ["random", "empty", "short"] {
         let store = open(folder.path(), 50 << 20).unwrap();
-        // The last round's repair may not have come to its end.
+        // The last round's repair may be unfinished.
         let stored = |n: u64| (0..500).any(|_| put(&*store, n, n, 3_000).is_ok() || pause());
         assert!((0..50).all(stored), "{damage}");
         drop(store);
@@ -188,14 +183,14 @@ fn a_damaged_index_file_is_set_aside_and_rebuilt_in_the_background() {
     }
 }
 
-/// Waits a little; false, for loops of tries.
+/// Waits a little and returns `false`, for loops of tries.
 fn pause() -> bool {
     std::thread::sleep(Duration::from_millis(20));
     false
 }
 
 #[test]
-fn the_index_file_has_one_size_and_about_36_bytes_an_object() {
+fn index_file_takes_about_36_bytes_an_object() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), 1 << 30).unwrap();
     let objects = store.usage().objects_max;
@@ -207,10 +202,10 @@ fn the_index_file_has_one_size_and_about_36_bytes_an_object() {
     assert_eq!(length(), before);
 }
 
-/// Kroonmaa 1998: what is not used takes no memory, and what is used is read in when it is touched,
-/// so that opening takes the same time whatever the index's size.
+/// Kroonmaa 1998: unused entries take no memory, and used ones are read in when touched. Opening
+/// thus takes constant time for any size of the index.
 #[test]
-fn unused_entries_take_no_memory_and_opening_touches_the_same_few_pages_of_any_index() {
+fn opening_touches_few_pages_of_any_index() {
     let touched_at_opening = [10_000, 600_000].map(|max_objects| {
         let folder = tempfile::tempdir().unwrap();
         let wanted = || OpenOptions { max_objects, ..options(folder.path(), 1 << 30) };
@@ -223,8 +218,8 @@ fn unused_entries_take_no_memory_and_opening_touches_the_same_few_pages_of_any_i
         assert!((0..OBJECTS).all(|n| matches(&*store, n, 1, 10)));
         let length = fs::metadata(folder.path().join("index")).unwrap().len();
         let in_use = resident_bytes_of_index(folder.path());
-        // The system maps what lies around a page that is touched, 64 KiB, if it has it: a bucket
-        // for each object, and what the entries and the head share.
+        // The kernel maps the cached 64 KiB around a touched page: a bucket for each object, and
+        // the area that the entries and the head share.
         assert!(in_use <= (OBJECTS + 12) * 65_536, "{in_use} bytes resident of an index of {length}");
         at_opening
     });
@@ -232,10 +227,10 @@ fn unused_entries_take_no_memory_and_opening_touches_the_same_few_pages_of_any_i
     assert!(large <= small + 65_536, "{small} bytes at opening, and {large} for 60 times as many entries");
 }
 
-/// Few, so that what they touch is little.
+/// Few objects, so that they touch little memory.
 const OBJECTS: u64 = 20;
 
-/// Bytes of the mapped index that stand in this process's page tables.
+/// Returns the bytes of the mapped index that are in this process's page tables.
 fn resident_bytes_of_index(folder: &Path) -> u64 {
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
     let index = folder.join("index");
@@ -267,7 +262,7 @@ fn a_removed_folder_is_made_again() {
     assert_eq!(store.open(&key(5)).unwrap().unwrap().metadata, metadata_of(5, 1, 10));
 }
 
-/// Every path below the folder whose mode lets others in, the folder itself included.
+/// Returns every path below the folder, and the folder itself, with a mode that lets others in.
 fn open_for_others(path: &Path) -> Vec<(std::path::PathBuf, u32)> {
     let found = fs::symlink_metadata(path).unwrap();
     let mode = found.mode() & 0o7777;
@@ -285,7 +280,7 @@ fn make_open_for_others(path: &Path) {
     inside.for_each(|entry| make_open_for_others(&entry.path()));
 }
 
-/// A store that an older version made, or that was copied, is closed by the folder that it is in.
+/// The folder protects a store that was copied, or that an older version made.
 #[test]
 fn no_file_of_a_store_is_for_others() {
     for row in ARCHITECTURES {
@@ -316,7 +311,7 @@ fn no_file_of_a_store_is_for_others() {
     }
 }
 
-/// A folder that holds more than a store may be meant for others.
+/// A folder with other contents than a store may be meant for others.
 #[test]
 fn a_shared_folder_keeps_its_mode() {
     use std::os::unix::fs::PermissionsExt;

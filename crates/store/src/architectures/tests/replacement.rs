@@ -1,15 +1,16 @@
-//! What goes when room is needed, for every policy that is offered.
+//! Choice of the victim when room is needed, for every policy in the settings.
 
 use super::super::REPLACEMENTS;
 use super::world::{Random, check_books, fetch, maintain};
 use super::*;
+use crate::StoreView;
 use crate::architectures::files::FileStore;
 use crate::{OpenOptions, Store};
 
 for_each_architecture! {}
 
 for_each_architecture_of_files! {
-    limits_hold_and_the_order_knows_what_is_stored,
+    limits_hold_and_order_matches_store,
 }
 
 fn world(architecture: &str, replacement: &'static str, disk_bytes: u64, max_objects: u64) -> World {
@@ -18,12 +19,13 @@ fn world(architecture: &str, replacement: &'static str, disk_bytes: u64, max_obj
     world
 }
 
-/// Objects that a policy in RAM knows; those stored where the hand decides.
+/// Returns the number of objects that a policy in RAM knows, or of all objects where the hand
+/// decides.
 fn known(store: &FileStore) -> u64 {
     store.core.order.as_ref().map_or(store.usage().objects, |order| order.len() as u64)
 }
 
-fn limits_hold_and_the_order_knows_what_is_stored(architecture: &str) {
+fn limits_hold_and_order_matches_store(architecture: &str) {
     for replacement in REPLACEMENTS {
         let world = world(architecture, replacement, 2 << 20, 150);
         let mut random = Random(7);
@@ -47,7 +49,26 @@ fn limits_hold_and_the_order_knows_what_is_stored(architecture: &str) {
 }
 
 #[test]
-fn what_is_asked_for_stays_longest_with_all_but_fifo() {
+fn peek_keeps_no_object() {
+    for replacement in REPLACEMENTS {
+        let evicted = |is_peeked: bool| {
+            let world = world("squid", replacement, 100 << 20, 100);
+            let store = world.open();
+            for n in 0..300 {
+                put(&store, n, 1, 100).unwrap();
+                if is_peeked {
+                    let found = crate::Peek::peek(&store, &key(n / 2)).unwrap();
+                    assert!(found.is_none_or(|found| found.body_bytes == 100));
+                }
+            }
+            (0..300).filter(|n| !store.may_contain(&key(*n))).collect::<Vec<_>>()
+        };
+        assert_eq!(evicted(true), evicted(false), "{replacement}");
+    }
+}
+
+#[test]
+fn requested_objects_stay_longest_except_fifo() {
     for replacement in REPLACEMENTS.iter().filter(|name| **name != "fifo") {
         let world = world("squid", replacement, 100 << 20, 100);
         let store = world.open();
@@ -61,7 +82,7 @@ fn what_is_asked_for_stays_longest_with_all_but_fifo() {
 }
 
 #[test]
-fn fifo_gives_up_in_the_order_of_arrival_and_lru_in_that_of_the_last_request() {
+fn fifo_evicts_by_arrival_and_lru_by_last_request() {
     for (replacement, gone) in [("fifo", [0, 1, 2]), ("lru", [1, 2, 4])] {
         let world = world("squid_monotonic", replacement, 100 << 20, 10);
         let store = world.open();
@@ -76,7 +97,7 @@ fn fifo_gives_up_in_the_order_of_arrival_and_lru_in_that_of_the_last_request() {
 }
 
 #[test]
-fn what_is_in_use_does_not_go() {
+fn object_in_use_is_not_evicted() {
     for replacement in REPLACEMENTS {
         let world = world("squid", replacement, 100 << 20, 10);
         let store = world.open();
@@ -90,7 +111,7 @@ fn what_is_in_use_does_not_go() {
 }
 
 #[test]
-fn after_reopening_the_order_is_filled_in_the_background() {
+fn order_is_filled_in_background_after_reopening() {
     let world = world("squid", "lru", 100 << 20, 5000);
     let store = world.open();
     (0..3000).for_each(|n| put(&store, n, 1, 10).unwrap());
@@ -116,18 +137,14 @@ fn before_anything_is_known_the_hand_chooses() {
 }
 
 #[test]
-fn an_unknown_policy_is_refused_with_the_names_that_are_known() {
+fn unknown_policy_error_lists_known_names() {
     let options = OpenOptions {
         directory: "unused".into(),
         disk_bytes: 1 << 30,
-        max_objects: 0,
         object_max_bytes: 1 << 20,
-        files_per_folder: 0,
-        segments: Default::default(),
-        volume: Default::default(),
         replacement: "optimal".into(),
         architecture: "squid".into(),
-        now: Default::default(),
+        ..OpenOptions::default()
     };
     let message = crate::open(&options).err().expect("refused").to_string();
     assert!(message.contains("optimal") && message.contains("sieve"), "{message}");

@@ -1,5 +1,5 @@
-//! Stores and the secret of their keys: stores of earlier versions go on, those of other nodes are
-//! refused.
+//! Stores and the secret of their keys: stores of earlier versions and of other nodes remain
+//! usable.
 
 use super::super::signature::{self, Keys, Signature};
 use super::super::{ARCHITECTURES, StoreEnv, open_store};
@@ -8,7 +8,7 @@ use crate::{Error, Store};
 use shoal_core::{KeySecret, ObjectKey};
 use std::sync::Arc;
 
-/// The architectures that find objects by their keys' hashes.
+/// Returns the architectures that find objects by their keys' hashes.
 fn keyed() -> impl Iterator<Item = &'static str> {
     ARCHITECTURES.iter().map(|row| row.name).filter(|name| *name != "cern")
 }
@@ -41,7 +41,7 @@ fn object(number: u32) -> ObjectKey {
     ObjectKey::new(format!("http://a.test/{number}").into_bytes())
 }
 
-/// A store as an earlier version leaves it: unkeyed hashes, and a signature without a secret.
+/// Makes a store as an earlier version leaves it: unkeyed hashes, and a signature without a secret.
 fn earlier(architecture: &'static str) -> World {
     let world = World::new(architecture, 64 << 20, 1000);
     let store = open(&world).expect("a new store");
@@ -61,7 +61,7 @@ fn earlier(architecture: &'static str) -> World {
 fn earlier_store_keeps_its_objects() {
     for architecture in keyed() {
         let world = earlier(architecture);
-        // Twice: the second time it has a secret already.
+        // Twice: the second time the store already has a secret.
         for _ in 0..2 {
             let store = open(&world).expect("it opens");
             for number in 0..20 {

@@ -1,4 +1,4 @@
-//! SquidL's folders: the number does not tell them, the side word does, and may be wrong.
+//! Folders of SquidL: the side word names them, not the number, and may be wrong.
 
 use super::world::{Random, check_books, fetch, maintain};
 use super::*;
@@ -52,7 +52,7 @@ fn the_objects_of_a_host_share_a_folder() {
 }
 
 #[test]
-fn damaged_side_words_are_misses_and_the_repair_finds_the_files_again() {
+fn repair_finds_files_of_damaged_side_words() {
     for seed in 0..20 {
         let world = world();
         let store = world.open();
@@ -71,13 +71,13 @@ fn damaged_side_words_are_misses_and_the_repair_finds_the_files_again() {
         assert!((140..200).contains(&before), "{before}");
         maintain(&store.core);
         check_books(&world, &store);
-        // The entries were dropped; the repair has come upon their files.
+        // The entries were dropped; the repair has found their files.
         assert_eq!((0..200).filter(|n| is_there(&store, *n)).count(), 200);
     }
 }
 
 #[test]
-fn what_nobody_asked_for_before_the_repair_is_found_in_its_folder() {
+fn repair_finds_unrequested_objects_in_their_folder() {
     let world = world();
     let store = world.open();
     (0..200).for_each(|n| put_at_host(&store, n));
@@ -90,7 +90,7 @@ fn what_nobody_asked_for_before_the_repair_is_found_in_its_folder() {
     check_books(&world, &store);
 }
 
-/// Words of the index from the first side word on.
+/// Returns the words of the index from the first side word on.
 fn words_after(store: &FileStore) -> usize {
     let geometry = store.core.index.geometry();
     geometry.words() - geometry.side(0).expect("this naming has them")
@@ -114,11 +114,11 @@ fn a_lost_index_is_rebuilt_with_the_folders() {
 }
 
 #[test]
-fn files_in_a_wrong_folder_are_removed_by_the_repair_and_their_space_is_free() {
+fn repair_removes_misplaced_files_and_frees_space() {
     let world = world();
     let store = world.open();
     (0..50).for_each(|n| put_at_host(&store, n));
-    // Copies of numbers in use and free ones, in every folder.
+    // Copies of numbers in use and of free ones, in every folder.
     let here = world.object_files();
     for (number, folder) in (0..100_u32).flat_map(|number| (0..8).map(move |folder| (number, folder))) {
         use crate::fs::FileSystem;

@@ -1,25 +1,26 @@
-//! What callers do with a store.
+//! Calls of a store's users.
 
 use super::world::{fetch, metadata_of, objects_on_disk};
 use super::*;
+use crate::StoreView;
 use crate::index::Numbers;
-use crate::{Declined, Error, Store};
+use crate::{Error, InsertRefusal, Store};
 
 for_each_architecture! {
     objects_come_back_as_they_were_stored,
     the_newer_object_replaces_the_older_at_commit,
-    a_body_is_read_while_written_and_after_commit_drop_removal_and_replacement,
-    a_body_of_another_length_than_announced_is_not_stored,
-    what_is_too_large_is_declined,
+    body_stays_readable_during_and_after_write,
+    body_of_unannounced_length_is_not_stored,
+    too_large_object_is_declined,
     a_store_is_warm_after_reopening_and_after_a_kill,
-    a_store_goes_on_after_close_and_then_counts_as_open,
+    store_used_after_close_counts_as_open,
 }
 
 for_each_architecture_of_files! {
-    nothing_is_visible_before_commit_and_nothing_remains_without_it,
-    a_number_in_use_is_not_used_anew_and_its_space_stays_charged,
-    metadata_is_updated_in_place_and_by_rewriting_when_it_outgrows_its_room,
-    final_metadata_may_be_longer_than_what_was_announced,
+    uncommitted_insert_is_invisible_and_leaves_nothing,
+    number_in_use_is_not_reused_and_stays_charged,
+    metadata_update_in_place_or_by_rewrite,
+    final_metadata_may_exceed_announced_length,
 }
 
 const LENGTHS: [usize; 6] = [0, 1, 5_000, 65_536, 65_537, 400_000];
@@ -38,7 +39,7 @@ fn objects_come_back_as_they_were_stored(architecture: &str) {
     assert_eq!(store.usage().corrupt, 0);
 }
 
-fn nothing_is_visible_before_commit_and_nothing_remains_without_it(architecture: &str) {
+fn uncommitted_insert_is_invisible_and_leaves_nothing(architecture: &str) {
     let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     let before = store.usage();
@@ -66,7 +67,7 @@ fn the_newer_object_replaces_the_older_at_commit(architecture: &str) {
     assert_eq!(objects_on_disk(&world, &store), 1);
 }
 
-fn a_body_is_read_while_written_and_after_commit_drop_removal_and_replacement(architecture: &str) {
+fn body_stays_readable_during_and_after_write(architecture: &str) {
     let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     for commit in [true, false] {
@@ -94,7 +95,7 @@ fn a_body_is_read_while_written_and_after_commit_drop_removal_and_replacement(ar
     assert!(matches(&store, 1, 2, 10));
 }
 
-fn a_number_in_use_is_not_used_anew_and_its_space_stays_charged(architecture: &str) {
+fn number_in_use_is_not_reused_and_stays_charged(architecture: &str) {
     let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     put(&store, 1, 1, 1_000_000).unwrap();
@@ -113,7 +114,7 @@ fn a_number_in_use_is_not_used_anew_and_its_space_stays_charged(architecture: &s
     assert!(world.object_files().contains(&path(number, 3)));
 }
 
-fn metadata_is_updated_in_place_and_by_rewriting_when_it_outgrows_its_room(architecture: &str) {
+fn metadata_update_in_place_or_by_rewrite(architecture: &str) {
     let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     for (n, length) in (0..).zip(LENGTHS) {
@@ -131,7 +132,7 @@ fn metadata_is_updated_in_place_and_by_rewriting_when_it_outgrows_its_room(archi
     assert_eq!(objects_on_disk(&world, &store), LENGTHS.len());
 }
 
-fn final_metadata_may_be_longer_than_what_was_announced(architecture: &str) {
+fn final_metadata_may_exceed_announced_length(architecture: &str) {
     let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     for (n, length) in (0..).zip(LENGTHS) {
@@ -144,7 +145,7 @@ fn final_metadata_may_be_longer_than_what_was_announced(architecture: &str) {
     assert_eq!(objects_on_disk(&world, &store), LENGTHS.len());
 }
 
-fn a_body_of_another_length_than_announced_is_not_stored(architecture: &str) {
+fn body_of_unannounced_length_is_not_stored(architecture: &str) {
     let world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     let mut short = store.insert(&key(1), b"m", Some(10)).unwrap();
@@ -157,11 +158,11 @@ fn a_body_of_another_length_than_announced_is_not_stored(architecture: &str) {
     assert_eq!(store.usage().objects, 0);
 }
 
-fn what_is_too_large_is_declined(architecture: &str) {
+fn too_large_object_is_declined(architecture: &str) {
     let mut world = World::new(architecture, 10 << 20, 100);
     world.settings.object_max_bytes = 1 << 20;
     let store = world.open();
-    let is_too_large = |result| matches!(result, Err(Error::Declined(Declined::TooLarge)));
+    let is_too_large = |result| matches!(result, Err(Error::Declined(InsertRefusal::TooLarge)));
     assert!(is_too_large(store.insert(&key(1), b"m", Some((1 << 20) + 1)).map(drop)));
     assert!(is_too_large(store.insert(&key(1), &vec![0; 2 << 20], None).map(drop)));
     let mut insert = store.insert(&key(1), b"m", None).unwrap();
@@ -194,7 +195,7 @@ fn a_store_is_warm_after_reopening_and_after_a_kill(architecture: &str) {
     }
 }
 
-fn a_store_goes_on_after_close_and_then_counts_as_open(architecture: &str) {
+fn store_used_after_close_counts_as_open(architecture: &str) {
     let mut world = World::new(architecture, 100 << 20, 1000);
     let store = world.open();
     put(&store, 1, 1, 10).unwrap();
@@ -207,18 +208,13 @@ fn a_store_goes_on_after_close_and_then_counts_as_open(architecture: &str) {
 }
 
 #[test]
-fn an_unknown_architecture_is_refused_with_the_names_that_are_known() {
+fn unknown_architecture_error_lists_known_names() {
     let message = match super::super::opening::open(&crate::OpenOptions {
         directory: "unused".into(),
         disk_bytes: 1 << 30,
-        max_objects: 0,
         object_max_bytes: 1 << 20,
-        files_per_folder: 0,
-        replacement: "clock".into(),
-        segments: Default::default(),
-        volume: Default::default(),
         architecture: "varnish".into(),
-        now: Default::default(),
+        ..crate::OpenOptions::default()
     }) {
         Err(error) => error.to_string(),
         Ok(_) => panic!("opened"),

@@ -1,10 +1,11 @@
-//! Files and index in RAM that outlive the store, and short words for what tests do.
+//! Files and index in RAM that outlive the store, and helpers for tests.
 
 use super::super::files::FileStore;
-use super::super::maintenance::{BackgroundWork, WorkDone};
+use super::super::maintenance::{BackgroundWork, StepResult};
 use super::super::opening::build;
 use super::super::{ArchitectureOptions, Design, SegmentSettings, StoreEnv};
 use super::super::{segments, signature};
+use crate::StoreView;
 use crate::fs::{FileSystem, MemoryFs};
 use crate::index::{MemoryHome, NumberState};
 use crate::{Error, Store};
@@ -12,10 +13,10 @@ use shoal_core::{ObjectKey, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is left when a store ends.
+/// Remains of a store that has ended.
 #[derive(Clone)]
 pub(in crate::architectures) struct World {
-    /// Which architecture of the table.
+    /// Row of the table of architectures.
     pub(in crate::architectures) architecture: &'static str,
     pub(in crate::architectures) files: Arc<MemoryFs>,
     pub(in crate::architectures) home: MemoryHome,
@@ -24,19 +25,16 @@ pub(in crate::architectures) struct World {
 }
 
 impl World {
-    /// A disk of so many bytes, all of which the store may use.
+    /// Makes a disk of `disk_bytes` bytes, all for the store.
     pub(in crate::architectures) fn new(architecture: &str, disk_bytes: u64, max_objects: u64) -> Self {
         let architecture =
             super::super::opening::architecture(architecture).expect("a row of the table").name;
         let settings = ArchitectureOptions {
             disk_bytes,
             max_objects,
-            object_max_bytes: 1 << 30,
-            files_per_folder: 0,
-            replacement: "clock",
             segments: SegmentSettings { bytes: 1 << 20, ..SegmentSettings::default() },
-            volume: Default::default(),
             now: Timestamp::from_seconds(1_000_000),
+            ..ArchitectureOptions::default()
         };
         let files = Arc::new(MemoryFs::new(1 << 40));
         Self { architecture, files, home: MemoryHome::default(), settings, boot: 7 }
@@ -46,7 +44,7 @@ impl World {
         self.open_through(self.files.clone())
     }
 
-    /// Opens with another door to the same files; without the background thread.
+    /// Opens the files through another file system, without the background thread.
     pub(in crate::architectures) fn open_through(&self, files: Arc<dyn FileSystem>) -> FileStore {
         self.try_open_through(files).expect("the store opens")
     }
@@ -69,13 +67,13 @@ impl World {
         Ok(FileStore { core, maintenance: None })
     }
 
-    /// What a process that was killed just now leaves.
+    /// Returns the remains after a kill.
     pub(in crate::architectures) fn after_kill(&self) -> Self {
         let home = MemoryHome::with(self.home.words().map(|words| words.after_kill()));
         Self { home, ..self.clone() }
     }
 
-    /// What a power loss just now leaves, as the seed decides.
+    /// Returns the remains after a power loss, as the seed decides.
     pub(in crate::architectures) fn after_power_loss(&self, seed: u64) -> Self {
         let mut random = Random(seed);
         let files = Arc::new(self.files.after_power_loss(|limit| random.below(limit)));
@@ -86,14 +84,14 @@ impl World {
         Self { architecture: self.architecture, files, home, boot: self.boot + 1, settings }
     }
 
-    /// Bytes that the store's files may take: those for objects, the mapped file, and the block of
-    /// its signature.
+    /// Returns the bytes that the store's files may take: those for objects, the mapped file, and
+    /// the block of its signature.
     pub(in crate::architectures) fn file_bytes(store: &FileStore) -> u64 {
         let limits = store.core.limits;
         limits.disk_bytes - limits.fixed_bytes + limits.segment_bytes + 4096
     }
 
-    /// The files that hold an object each.
+    /// Returns the files that hold one object each.
     pub(in crate::architectures) fn object_files(&self) -> Vec<String> {
         self.files
             .files()
@@ -103,7 +101,8 @@ impl World {
     }
 }
 
-/// Objects on disk: in files, not counting those that wait to be overwritten, and in segments.
+/// Returns the number of objects on disk, in files and in segments. Files that wait to be
+/// overwritten do not count.
 pub(in crate::architectures) fn objects_on_disk(world: &World, store: &FileStore) -> usize {
     let released = store.core.released.as_ref().map_or(0, |released| released.len());
     let numbers = 0..store.core.index.geometry().max_objects;
@@ -114,10 +113,10 @@ pub(in crate::architectures) fn objects_on_disk(world: &World, store: &FileStore
     world.object_files().len() - released + numbers.filter(is_small).count()
 }
 
-/// Does all background work that is due; it must come to an end.
+/// Does all due background work, which must end.
 pub(in crate::architectures) fn maintain(core: &Arc<impl BackgroundWork>) {
     for _ in 0..10_000 {
-        if matches!(core.maintain(), WorkDone::Idle) {
+        if matches!(core.maintain(), StepResult::Idle) {
             return;
         }
     }
@@ -137,15 +136,15 @@ impl Random {
     }
 }
 
-/// The keys of a few hosts.
+/// Returns a key at one of a few hosts.
 pub(in crate::architectures) fn key(n: u64) -> ObjectKey {
     ObjectKey::new(format!("http://host{}.example/{n}", n % 5).into_bytes())
 }
 
-/// Bytes that tell an object's name, version and place.
+/// Returns bytes that identify an object's number, version and place.
 pub(in crate::architectures) fn body_of(n: u64, version: u64, length: usize) -> Vec<u8> {
     let mut random = Random(n << 32 | version);
-    // A page that no other object has, each copy of it numbered.
+    // A page that no other object has, with each copy numbered.
     let mut page = Vec::with_capacity(4096);
     while page.len() < 4096 {
         page.extend_from_slice(&random.below(u64::MAX).to_le_bytes());
@@ -159,7 +158,7 @@ pub(in crate::architectures) fn body_of(n: u64, version: u64, length: usize) -> 
     body
 }
 
-/// Metadata that tells the same.
+/// Returns metadata that identifies number, version and length.
 pub(in crate::architectures) fn metadata_of(n: u64, version: u64, length: usize) -> Vec<u8> {
     format!("object {n} version {version} length {length}").into_bytes()
 }
@@ -178,7 +177,7 @@ pub(in crate::architectures) fn put(
     insert.commit(None)
 }
 
-/// The object as the store has it: metadata and body. `None` is a miss of any kind.
+/// Returns metadata and body of a stored object. `None` is a miss of any kind.
 pub(in crate::architectures) fn fetch(store: &dyn Store, n: u64) -> Option<(Vec<u8>, Vec<u8>)> {
     let stored = store.open(&key(n)).ok()??;
     let body = stored.body.read(0, usize::MAX).ok()?;
@@ -186,12 +185,13 @@ pub(in crate::architectures) fn fetch(store: &dyn Store, n: u64) -> Option<(Vec<
     Some((stored.metadata.to_vec(), body.to_vec()))
 }
 
-/// Whether the store serves exactly this version.
+/// Returns `true` if the store serves exactly this version.
 pub(in crate::architectures) fn matches(store: &dyn Store, n: u64, version: u64, length: usize) -> bool {
     fetch(store, n) == Some((metadata_of(n, version, length), body_of(n, version, length)))
 }
 
-/// What is charged is what the files take, to the block, and each file is an object.
+/// Checks that the charge equals the size of the files, to the block, and that each file is an
+/// object.
 pub(in crate::architectures) fn check_books(world: &World, store: &FileStore) {
     let lengths = world.object_files().into_iter().map(|path| world.files.length(&path).unwrap());
     let blocks: u64 = lengths.map(|length| store.core.blocks(length)).sum();

@@ -1,6 +1,6 @@
-//! Bodies as their readers see them: whole in RAM, in pieces on the disk, or still growing.
+//! Bodies as their readers see them: whole in RAM, in pieces on disk, or still growing.
 
-use super::format::{PIECE_BYTES, PieceLocation, RecordHead};
+use super::format::{PIECE_BYTES, PieceLocation, RecordHead, RecordKind, pieces};
 use super::index::VolumeEntry;
 use super::pending::{ByteLocation, GrowingBody};
 use super::reader::Reader;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
 
-/// A body of at most one piece. It has been checked.
+/// Checked body of at most one piece.
 pub(super) struct WholeBody(pub(super) Bytes);
 
 impl StoredBody for WholeBody {
@@ -27,7 +27,7 @@ impl StoredBody for WholeBody {
     }
 }
 
-/// The same in the middle of what was read with it, all of which stays in memory for it.
+/// Checked body inside a larger read; all bytes of the read stay in memory while this is used.
 pub(super) struct WindowBody(pub(super) Bytes);
 
 impl StoredBody for WindowBody {
@@ -53,7 +53,7 @@ fn part(bytes: &Bytes, offset: u64, limit: usize) -> Bytes {
     bytes.slice(from..from.saturating_add(limit).min(bytes.len()))
 }
 
-/// A body in pieces on the disk, whose stripes are pinned while it is read.
+/// Body in pieces on disk. The stripes of the body are pinned while it is read.
 pub(super) struct LargeBody {
     reader: Arc<Reader>,
     key: ObjectKey,
@@ -71,6 +71,10 @@ impl LargeBody {
         places: Vec<PieceLocation>,
         pin: StripePin,
     ) -> Self {
+        assert_eq!(head.key, key.hash());
+        assert_eq!(head.kind, RecordKind::Large);
+        assert_eq!(head.position, entry.position());
+        assert_eq!(places.len() as u64, pieces(head.body_bytes));
         Self { reader, key, entry, head, places, _pin: pin }
     }
 }
@@ -95,7 +99,10 @@ impl StoredBody for LargeBody {
             return Err(Error::Corrupt { part: "table of pieces" });
         };
         match self.reader.read_piece(*place, index as u32, piece_bytes, self.head.id) {
-            Ok(piece) => Ok(cut(piece, skip, limit)),
+            Ok(piece) => {
+                debug_assert!(skip < piece.len());
+                Ok(cut(piece, skip, limit))
+            }
             Err(error) => {
                 if let Error::Corrupt { part } = error {
                     self.reader.drop_corrupt(&self.key, self.entry, part);
@@ -106,7 +113,7 @@ impl StoredBody for LargeBody {
     }
 }
 
-/// A body that is being written, or was until a moment ago.
+/// Body that is being written, or was until a moment ago.
 pub(super) struct UnwrittenBody {
     reader: Arc<Reader>,
     growing: Arc<GrowingBody>,
@@ -128,6 +135,8 @@ impl StoredBody for UnwrittenBody {
             ByteLocation::Memory(bytes) => Ok(cut(bytes, 0, limit)),
             ByteLocation::Disk { place, index, skip, piece_bytes } => {
                 let piece = self.reader.read_piece(place, index, piece_bytes, self.growing.id)?;
+                assert_eq!(piece.len(), piece_bytes);
+                assert!(skip < piece_bytes);
                 Ok(cut(piece, skip, limit))
             }
             ByteLocation::End => Ok(Bytes::new()),

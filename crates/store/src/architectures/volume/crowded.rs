@@ -1,9 +1,10 @@
-//! Objects that the index had no place for.
+//! Objects evicted because the index had no place for them.
 //!
-//! An index has no more of an object than twenty bits of its key, so of one that has to go for want
-//! of a place in reach nobody knows whose it is. Its record says so. A few of these are read in the
-//! background, for who keeps a copy elsewhere to be told that it has become the only one: as many
-//! as cost little, since an index that is too small gives up an object with each that comes.
+//! An index entry holds only twenty bits of the key. When an entry is evicted because no place is
+//! in reach, the index therefore cannot name its object. The object's record can. The background
+//! work reads a few of these records, so that a holder of another copy learns that its copy is the
+//! only one. The number of reads is small: an index that is too small evicts one object with each
+//! insert.
 
 use super::Volume;
 use super::index::VolumeEntry;
@@ -13,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tracing::warn;
 
 impl Volume {
-    /// Tells of the next objects that were crowded out, and once says that they are many.
+    /// Reports the next objects evicted by the index, and logs once that there are many.
     pub(super) fn report_index_evictions(&self) {
         let (crowded_out, most) = (self.directory.table.crowded_out(), self.directory.table.objects_max());
         if crowded_out >= (most / SAID_SHARE).max(SAID_MIN)
@@ -38,7 +39,7 @@ impl Volume {
 }
 
 impl Reader {
-    /// Whose record an entry leads to.
+    /// Returns the key of the record that an entry leads to.
     fn key_of(&self, entry: VolumeEntry) -> Option<Key> {
         let stripe = self.geometry.stripe_of(entry.position())?;
         let _pin = self.stripes.pin([stripe])?;
@@ -49,12 +50,17 @@ impl Reader {
     }
 }
 
-/// Records read in one step of the background work, of which there is one a second when nothing
-/// else is due.
+/// Records read in one step of the background work. An idle store makes one step a second.
 const TOLD_AT_ONCE: usize = 16;
-/// What a record's head and key take with most metadata; of one with more nobody is told.
+/// Bytes read for a record's head, key and most metadata. A record with more metadata is not
+/// reported.
 const HEAD_READ_MAX: u64 = 8 << 10;
-/// So large a part of the index's objects is worth a word...
+/// One part in this many of the index's objects is worth a log line.
 const SAID_SHARE: u64 = 100;
-/// ...and fewer than these are not.
+/// Fewer evictions than this are not worth a log line.
 const SAID_MIN: u64 = 64;
+
+const _: () = {
+    assert!(HEAD_READ_MAX > super::format::HEAD_BYTES as u64);
+    assert!(TOLD_AT_ONCE > 0);
+};

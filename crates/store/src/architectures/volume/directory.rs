@@ -1,76 +1,75 @@
-//! The directory of a volume: the table of its objects, how far it knows the log, and what is told
-//! of objects that leave it.
+//! Directory of a volume: the table of its objects, the part of the log that the table covers, and
+//! the callback for evicted objects.
 //!
-//! `checkpoint` writes it to disk, `recovery` enters what the log says of it.
+//! `checkpoint` writes the directory to disk, `recovery` adds the log's records to it.
 
-use super::changed::Changed;
-use super::checkpoint::{Checkpoint, Header};
-use super::format::Geometry;
+use super::changed::ChangedKeys;
+use super::checkpoint::{Checkpoint, CheckpointHeader};
+use super::format::VolumeGeometry;
 use super::index::VolumeIndex;
+use super::locks::{CHECKPOINT, RankedMutex};
 use super::volume_file::VolumeFile;
 use crate::EvictionCallback;
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use tracing::error;
 
-/// The objects of a volume.
+/// Objects of a volume.
 pub(super) struct Directory {
     pub(super) file: Arc<VolumeFile>,
-    pub(super) geometry: Geometry,
+    pub(super) geometry: VolumeGeometry,
     pub(super) table: VolumeIndex,
-    pub(super) checkpoint: Mutex<Checkpoint>,
-    /// Keys that the log may speak of since the checkpoint.
-    pub(super) changed: Changed,
-    /// Where the log ended when the index was last written, in bytes of it.
+    pub(super) checkpoint: RankedMutex<Checkpoint, CHECKPOINT>,
+    /// Keys that the log may mention since the checkpoint.
+    pub(super) changed: ChangedKeys,
+    /// Offset in the log at which the log ended when the index was last written.
     pub(super) checkpointed_at: AtomicU64,
     pub(super) next_id: AtomicU64,
     pub(super) written_stripes: AtomicU32,
-    /// A part of the log could not be read when it was followed.
+    /// Set if a part of the log could not be read during recovery.
     pub(super) has_missed: AtomicBool,
-    /// All of the log has been entered: no later record overrules an entry.
+    /// Set when the whole log has been entered: no later record overrules an entry.
     pub(super) is_followed: AtomicBool,
-    /// The log's end has been found; nothing is written before.
+    /// Set when the log's end has been found; nothing is written earlier.
     pub(super) is_recovered: AtomicBool,
-    /// The device has been told to read the index.
+    /// Set when the device has been told to read the index.
     pub(super) is_index_read: AtomicBool,
-    /// The index on disk may say that nothing was written to the log since: always after opening
-    /// when it has a header. A header that says otherwise may have been read before it was brought
-    /// to disk.
+    /// Set while the index on disk may be marked clean. Always set after opening with a header: the
+    /// header that was read may not be the latest one on disk.
     pub(super) index_may_be_clean: AtomicBool,
-    /// Only earlier processes have written in this generation's time.
+    /// Set until this process begins a generation: only earlier processes have written in the
+    /// current one.
     pub(super) is_generation_due: AtomicBool,
-    /// The index file has a header. A new index has none until it is complete, so that it is made
-    /// again when the process ends before.
+    /// Set when the index file has a header. A new index gets its header when it is complete. If
+    /// the process ends earlier, the index is made again.
     pub(super) is_index_known: AtomicBool,
-    /// The log has said that the index is too small.
+    /// Set when a log line has said that the index is too small.
     pub(super) has_said_crowded: AtomicBool,
-    pub(super) counts: Counts,
-    /// Called with keys whose objects were evicted.
+    pub(super) counts: DirectoryCounts,
+    /// Callback with the keys of evicted objects.
     pub(super) gave_up: OnceLock<EvictionCallback>,
 }
 
-/// Numbers that only grow.
+/// Counters that only grow.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct DirectoryCounts {
     pub(super) evictions: AtomicU64,
     pub(super) corrupt: AtomicU64,
-    /// Pages of the index that could not be read, as far as that was told.
+    /// Unreadable pages of the index, as far as the kernel reported them.
     pub(super) lost_pages: AtomicU64,
-    /// Entries that were dropped from the table for damage, or for a stripe that could not be
-    /// written.
+    /// Entries dropped from the table for damage, or for a stripe that could not be written.
     pub(super) dropped: AtomicU64,
-    /// What [`forgotten`](Directory::forgotten) was when the index was begun that is on disk.
+    /// Value of [`forgotten`](Directory::forgotten) when the index on disk was begun.
     pub(super) forgotten_before: AtomicU64,
 }
 
 impl Directory {
-    /// The directory of a volume whose index file has this header, if `is_known`; and all of the
-    /// log in its table, if `is_sound`.
+    /// Makes the directory of a volume from the header of its index file. `is_known` tells that the
+    /// file has this header, `is_sound` that the table covers the whole log.
     pub(super) fn new(
         file: &Arc<VolumeFile>,
-        (table, checkpoint, changed): (VolumeIndex, Checkpoint, Changed),
-        header: &Header,
+        (table, checkpoint, changed): (VolumeIndex, Checkpoint, ChangedKeys),
+        header: &CheckpointHeader,
         (is_known, is_sound): (bool, bool),
         least_id: u64,
     ) -> Self {
@@ -80,7 +79,7 @@ impl Directory {
             file: Arc::clone(file),
             geometry,
             table,
-            checkpoint: Mutex::new(checkpoint),
+            checkpoint: RankedMutex::new(checkpoint),
             changed,
             checkpointed_at: AtomicU64::new(header.stripe * geometry.stripe_bytes + header.offset),
             next_id: AtomicU64::new(header.next_id.max(least_id)),
@@ -93,16 +92,17 @@ impl Directory {
             is_generation_due: AtomicBool::new(true),
             is_index_known: AtomicBool::new(is_known),
             has_said_crowded: AtomicBool::new(false),
-            counts: Counts::default(),
+            counts: DirectoryCounts::default(),
             gave_up: OnceLock::new(),
         }
     }
 
-    /// Says it when pages of the index could not be read. All of it is written anew with the next
-    /// checkpoint. What they held is missed, and found again when the index is made anew.
+    /// Logs unreadable pages of the index. The next checkpoint writes the whole index again. The
+    /// objects of these pages are misses, until the index is rebuilt.
     pub(super) fn see_to_lost_pages(&self) {
         let before = self.counts.lost_pages.load(Relaxed);
         let lost = self.table.lost_pages(before);
+        assert!(lost >= before, "lost pages came back");
         if lost > before {
             self.counts.lost_pages.store(lost, Relaxed);
             self.file.health.in_background.fetch_add(lost - before, Relaxed);
@@ -113,7 +113,17 @@ impl Directory {
         }
     }
 
-    /// Every stripe has been written: from now on space is had by giving something up.
+    /// Checks the counts against the volume, and those of the table against its places.
+    pub(super) fn invariants(&self) {
+        assert_eq!(self.geometry, self.file.geometry);
+        assert!(self.written_stripes.load(Relaxed) <= self.geometry.stripes);
+        assert!(self.checkpointed_at.load(Relaxed) <= self.geometry.log_bytes());
+        let is_recovered = self.is_recovered.load(Relaxed);
+        assert!(!is_recovered || self.is_followed.load(Relaxed), "an end that was found without a way there");
+        self.table.invariants();
+    }
+
+    /// Returns `true` if every stripe has been written: further writes reclaim stripes.
     pub(super) fn is_full(&self) -> bool {
         self.written_stripes.load(Relaxed) >= self.geometry.stripes
     }

@@ -1,9 +1,9 @@
-//! When what waits is written and brought to disk: so early that a loss of power costs the last
-//! second of inserts at most.
+//! Times at which queued records are written and synced: a power loss costs at most the last second
+//! of inserts.
 //!
-//! The time counts from the oldest insert that is not on the disk, not from the last time that
-//! something was brought there: a round begins so long before that insert is a second old as the
-//! round may take. How long that is, is learnt from the last rounds:
+//! The time counts from the oldest insert that is not on disk, not from the last sync. A round
+//! begins early enough to end before that insert is a second old. The duration of a round is learnt
+//! from the last rounds:
 //!
 //! ```text
 //!   oldest insert               round begins      written, synced     1 s
@@ -11,13 +11,14 @@
 //!                                     |<-------- allowance ----------->|
 //! ```
 //!
-//! The allowance is twice what the slowest of the last rounds took, a quarter of a second at least
-//! and half a second at most; half a second at first. So the promise holds on a disk that writes
-//! and syncs within a quarter of a second, also when that is new; on one that takes up to half a
-//! second, once it has been seen. On one that takes longer a round follows the other, and twice the
-//! time of a round may be lost. Whoever writes a stripe that has filled meanwhile spares the round
-//! that work, but not the sync. With inserts at all times there are 1.33 rounds a second and at
-//! most 2; without any, none.
+//! The allowance is twice the duration of the slowest of the last rounds: at least a quarter of a
+//! second, at most half a second. The first allowance is half a second. The promise thus holds on a
+//! disk that writes and syncs within a quarter of a second, even a new one. On a disk that needs up
+//! to half a second, the promise holds once a slow round has been seen. On a slower disk one round
+//! follows the other, and twice the duration of a round may be lost.
+//!
+//! A thread that writes a full stripe meanwhile saves the round that write, but not the sync. With
+//! steady inserts there are 1.33 rounds a second, at most 2; without inserts there are none.
 
 use super::Volume;
 use crate::Error;
@@ -28,9 +29,9 @@ use std::time::Duration;
 /// Decides when the next round begins.
 #[derive(Debug)]
 pub(super) struct SyncPacer {
-    /// Since when something waits.
+    /// Time since which an insert waits.
     oldest: Option<Duration>,
-    /// What the slowest of the last rounds took; it is forgotten slowly.
+    /// Duration of the slowest of the last rounds; decays slowly.
     slowest: Duration,
 }
 
@@ -41,32 +42,32 @@ impl Default for SyncPacer {
 }
 
 impl SyncPacer {
-    /// Something waits, for as long as is known.
+    /// Records that an insert waits, since `now` at the latest.
     fn notice(&mut self, now: Duration) {
         self.oldest.get_or_insert(now);
     }
 
-    /// When the next round has to begin. `None` when nothing waits.
+    /// Returns the time at which the next round has to begin. Returns `None` when nothing waits.
     pub(super) fn due(&self) -> Option<Duration> {
         let allowance = (2 * self.slowest).clamp(ALLOWANCE_MIN, LOST_MAX / 2);
+        debug_assert!(allowance < LOST_MAX);
         self.oldest.map(|oldest| oldest + LOST_MAX - allowance)
     }
 
-    /// A round has come to its end. What has been inserted meanwhile may be as old as its
-    /// beginning.
+    /// Records the end of a round. Inserts made meanwhile may be as old as the round's beginning.
     fn end_round(&mut self, began: Duration, ended: Duration, more_waits: bool) {
         let took = ended.saturating_sub(began);
         self.slowest = took.max(self.slowest * 7 / 8);
+        debug_assert!(self.slowest >= took, "a slow round that is not learnt from");
         self.oldest = more_waits.then_some(began);
     }
 }
 
 impl Volume {
-    /// Begins a round if one is due. Says for how long there will be nothing to do, unless the bell
-    /// rings.
+    /// Runs a round if one is due. Returns the time without further work, unless the bell rings.
     pub(super) fn sync_if_due(&self, clock: Clock<'_>) -> Duration {
         if !self.directory.is_recovered.load(Relaxed) {
-            // Nothing may be written yet; the bell rings when it may.
+            // No write is allowed yet; the bell rings when it is.
             return IDLE_PAUSE;
         }
         let mut pace = self.pace.lock();
@@ -87,14 +88,14 @@ impl Volume {
         }
     }
 
-    /// Writes what waits, and returns when all that was ever written is on the disk.
+    /// Writes the queued records, and returns when all earlier writes are on disk.
     pub(super) fn flush_and_sync(&self) -> Result<(), Error> {
         let due = self.queue.lock().begin_sync();
-        // Who holds the log's end has written what he took from the queue when he lets it go.
+        // The holder of the log's end has written its records when it releases the lock.
         let written = self.write_due(&mut self.writer.lock(), due);
         let unmarked = self.queue.lock().take_unmarked();
         for (key, entry) in unmarked {
-            // The object is out of the table, and the log says so.
+            // The object is out of the table, and the log records the removal.
             self.file.note_in_background(self.mark_removed(key, entry));
         }
         let outcome = written.and_then(|_| self.file.sync_data());
@@ -105,21 +106,22 @@ impl Volume {
     }
 }
 
-/// An insert is on the disk after this time, or it may be lost.
+/// Time after which an insert is on disk.
 const LOST_MAX: Duration = Duration::from_secs(1);
-/// A round gets this time at least, and half of the above at most: what is inserted while it runs
-/// waits for all of it and for all of the next one.
+/// Least allowance of a round; half of `LOST_MAX` is the most. An insert made during a round waits
+/// for all of it and for all of the next one.
 const ALLOWANCE_MIN: Duration = Duration::from_millis(250);
-/// Without anything that waits.
+/// Pause when nothing waits.
 const IDLE_PAUSE: Duration = Duration::from_secs(1);
+
+const _: () = assert!(ALLOWANCE_MIN.as_millis() * 2 <= LOST_MAX.as_millis());
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Has something inserted at every millisecond of a minute, and rounds that take as long as
-    /// `round_ms` says of each. Gives the age of the oldest insert that was ever not on the disk,
-    /// and how many rounds there were.
+    /// Inserts at every millisecond of a minute, with rounds that take `round_ms` each. Returns the
+    /// greatest age of an insert not on disk, and the number of rounds.
     fn oldest_and_rounds(round_ms: impl Fn(u64) -> u64) -> (Duration, u64) {
         let (mut pace, mut rounds, mut oldest) = (SyncPacer::default(), 0, Duration::ZERO);
         let mut synced_until = Duration::ZERO;
@@ -128,8 +130,7 @@ mod tests {
             pace.notice(now);
             let began = now.max(pace.due().expect("something waits"));
             now = began + Duration::from_millis(round_ms(rounds));
-            // Until now power could be lost without what was inserted just after the round before
-            // began.
+            // A power loss now would lose the inserts made just after the previous round began.
             oldest = oldest.max(now - synced_until);
             (synced_until, rounds) = (began, rounds + 1);
             pace.end_round(began, now, true);
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_is_lost_at_most_whatever_a_round_takes_up_to_half_of_it() {
+    fn rounds_up_to_half_a_second_lose_a_second_at_most() {
         for round_ms in [0, 1, 30, 100, 249, 250, 300, 400, 499, 500] {
             let (oldest, rounds) = oldest_and_rounds(|_| round_ms);
             assert!(oldest <= LOST_MAX, "{oldest:?} with rounds of {round_ms} ms");
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_of_any_length_up_to_a_quarter_need_no_learning() {
+    fn rounds_up_to_a_quarter_second_need_no_learning() {
         let (oldest, rounds) = oldest_and_rounds(|round| round * 97 % 251);
         assert!(oldest <= LOST_MAX && rounds < 110, "{oldest:?}, {rounds} rounds");
     }
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_disk_is_synced_no_more_often_than_it_has_to_be() {
+    fn quick_disk_is_synced_at_least_rate() {
         let (_, rounds) = oldest_and_rounds(|_| 10);
         assert!((79..=83).contains(&rounds), "{rounds} rounds in a minute");
     }

@@ -1,4 +1,4 @@
-//! What stands on the disk, byte by byte; `docs/FORMATS.md` has the tables.
+//! Format on disk, byte by byte; `docs/FORMATS.md` has the tables.
 //!
 //! ```text
 //! 0        64 KiB                                                                   end
@@ -11,8 +11,15 @@
 //!           a record: │ head │ key │ metadata, room │ body, or table of its pieces │  whole units
 //! ```
 //!
-//! Everything says where it stands, so that what is read from the wrong place or an earlier lap
-//! never passes.
+//! Every structure carries its own position and sequence, so that bytes from the wrong place or an
+//! earlier lap never pass the checks.
+
+mod layout;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub(super) use table::{PieceLocation, decode_table, encode_table, pieces, table_bytes};
 
 use crate::architectures::seal::Seal;
 use crate::fs::PAGE_BYTES;
@@ -21,39 +28,40 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Numbers that never change in the life of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Geometry {
-    /// Chosen when the volume was made; everything on it is seeded with it.
+pub(super) struct VolumeGeometry {
+    /// Volume id, chosen when the volume was made; seeds the checks of the volume.
     pub(super) id: u64,
-    /// Written at once at most.
+    /// Length of a stripe, the largest single write.
     pub(super) stripe_bytes: u64,
     pub(super) stripes: u32,
-    /// Of the index.
+    /// Buckets of the index.
     pub(super) buckets: u64,
 }
 
-impl Geometry {
-    /// Bytes of all stripes.
+impl VolumeGeometry {
+    /// Returns the bytes of all stripes.
     pub(super) fn log_bytes(&self) -> u64 {
         u64::from(self.stripes) * self.stripe_bytes
     }
 
-    /// Bytes of the whole volume.
+    /// Returns the bytes of the whole volume.
     pub(super) fn volume_bytes(&self) -> u64 {
         self.stripe_at(self.stripes)
     }
 
-    /// Where a stripe begins.
+    /// Returns the position of a stripe.
     pub(super) fn stripe_at(&self, stripe: u32) -> u64 {
+        debug_assert!(stripe <= self.stripes, "a stripe behind the volume's end");
         DATA_AT + u64::from(stripe) * self.stripe_bytes
     }
 
-    /// The stripe that a position lies in. `None` outside of all.
+    /// Returns the stripe at a position. Returns `None` outside of all stripes.
     pub(super) fn stripe_of(&self, position: u64) -> Option<u32> {
         let stripe = position.checked_sub(DATA_AT)? / self.stripe_bytes;
         u32::try_from(stripe).ok().filter(|stripe| *stripe < self.stripes)
     }
 
-    /// The superblock.
+    /// Encodes the superblock.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut block = Vec::with_capacity(SUPERBLOCK_BYTES);
         block.extend_from_slice(SUPERBLOCK_MAGIC);
@@ -62,12 +70,13 @@ impl Geometry {
         for number in [self.id, self.stripe_bytes, self.buckets] {
             block.extend_from_slice(&number.to_le_bytes());
         }
+        assert_eq!(block.len(), SUPERBLOCK_CHECKED);
         block.extend_from_slice(&xxh3_64(&block).to_le_bytes());
         block.resize(SUPERBLOCK_BYTES, 0);
         block
     }
 
-    /// Reads a superblock. The error says what is wrong with it.
+    /// Decodes a superblock. The error names the fault.
     pub(super) fn decode(block: &[u8]) -> Result<Self, &'static str> {
         let fields = block.get(..SUPERBLOCK_CHECKED + 8).ok_or("too short")?;
         if &fields[..8] != SUPERBLOCK_MAGIC {
@@ -88,7 +97,7 @@ impl Geometry {
         geometry.is_plausible().then_some(geometry).ok_or("of no size that a volume may have")
     }
 
-    /// Whether a volume may be so large, which everything else relies on.
+    /// Returns `true` if a volume may have this size. All other code relies on this check.
     fn is_plausible(&self) -> bool {
         let log_bytes = u64::from(self.stripes).checked_mul(self.stripe_bytes);
         (PIECE_BYTES as u64..=STRIPE_MAX).contains(&self.stripe_bytes)
@@ -98,22 +107,22 @@ impl Geometry {
     }
 }
 
-/// The two ends of a chunk say the same; between them stand records and, before the tail, the
-/// contents.
+/// Chunk as both of its ends describe it. Between the ends stand the records and, before the tail,
+/// the contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chunk {
-    /// One more than that of the chunk before.
+    /// One more than the previous chunk's.
     pub(super) sequence: u64,
-    /// Where it begins.
+    /// Position of the chunk's first byte.
     pub(super) position: u64,
     pub(super) bytes: u32,
     /// Entries of the contents. A chunk that ends a stripe lists the whole stripe.
     pub(super) entries: u32,
-    /// Of the contents.
+    /// Check of the contents.
     pub(super) check: u64,
 }
 
-/// Which end of a chunk.
+/// End of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChunkEnd {
     Head,
@@ -122,6 +131,8 @@ pub(super) enum ChunkEnd {
 
 impl Chunk {
     pub(super) fn encode(&self, end: ChunkEnd, id: u64) -> [u8; END_BYTES] {
+        assert!(u64::from(self.bytes) <= STRIPE_MAX);
+        assert!(u64::from(self.entries) * ITEM_BYTES as u64 <= u64::from(self.bytes));
         let mut bytes = [0; END_BYTES];
         bytes[..8].copy_from_slice(end.magic());
         bytes[8..16].copy_from_slice(&self.sequence.to_le_bytes());
@@ -131,10 +142,11 @@ impl Chunk {
         bytes[32..40].copy_from_slice(&self.check.to_le_bytes());
         let check = xxh3_64_with_seed(&bytes[..END_CHECKED], id);
         bytes[END_CHECKED..].copy_from_slice(&check.to_le_bytes());
+        debug_assert_eq!(Self::decode(end, &bytes, id), Some(*self));
         bytes
     }
 
-    /// `None` when these bytes are no such end.
+    /// Decodes an end. Returns `None` when these bytes are no such end.
     pub(super) fn decode(end: ChunkEnd, bytes: &[u8], id: u64) -> Option<Self> {
         let bytes = bytes.get(..END_BYTES)?;
         let is_whole = &bytes[..8] == end.magic()
@@ -148,7 +160,7 @@ impl Chunk {
         })
     }
 
-    /// Where it ends.
+    /// Returns the position after the chunk.
     pub(super) fn end(&self) -> u64 {
         self.position + u64::from(self.bytes)
     }
@@ -163,32 +175,34 @@ impl ChunkEnd {
     }
 }
 
-/// A line of the contents: what stands where in the stripe.
+/// Line of the contents: a record's place in the stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ContentsItem {
     pub(super) key: Key,
-    /// Of the object: pieces have their object's.
+    /// Id of the object. Pieces carry the id of their object.
     pub(super) id: u64,
-    /// From the stripe's beginning, in units.
+    /// Offset from the stripe's beginning, in units.
     pub(super) at: u32,
     pub(super) class: u8,
     pub(super) kind: RecordKind,
-    /// A group begins with it: records of another site or another body stand before it.
+    /// Set if a group begins here: the records before belong to another site or another body.
     pub(super) begins: bool,
+    /// Set if the operator has pinned the object.
+    pub(super) is_pinned: bool,
 }
 
-/// What a record is, or an item says.
+/// Kind of a record or of a line of the contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordKind {
-    /// An object with its body.
+    /// Object with its body.
     Whole,
-    /// An object with a table of where its body's pieces are.
+    /// Object with a table of the places of its body's pieces.
     Large,
-    /// A piece of a body.
+    /// Piece of a body.
     Piece,
-    /// A piece of a table that is too long for one record.
+    /// Piece of a table that is too long for one record.
     TablePiece,
-    /// The object was removed. There is no record.
+    /// Removal of an object. There is no record.
     Removed,
 }
 
@@ -206,24 +220,28 @@ impl RecordKind {
 }
 
 impl ContentsItem {
-    /// Where it begins, if a group begins with it; from the stripe's beginning.
+    /// Returns the offset in the stripe of a group that begins with this record; `None` if none
+    /// does.
     pub(super) fn group_at(&self) -> Option<u64> {
         self.begins.then_some(u64::from(self.at) * UNIT_BYTES)
     }
 
-    /// Where its record ends at the latest.
+    /// Returns an upper bound of the offset after the record.
     pub(super) fn end(&self) -> u64 {
         u64::from(self.at) * UNIT_BYTES + class_bytes(self.class)
     }
 
     fn encode(&self, out: &mut [u8]) {
+        debug_assert!(self.class < CLASSES);
+        debug_assert_eq!(out.len(), ITEM_BYTES);
         out[..16].copy_from_slice(&self.key.to_bytes());
         out[16..24].copy_from_slice(&self.id.to_le_bytes());
         out[24..28].copy_from_slice(&self.at.to_le_bytes());
         out[28] = self.class;
         out[29] = self.kind.code();
-        out[30] = u8::from(self.begins);
+        out[30] = u8::from(self.begins) | u8::from(self.is_pinned) << 1;
         out[31] = 0;
+        debug_assert_eq!(Self::decode(out), Some(*self));
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
@@ -233,60 +251,66 @@ impl ContentsItem {
             at: u32_at(bytes, 24),
             class: Some(bytes[28]).filter(|class| *class < CLASSES)?,
             kind: RecordKind::of(bytes[29])?,
-            begins: bytes[30] & 1 == 1,
+            begins: bytes[30] & 1 != 0,
+            is_pinned: bytes[30] & 2 != 0,
         })
     }
 }
 
-/// The contents as they are written.
+/// Encodes the contents.
 pub(super) fn encode_contents(items: &[ContentsItem], out: &mut [u8]) {
+    assert!(items.len() * ITEM_BYTES <= out.len(), "contents that are cut off");
     for (item, out) in items.iter().zip(out.chunks_exact_mut(ITEM_BYTES)) {
         item.encode(out);
     }
 }
 
-/// Reads contents that end where a tail begins. `None` when they do not stand up to its check.
-pub(super) fn decode_contents(bytes: &[u8], chunk: &Chunk) -> Option<Vec<ContentsItem>> {
-    (xxh3_64(bytes) == chunk.check)
-        .then(|| bytes.chunks_exact(ITEM_BYTES).filter_map(ContentsItem::decode).collect())
+/// Decodes contents that end at a tail. Returns `None` when the contents fail the tail's check.
+/// Items that lie outside of their stripe are left out.
+pub(super) fn decode_contents(bytes: &[u8], chunk: &Chunk, stripe_bytes: u64) -> Option<Vec<ContentsItem>> {
+    let is_in_stripe = |item: &ContentsItem| u64::from(item.at) * UNIT_BYTES < stripe_bytes;
+    (xxh3_64(bytes) == chunk.check).then(|| {
+        bytes.chunks_exact(ITEM_BYTES).filter_map(ContentsItem::decode).filter(is_in_stripe).collect()
+    })
 }
 
-/// The head of a record.
+/// Head of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordHead {
     pub(super) kind: RecordKind,
     pub(super) key: Key,
-    /// Where the record begins.
+    /// Position of the record's first byte.
     pub(super) position: u64,
     pub(super) id: u64,
-    /// Of an object, its body's; of a piece, its own.
+    /// Bytes of the object's body, or of the piece.
     pub(super) body_bytes: u64,
     pub(super) key_bytes: u32,
     pub(super) metadata_bytes: u32,
     /// Room for metadata.
     pub(super) room: u32,
-    /// Which piece; 0 for objects.
+    /// Index of the piece; 0 for objects.
     pub(super) index: u32,
-    /// Of the chunk that it was written with.
+    /// Sequence number of the chunk that the record was written with.
     pub(super) sequence: u64,
-    /// Of what follows the metadata's room: body, piece, or table.
+    /// Check of the bytes after the metadata's room: body, piece or table.
     pub(super) check: u64,
 }
 
 impl RecordHead {
-    /// Room for metadata of so many bytes: what is a little longer after a validation still fits,
-    /// and with a large object, which is not written anew for that, what is a good deal longer.
+    /// Returns the room for `metadata_bytes` bytes of metadata. Slightly longer metadata still fits
+    /// after a validation. A large object gets more room, since it is not rewritten for longer
+    /// metadata.
     pub(super) fn room_for(kind: RecordKind, metadata_bytes: usize) -> u32 {
         let step = if kind == RecordKind::Large { LARGE_ROOM_STEP } else { ROOM_STEP };
         metadata_bytes.next_multiple_of(step) as u32
     }
 
-    /// Where the payload begins in the record.
+    /// Returns the offset of the payload in the record.
     pub(super) fn payload_at(&self) -> usize {
         HEAD_BYTES + self.key_bytes as usize + self.room as usize
     }
 
-    /// Bytes of body or table in the record.
+    /// Returns the bytes of body or table in the record.
     pub(super) fn payload_bytes(&self) -> u64 {
         match self.kind {
             RecordKind::Large => table_bytes(self.body_bytes),
@@ -294,8 +318,14 @@ impl RecordHead {
         }
     }
 
-    /// The head with key and metadata, as they stand at the record's beginning, sealed.
+    /// Encodes and seals the head with key and metadata, as at the record's beginning.
     pub(super) fn encode(&self, seal: Seal, full_key: &[u8], metadata: &[u8], out: &mut [u8]) {
+        assert!(self.position.is_multiple_of(UNIT_BYTES));
+        assert!(self.position >= DATA_AT);
+        assert_eq!(self.key_bytes as usize, full_key.len());
+        assert_eq!(self.metadata_bytes as usize, metadata.len());
+        assert!(self.is_plausible(), "a record that would not be read");
+        debug_assert!(out.len() >= self.payload_at());
         out[..4].copy_from_slice(RECORD_MAGIC);
         out[4..6].copy_from_slice(&[SEALED, self.kind.code()]);
         out[6..8].fill(0);
@@ -315,12 +345,21 @@ impl RecordHead {
         let metadata_at = HEAD_BYTES + full_key.len();
         out[metadata_at..metadata_at + metadata.len()].copy_from_slice(metadata);
         out[metadata_at + metadata.len()..metadata_at + self.room as usize].fill(0);
+        debug_assert_eq!(Self::decode(out, self.position, seal, || false), Ok(*self));
     }
 
-    /// Reads the head of the record that begins these bytes and is meant to stand at `position`,
-    /// and checks it with key and metadata. One without a seal, of an earlier version, passes only
-    /// if `takes_unsealed` says that it may stand there: anybody can make it. The error says what
-    /// is wrong.
+    /// Returns `true` if a record may have such lengths.
+    fn is_plausible(&self) -> bool {
+        self.key_bytes <= KEY_MAX
+            && self.metadata_bytes <= self.room
+            && self.room <= METADATA_MAX
+            && self.body_bytes <= BODY_MAX
+    }
+
+    /// Decodes the head of the record that begins these bytes, for a record at `position`, and
+    /// checks it with key and metadata. A record without a seal, of an earlier version, passes only
+    /// if `takes_unsealed` allows it at this place: anyone can forge such a record. The error names
+    /// the fault.
     pub(super) fn decode(
         bytes: &[u8],
         position: u64,
@@ -350,11 +389,7 @@ impl RecordHead {
         if head.position != position {
             return Err("record's position");
         }
-        let is_plausible = head.key_bytes <= KEY_MAX
-            && head.metadata_bytes <= head.room
-            && head.room <= METADATA_MAX
-            && head.body_bytes <= BODY_MAX;
-        if !is_plausible {
+        if !head.is_plausible() {
             return Err("record's lengths");
         }
         let (key, metadata) = head.key_and_metadata(bytes).ok_or("record that is cut off")?;
@@ -366,22 +401,22 @@ impl RecordHead {
         if is_sealed || takes_unsealed() { Ok(head) } else { Err("record's seal") }
     }
 
-    /// The check that a record with this head had in earlier versions.
+    /// Returns the check that a record with this head had in earlier versions.
     #[cfg(test)]
     pub(super) fn unsealed_check(&self, record: &[u8]) -> u64 {
         let (key, metadata) = self.key_and_metadata(record).expect("it is whole");
         head_check(&record[..HEAD_CHECKED], key, metadata)
     }
 
-    /// The full key and the metadata of a record that begins these bytes.
+    /// Returns the full key and the metadata of a record that begins these bytes.
     pub(super) fn key_and_metadata<'a>(&self, record: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         let key_end = HEAD_BYTES + self.key_bytes as usize;
         let metadata_end = key_end + self.metadata_bytes as usize;
         Some((record.get(HEAD_BYTES..key_end)?, record.get(key_end..metadata_end)?))
     }
 
-    /// The payload of a record that begins these bytes, when it is there as a whole and stands up
-    /// to its check.
+    /// Returns the payload of a record that begins these bytes, if the payload is complete and
+    /// passes its check.
     pub(super) fn payload<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         let at = self.payload_at();
         let end = at.checked_add(usize::try_from(self.payload_bytes()).ok()?)?;
@@ -389,7 +424,7 @@ impl RecordHead {
     }
 }
 
-/// The check of a payload; bytes of another object or another piece do not pass.
+/// Returns the check of a payload; bytes of another object or another piece do not pass.
 pub(super) fn payload_check(id: u64, index: u32, payload: &[u8]) -> u64 {
     xxh3_64_with_seed(payload, id ^ u64::from(index).rotate_left(32))
 }
@@ -398,45 +433,15 @@ fn head_check(fields: &[u8], full_key: &[u8], metadata: &[u8]) -> u64 {
     xxh3_64_with_seed(metadata, xxh3_64_with_seed(full_key, xxh3_64(fields)))
 }
 
-/// Where a piece of a body or table is, and its check: a line of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PieceLocation {
-    /// Of the record.
-    pub(super) position: u64,
-    pub(super) check: u64,
-}
-
-/// A table as it is written.
-pub(super) fn encode_table(places: &[PieceLocation]) -> Vec<u8> {
-    let line = |place: &PieceLocation| [place.position.to_le_bytes(), place.check.to_le_bytes()];
-    places.iter().flat_map(line).flatten().collect()
-}
-
-/// Reads a table.
-pub(super) fn decode_table(bytes: &[u8]) -> Vec<PieceLocation> {
-    let line = |line: &[u8]| PieceLocation { position: u64_at(line, 0), check: u64_at(line, 8) };
-    bytes.chunks_exact(PLACE_BYTES).map(line).collect()
-}
-
-/// Number of pieces of so many bytes.
-pub(super) fn pieces(bytes: u64) -> u64 {
-    bytes.div_ceil(PIECE_BYTES as u64)
-}
-
-/// Bytes of the table in the record of a large object. When the table of its pieces does not fit
-/// into one piece, it is kept in pieces itself, and this is the table of those.
-pub(super) fn table_bytes(body_bytes: u64) -> u64 {
-    let direct = pieces(body_bytes) * PLACE_BYTES as u64;
-    if direct <= PIECE_BYTES as u64 { direct } else { pieces(direct) * PLACE_BYTES as u64 }
-}
-
-/// The size class of a record: the smallest that is at least as large.
+/// Returns the size class of a record: the smallest class that is at least as large.
 pub(super) fn class_of(bytes: u64) -> u8 {
+    debug_assert!(bytes <= class_bytes(CLASSES - 1), "a record above all classes");
     (0..CLASSES).find(|class| class_bytes(*class) >= bytes).unwrap_or(CLASSES - 1)
 }
 
-/// Four classes to a doubling, from 64 bytes up.
+/// Returns the bytes of a class: four classes to a doubling, from 64 bytes up.
 pub(super) fn class_bytes(class: u8) -> u64 {
+    debug_assert!(class < CLASSES);
     (u64::from(4 + class % 4) << (class / 4)) * 16
 }
 
@@ -451,28 +456,27 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 pub(super) const STRIPE_MAX: u64 = 64 << 20;
 /// More than an index of the most objects that a volume can have.
 const BUCKETS_MAX: u64 = 1 << 40;
-/// Positions are below this, 4 TiB: what 36 bits of an index entry say.
+/// Bound of positions, 4 TiB: the range of 36 bits of an index entry.
 pub(super) const POSITION_MAX: u64 = UNIT_BYTES << 36;
-/// Where the two pages of the volume's state stand.
+/// Position of the two pages of the volume's state.
 pub(super) const STATE_AT: u64 = 2 * SUPERBLOCK_BYTES as u64;
-/// Where stripes begin.
+/// Position of the first stripe.
 pub(super) const DATA_AT: u64 = 64 << 10;
-/// Records begin at multiples of this.
+/// Alignment of records.
 pub(super) const UNIT_BYTES: u64 = 64;
-/// A body of at most so many bytes stands in its object's record; a larger one in pieces of this
-/// size.
+/// Largest body inside its object's record; a larger body is in pieces of this size.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 pub(super) const SUPERBLOCK_BYTES: usize = 4096;
-/// What is said of a superblock that does not stand up to its check.
+/// Message for a superblock that fails its check.
 pub(super) const DAMAGED: &str = "damaged in its first block";
 pub(super) const END_BYTES: usize = 48;
 pub(super) const ITEM_BYTES: usize = 32;
 pub(super) const HEAD_BYTES: usize = 88;
 /// Longest key.
 pub(super) const KEY_MAX: u32 = 64 << 10;
-/// Most metadata.
+/// Longest metadata.
 pub(super) const METADATA_MAX: u32 = 256 << 10;
-/// The largest body that a table of pieces of tables can list.
+/// Largest body that a table of pieces of tables can list.
 pub(super) const BODY_MAX: u64 =
     ((PIECE_BYTES / PLACE_BYTES) * (PIECE_BYTES / PLACE_BYTES) * PIECE_BYTES) as u64;
 const PLACE_BYTES: usize = 16;

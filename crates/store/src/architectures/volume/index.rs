@@ -1,19 +1,20 @@
-//! The index in memory: eight bytes a place, ten an object.
+//! Index in memory: eight bytes a place, ten an object.
 //!
-//! Buckets of eight words are one cache line each. A key has two buckets, the second computed from
-//! the first and the tag (partial-key cuckoo hashing, Fan et al., CoNEXT 2014), so that an entry
-//! can be moved to its other bucket without knowing its key, and nine of ten places can be filled.
-//! An entry is a hint: position and size class of a record, twenty bits of the key, two of hits.
-//! What it says is checked against the record, which has the full key and its own position; so a
-//! wrong entry is a miss. A lookup takes no lock and reads two cache lines; it may miss an entry
-//! for an instant while that is moved.
+//! Each bucket of eight words is one cache line. A key has two buckets; the second is computed from
+//! the first and the tag (partial-key cuckoo hashing, Fan et al., CoNEXT 2014). An entry can thus
+//! move to its other bucket without its key, and nine of ten places can be filled. An entry is a
+//! hint: position and size class of a record, twenty bits of the key, two of hits. The record has
+//! the full key and its own position, and each entry is checked against its record: a wrong entry
+//! is a miss. A lookup takes no lock and reads two cache lines. A lookup may miss an entry during
+//! the instant in which the entry moves.
 //!
 //! The words are loaded from the index file as pages are touched, and belong to the process: the
-//! system never writes them. The store writes them in large pieces now and then (see `checkpoint`),
-//! since an index addressed by hash dirties a page with each insert, and one random write an insert
-//! would be more than all others together.
+//! kernel never writes them. The store writes them in large blocks at intervals (see `checkpoint`).
+//! An index addressed by hash dirties a page with each insert, and one random write for each insert
+//! would exceed all other writes.
 
 use super::format::{POSITION_MAX, UNIT_BYTES, class_bytes};
+use super::locks::{RankedMutex, TABLE};
 use crate::fs::LoadedWords;
 use parking_lot::Mutex;
 use shoal_core::Key;
@@ -23,55 +24,64 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// The index.
+/// Index of a volume.
 pub(super) struct VolumeIndex {
     loaded: Box<dyn LoadedWords>,
     buckets: u64,
     stripes: u32,
-    /// Held by whoever adds, moves or removes entries.
-    changing: Mutex<()>,
-    /// Blocks of words that have changed since they were last written.
+    /// Held by a thread that adds, moves or removes entries.
+    changing: RankedMutex<(), TABLE>,
+    /// Blocks of words changed since they were last written.
     dirty: Box<[AtomicBool]>,
-    /// Entries in the places that have been counted; until some have been, as many as were said
-    /// when it was taken up.
+    /// Entries in the counted places; before the count begins, the number given at opening.
     objects: AtomicU64,
-    /// Places before this one have been counted: all, unless what was said of their number may be
-    /// wrong.
+    /// Bound of the counted places. All places count as counted, unless the number given at opening
+    /// may be wrong.
     counted: AtomicUsize,
-    /// Entries given up because both buckets were full.
+    /// Entries evicted because both buckets were full.
     crowded_out: AtomicU64,
-    /// The first of these of which nobody has been told.
+    /// First of the evicted entries that are not yet reported.
     untold: Mutex<Vec<VolumeEntry>>,
+    /// Set once this process has counted the entries, for [`invariants`](Self::invariants).
+    #[cfg(debug_assertions)]
+    has_counted: AtomicBool,
 }
 
-/// An entry: 36 bits of position in units, 6 of size class, 20 of tag, 2 of hits. Zero is none,
+/// Entry: 36 bits of position in units, 6 of size class, 20 of tag, 2 of hits. Zero means no entry,
 /// since no record begins at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct VolumeEntry(u64);
 
 impl VolumeEntry {
     pub(super) fn new(key: Key, position: u64, class: u8, hits: u8) -> Self {
-        debug_assert!(position.is_multiple_of(UNIT_BYTES) && position < POSITION_MAX);
+        debug_assert!(position.is_multiple_of(UNIT_BYTES));
+        debug_assert!((1..POSITION_MAX).contains(&position));
+        debug_assert!(class < 64);
         let units = position / UNIT_BYTES;
-        Self(units << 28 | u64::from(class & 63) << 22 | tag_of(key) << 2 | u64::from(hits.min(HITS_MAX)))
+        let entry = Self(
+            units << 28 | u64::from(class & 63) << 22 | tag_of(key) << 2 | u64::from(hits.min(HITS_MAX)),
+        );
+        debug_assert_eq!(entry.position(), position);
+        debug_assert!(entry.is_of(key));
+        entry
     }
 
-    /// Where its record begins.
+    /// Returns the position of the record.
     pub(super) fn position(self) -> u64 {
         (self.0 >> 28) * UNIT_BYTES
     }
 
-    /// As many bytes as its record has, or a few more.
+    /// Returns the record's size, rounded up to its class.
     pub(super) fn bytes(self) -> u64 {
         class_bytes((self.0 >> 22 & 63) as u8)
     }
 
-    /// Hits counted since it was written, up to [`HITS_MAX`].
+    /// Returns the hits counted since the record was written, up to [`HITS_MAX`].
     pub(super) fn hits(self) -> u8 {
         (self.0 & 3) as u8
     }
 
-    /// Whether this may be the key's: all that an entry has of it is the same.
+    /// Returns `true` if the entry may be the key's: the tags are equal.
     pub(super) fn is_of(self, key: Key) -> bool {
         self.tag() == tag_of(key)
     }
@@ -80,15 +90,15 @@ impl VolumeEntry {
         self.0 >> 2 & TAG_MASK
     }
 
-    /// The same but for hits.
+    /// Returns `true` if the entries are equal apart from their hits.
     pub(super) fn is_same(self, other: Self) -> bool {
         self.0 >> 2 == other.0 >> 2
     }
 }
 
 impl VolumeIndex {
-    /// Takes up the words of an index file, of which is known, or only supposed, how many objects
-    /// it has.
+    /// Makes the index from the words of an index file. `objects` is the number of its entries;
+    /// unless `is_known`, the number may be wrong.
     pub(super) fn new(
         loaded: Box<dyn LoadedWords>,
         buckets: u64,
@@ -96,6 +106,7 @@ impl VolumeIndex {
         objects: u64,
         is_known: bool,
     ) -> Self {
+        assert!(buckets > 0 && stripes > 0);
         let counted = if is_known { buckets as usize * WAYS } else { 0 };
         let words = buckets as usize * WAYS + stripes as usize;
         let dirty = (0..words.div_ceil(BLOCK_WORDS)).map(|_| AtomicBool::new(false)).collect();
@@ -103,76 +114,93 @@ impl VolumeIndex {
             loaded,
             buckets,
             stripes,
-            changing: Mutex::new(()),
+            changing: RankedMutex::new(()),
             dirty,
             objects: AtomicU64::new(objects),
             counted: AtomicUsize::new(counted),
             crowded_out: AtomicU64::new(0),
             untold: Mutex::default(),
+            #[cfg(debug_assertions)]
+            has_counted: AtomicBool::new(false),
         }
     }
 
-    /// Has the device read the index, so that no lookup, which may be an event loop's, has to wait
+    /// Checks the counts against the places.
+    pub(super) fn invariants(&self) {
+        let _changing = self.changing.lock();
+        let places = self.buckets as usize * WAYS;
+        assert!(self.counted.load(Relaxed) <= places);
+        assert!(self.untold.lock().len() <= UNTOLD_MAX);
+        assert!(self.dirty.len() * BLOCK_WORDS >= self.words(), "a word of no block");
+        assert!(self.loaded.words().len() >= HEADER_WORDS + self.words());
+        #[cfg(debug_assertions)]
+        if self.has_counted.load(Relaxed) {
+            let objects = (0..self.counted.load(Relaxed)).filter(|at| self.entry(*at).0 != 0).count();
+            assert_eq!(self.objects(), objects as u64, "entries of the places that were counted");
+        }
+    }
+
+    /// Makes the device read the index ahead, so that no lookup, not even an event loop's, waits
     /// for a page of it.
     pub(super) fn read_ahead(&self) {
         self.loaded.read_ahead();
     }
 
-    /// Buckets for so many objects, at ten bytes each.
+    /// Returns the buckets for `objects` objects, at ten bytes each.
     pub(super) fn buckets_for(objects: u64) -> u64 {
         (objects * 10).div_ceil(8 * WAYS as u64).max(BUCKETS_MIN)
     }
 
-    /// Bytes of an index file with so many buckets and a word for each stripe.
+    /// Returns the bytes of an index file with `buckets` buckets and one word for each stripe.
     pub(super) fn file_bytes(buckets: u64, stripes: u32) -> u64 {
         (HEADER_WORDS as u64 + buckets * WAYS as u64 + u64::from(stripes)) * 8
     }
 
-    /// Objects that find a place without crowding others out.
+    /// Returns the number of objects that find a place without evictions.
     pub(super) fn objects_max(&self) -> u64 {
         self.buckets * WAYS as u64 * 8 / 10
     }
 
-    /// Entries now.
+    /// Returns the number of entries.
     pub(super) fn objects(&self) -> u64 {
         self.objects.load(Relaxed)
     }
 
-    /// Entries given up for want of a place.
+    /// Returns the number of entries evicted for lack of a place.
     pub(super) fn crowded_out(&self) -> u64 {
         self.crowded_out.load(Relaxed)
     }
 
-    /// Some of these, each once. Those that were given up while very many waited to be told of are
-    /// not among them.
+    /// Takes at most `most` evicted entries, each once. Entries evicted while the list of
+    /// unreported ones was full are not included.
     pub(super) fn take_crowded_out(&self, most: usize) -> Vec<VolumeEntry> {
         let mut untold = self.untold.lock();
         let count = untold.len().min(most);
         untold.drain(..count).collect()
     }
 
-    /// All of them, in no order that means anything.
+    /// Returns all entries, in no meaningful order.
     pub(super) fn entries(&self) -> impl Iterator<Item = VolumeEntry> {
         let places = 0..self.buckets as usize * WAYS;
         places.map(|at| self.entry(at)).filter(|entry| entry.0 != 0)
     }
 
-    /// What may be the object's record: nearly always one entry or none.
+    /// Returns the entries that may be the object's: nearly always one or none.
     pub(super) fn candidates(&self, key: Key) -> impl Iterator<Item = VolumeEntry> {
         let tag = tag_of(key);
         let entries = self.places(key).map(|at| self.entry(at));
         entries.filter(move |entry| entry.0 != 0 && entry.tag() == tag)
     }
 
-    /// Has the key's buckets brought to the processor, without waiting: whoever is about to change
-    /// many asks for some at a time.
+    /// Loads the key's buckets into the processor's cache. A caller that is about to change many
+    /// keys calls this for some at a time.
     pub(super) fn touch(&self, key: Key) {
         let (first, second) = self.buckets_of(key);
         let words = [first, second].map(|bucket| self.word(bucket * WAYS).load(Relaxed));
         std::hint::black_box(words);
     }
 
-    /// Counts a hit. Nothing is lost when the entry has changed meanwhile, or when the count is.
+    /// Counts a hit. A count lost to a concurrent change of the entry does no harm.
     pub(super) fn count_hit(&self, key: Key, entry: VolumeEntry) {
         if entry.hits() < HITS_MAX
             && let Some(at) = self.find(key, entry)
@@ -180,21 +208,21 @@ impl VolumeIndex {
             let word = self.word(at);
             let now = word.load(Relaxed);
             if VolumeEntry(now).is_same(entry) && now & 3 < u64::from(HITS_MAX) {
-                // Another hit at the same time may win; both mean the same.
+                // Another hit at the same time may win; both have the same effect.
                 let _ = word.compare_exchange(now, now + 1, Relaxed, Relaxed);
             }
         }
     }
 
-    /// Enters an object in place of what the key had. True when the key had something.
+    /// Enters an object in place of the key's entry. Returns `true` if the key had an entry.
     pub(super) fn put(&self, key: Key, position: u64, class: u8, hits: u8) -> bool {
         let entry = VolumeEntry::new(key, position, class, hits);
         let _changing = self.changing.lock();
         let is_of_key = |found: VolumeEntry| found.0 != 0 && found.tag() == entry.tag();
         if let Some(at) = self.place_where(key, is_of_key) {
             self.set(at, entry.0);
-            // An index that was written while an entry was moved has it twice: the other would be
-            // taken for the object's some day.
+            // An index written while an entry moved has the entry twice. A lookup would later take
+            // the other for the object's.
             let others = self.places(key).filter(|other| *other != at && is_of_key(self.entry(*other)));
             others.for_each(|other| self.set(other, 0));
             return true;
@@ -203,34 +231,41 @@ impl VolumeIndex {
             Some(at) => at,
             None => self.make_place(key),
         };
+        debug_assert!(self.places(key).any(|place| place == at), "a place where nobody looks");
         self.set(at, entry.0);
         false
     }
 
-    /// Takes out everything, and forgets when stripes were written.
+    /// Removes all entries and the stripes' sequence numbers.
     pub(super) fn clear(&self) {
         let _changing = self.changing.lock();
         (0..self.words()).filter(|at| self.word(*at).load(Relaxed) != 0).for_each(|at| self.set(at, 0));
         self.counted.store(self.buckets as usize * WAYS, Relaxed);
         self.objects.store(0, Relaxed);
+        #[cfg(debug_assertions)]
+        self.has_counted.store(true, Relaxed);
     }
 
-    /// Takes out exactly this entry. False when it is not there any more.
+    /// Removes exactly this entry. Returns `false` if the entry is gone.
     pub(super) fn remove(&self, key: Key, entry: VolumeEntry) -> bool {
         let _changing = self.changing.lock();
         let Some(at) = self.find(key, entry) else { return false };
+        debug_assert!(entry.is_of(key));
         self.set(at, 0);
         true
     }
 
-    /// Counts the entries in the next places, at most so many, and takes out those that `is_dead`
-    /// says are of nothing. False when all have been counted before.
+    /// Counts the entries in at most `most` further places, and removes those for which `is_dead`
+    /// holds. Returns `false` when all places had been counted before.
     pub(super) fn count_next(&self, most: usize, is_dead: impl Fn(VolumeEntry) -> bool) -> bool {
         let _changing = self.changing.lock();
         let from = self.counted.load(Relaxed);
         let to = (from + most).min(self.buckets as usize * WAYS);
+        assert!(from <= to);
         if from == 0 {
             self.objects.store(0, Relaxed);
+            #[cfg(debug_assertions)]
+            self.has_counted.store(true, Relaxed);
         }
         let mut objects = 0;
         for at in from..to {
@@ -245,7 +280,7 @@ impl VolumeIndex {
         from < to
     }
 
-    /// Gives an entry another count of hits.
+    /// Sets the hit count of an entry.
     pub(super) fn set_hits(&self, key: Key, entry: VolumeEntry, hits: u8) {
         let _changing = self.changing.lock();
         if let Some(at) = self.find(key, entry) {
@@ -253,39 +288,44 @@ impl VolumeIndex {
         }
     }
 
-    /// Whether two keys look alike in an entry.
+    /// Returns `true` if two keys look alike in an entry.
     pub(super) fn are_alike(one: Key, other: Key) -> bool {
         tag_of(one) == tag_of(other)
     }
 
-    /// The entry for exactly this record.
+    /// Returns the entry for exactly this record.
     pub(super) fn entry_at(&self, key: Key, position: u64) -> Option<VolumeEntry> {
         self.candidates(key).find(|entry| entry.position() == position)
     }
 
-    /// Of the first chunk in the stripe, as far as is known: what was written there before has been
-    /// written over.
+    /// Returns the sequence number of the stripe's first chunk, as far as known: records of earlier
+    /// chunks have been overwritten.
     pub(super) fn stripe_sequence(&self, stripe: u32) -> u64 {
+        debug_assert!(stripe < self.stripes);
         self.word(self.buckets as usize * WAYS + stripe as usize).load(Relaxed)
     }
 
-    /// A stripe begins with a chunk of this number.
+    /// Records that a stripe begins with the chunk of this number.
     pub(super) fn set_stripe_sequence(&self, stripe: u32, sequence: u64) {
+        assert!(stripe < self.stripes);
         self.set(self.buckets as usize * WAYS + stripe as usize, sequence);
     }
 
-    /// Takes the next block of words that has changed, from `from` on, as bytes to write at an
-    /// offset of the index file.
+    /// Takes the next changed block of words, from block `from` on. Returns its number, its offset
+    /// in the index file, and its bytes.
     pub(super) fn take_dirty(&self, from: usize) -> Option<(usize, u64, Vec<u8>)> {
         let block = (from..self.dirty.len()).find(|block| self.dirty[*block].swap(false, Acquire))?;
         let words = block * BLOCK_WORDS..((block + 1) * BLOCK_WORDS).min(self.words());
         let at = (HEADER_WORDS + words.start) as u64 * 8;
-        let bytes = words.flat_map(|word| self.word(word).load(Relaxed).to_le_bytes()).collect();
+        let bytes: Vec<u8> = words.flat_map(|word| self.word(word).load(Relaxed).to_le_bytes()).collect();
+        assert!(block >= from, "a block that was written before");
+        assert!(at + bytes.len() as u64 <= Self::file_bytes(self.buckets, self.stripes));
         Some((block, at, bytes))
     }
 
-    /// Pages of the index that could not be read, with all that they held. When these are more than
-    /// before all of the index is to be written anew, which mends what a disk can mend.
+    /// Returns the number of unreadable index pages, all entries of which are lost. With more than
+    /// `before`, the whole index becomes dirty: writing it again repairs as much as the disk
+    /// allows.
     pub(super) fn lost_pages(&self, before: u64) -> u64 {
         let lost = self.loaded.lost_pages();
         if lost > before {
@@ -294,13 +334,13 @@ impl VolumeIndex {
         lost
     }
 
-    /// A block could not be written: it still has to be.
+    /// Marks a block as changed again, after a failed write.
     pub(super) fn mark_dirty(&self, block: usize) {
         self.dirty[block].store(true, Relaxed);
     }
 
-    /// A place in one of the key's full buckets: by moving an entry to its other bucket, or else by
-    /// giving one up.
+    /// Makes a place in one of the key's full buckets: moves an entry to its other bucket, or
+    /// evicts an entry.
     fn make_place(&self, key: Key) -> usize {
         for at in self.places(key) {
             let entry = self.entry(at);
@@ -308,7 +348,8 @@ impl VolumeIndex {
             if let Some(free) =
                 (other * WAYS..(other + 1) * WAYS).find(|at| self.word(*at).load(Relaxed) == 0)
             {
-                // Written before it is taken away, so that a lookup finds it twice rather than
+                debug_assert_eq!(self.other_bucket(other as u64, entry.tag()), (at / WAYS) as u64);
+                // Written before it is removed, so that a lookup finds the entry twice rather than
                 // never.
                 self.set(free, entry.0);
                 return at;
@@ -332,7 +373,7 @@ impl VolumeIndex {
         self.places(key).find(|at| wanted(self.entry(*at)))
     }
 
-    /// The places that the key may be entered in.
+    /// Returns the places in which the key may be entered.
     fn places(&self, key: Key) -> impl Iterator<Item = usize> + use<> {
         let (first, second) = self.buckets_of(key);
         (0..WAYS).flat_map(move |way| [first * WAYS + way, second * WAYS + way])
@@ -342,19 +383,19 @@ impl VolumeIndex {
         VolumeEntry(self.word(at).load(Relaxed))
     }
 
-    /// Gives a word another value, and counts an entry that comes or goes; of those nobody else
-    /// changes one meanwhile.
+    /// Sets a word, and counts an entry that appears or disappears. No other thread changes entries
+    /// meanwhile.
     fn set(&self, at: usize, word: u64) {
         let before = self.word(at).swap(word, Relaxed);
         if at < self.counted.load(Relaxed) {
             match (before, word) {
                 (0, 1..) => drop(self.objects.fetch_add(1, Relaxed)),
-                // An index written by an earlier version may have been wrong about it.
+                // The count in an index of an earlier version may have been wrong.
                 (1.., 0) => drop(self.objects.fetch_update(Relaxed, Relaxed, |now| now.checked_sub(1))),
                 _ => {}
             }
         }
-        // Whoever finds the block dirty finds the word changed too.
+        // A thread that sees the dirty block also sees the changed word.
         self.dirty[at / BLOCK_WORDS].store(true, Release);
     }
 
@@ -371,9 +412,10 @@ impl VolumeIndex {
         (first as usize, self.other_bucket(first, tag_of(key)) as usize)
     }
 
-    /// Its own inverse for a given tag.
+    /// Returns the other bucket of a tag. For a given tag this is its own inverse.
     fn other_bucket(&self, bucket: u64, tag: u64) -> u64 {
         let mixed = tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        debug_assert!(bucket < self.buckets);
         (self.buckets + mixed % self.buckets - bucket) % self.buckets
     }
 }
@@ -382,17 +424,29 @@ fn tag_of(key: Key) -> u64 {
     key.low() & TAG_MASK
 }
 
-/// Words before the table in its file: one page.
+/// Words before the table in its file: two pages.
 pub(super) const HEADER_WORDS: usize = HEADERS as usize * 512;
-/// Pages with a header each, at the file's beginning.
+/// Header pages at the file's beginning.
 pub(super) const HEADERS: u64 = 2;
 const WAYS: usize = 8;
 const TAG_MASK: u64 = (1 << 20) - 1;
 /// Words written at once: 64 KiB.
 const BLOCK_WORDS: usize = 8192;
 const BUCKETS_MIN: u64 = 64;
-/// Entries kept to be told of: 8 KiB.
+/// Limit of unreported entries: 8 KiB.
 const UNTOLD_MAX: usize = 1024;
+
+const _: () = {
+    // A bucket is a cache line.
+    assert!(WAYS * 8 == 64);
+    // Position, class, tag and hits fill the word.
+    assert!(36 + 6 + TAG_MASK.count_ones() + 2 == u64::BITS);
+    assert!(POSITION_MAX / UNIT_BYTES == 1 << 36);
+    assert!(HITS_MAX == 3);
+    assert!(BLOCK_WORDS.is_multiple_of(WAYS));
+    // `buckets_for` never makes an index without buckets.
+    assert!(BUCKETS_MIN > 0);
+};
 
 #[cfg(test)]
 mod tests {
@@ -405,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_an_index_has_twice_does_not_outlive_its_object() {
+    fn duplicate_entry_goes_with_its_object() {
         let table = table(64);
         let key = Key::of(b"twice");
         let others = || table.places(key).skip(1);
@@ -420,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn nine_of_ten_places_are_filled_and_what_is_crowded_out_is_counted() {
+    fn nine_of_ten_places_fill_before_evictions() {
         let table = table(512);
         let keys: Vec<Key> = (0..512 * WAYS as u64 * 9 / 10).map(|n| Key::of(&n.to_le_bytes())).collect();
         for (number, key) in keys.iter().enumerate() {

@@ -1,14 +1,14 @@
-//! A volume as it is seen from outside: taken up as after a kill, through a door that changes
-//! nothing.
+//! Inspection of a volume: opens it as after a kill, through a file system that changes nothing on
+//! disk.
 //!
-//! A listing goes through the entries of the index in the order of the log and reads each stripe
-//! once. A check reads every stripe that has been written: its chunks with their contents, the
-//! record of every entry, the pieces of large objects. An entry whose record is not there is damage
-//! when the stripe's own contents say that it should be; otherwise something was written there
-//! since, which the index may not know after a crash or while a process is writing.
+//! A listing goes through the entries of the index in log order and reads each stripe once. A check
+//! reads every written stripe: its chunks with their contents, the record of every entry, and the
+//! pieces of large objects. An entry without its record is damage if the stripe's own contents list
+//! the record. Otherwise the place was overwritten since. The index may not know this after a
+//! crash, or while a process is writing.
 
 use super::Volume;
-use super::checkpoint::Header;
+use super::checkpoint::CheckpointHeader;
 use super::format::{
     Chunk, ChunkEnd, ContentsItem, END_BYTES, PIECE_BYTES, PieceLocation, RecordHead, RecordKind, UNIT_BYTES,
     decode_table,
@@ -17,16 +17,16 @@ use super::index::{VolumeEntry, VolumeIndex};
 use super::opening::{index_header, read_geometry};
 use super::pages::AlignedPages;
 use super::recovery::{StripeScan, whole_chunk};
-use crate::architectures::{ArchitectureOptions, SegmentSettings, StoreEnv, VolumeSettings};
+use crate::architectures::{ArchitectureOptions, StoreEnv, VolumeSettings};
 use crate::fs::FileSystem;
 use crate::index::MemoryHome;
 use crate::inspect::{Inspect, ListedObject, StoreInfo, VerifyReport};
 use crate::{Error, OpenObject};
-use shoal_core::{KeySecret, ObjectKey, Timestamp};
+use shoal_core::{KeySecret, ObjectKey};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Looks at the volume behind a door, whose keys are hashed under `secret`, if it has one.
+/// Inspects the volume in `files`, if there is one, with keys hashed under `secret`.
 pub(in crate::architectures) fn inspect_volume(
     files: Arc<dyn FileSystem>,
     is_live: bool,
@@ -34,13 +34,9 @@ pub(in crate::architectures) fn inspect_volume(
 ) -> Result<Box<dyn Inspect>, Error> {
     let mut settings = ArchitectureOptions {
         disk_bytes: u64::MAX >> 1,
-        max_objects: 0,
         object_max_bytes: u64::MAX,
-        files_per_folder: 0,
-        replacement: "clock",
-        segments: SegmentSettings::default(),
         volume: VolumeSettings { window_bytes: 0, ..VolumeSettings::default() },
-        now: Timestamp::from_millis(0),
+        ..ArchitectureOptions::default()
     };
     let Some((geometry, state)) = read_geometry(&*files, &settings)? else {
         return Err(Error::Unusable("the volume has never been finished".into()));
@@ -55,13 +51,13 @@ pub(in crate::architectures) fn inspect_volume(
     Ok(Box::new(VolumeInspector { volume: Arc::new(volume), header, is_live, secret }))
 }
 
-/// A volume that nobody changes through it.
+/// Read-only view of a volume.
 struct VolumeInspector {
     volume: Arc<Volume>,
-    /// The index's, if there is one.
-    header: Option<Header>,
+    /// Header of the index, if there is one.
+    header: Option<CheckpointHeader>,
     is_live: bool,
-    /// None in a volume of an earlier version.
+    /// `None` in a volume of an earlier version.
     secret: Option<KeySecret>,
 }
 
@@ -149,8 +145,8 @@ impl Inspect for VolumeInspector {
 }
 
 impl VolumeInspector {
-    /// All entries in the order in which their stripes were written: the cursor gives up the first
-    /// next.
+    /// Returns all entries in the order in which their stripes were written: the cursor reclaims
+    /// the first stripe next.
     fn entries(&self) -> Vec<VolumeEntry> {
         let (geometry, cursor) = (&self.volume.geometry, self.volume.writer.lock().stripe);
         let age = |entry: &VolumeEntry| {
@@ -173,15 +169,15 @@ impl VolumeInspector {
         Ok(pages)
     }
 
-    /// The bytes that an entry names, of its stripe's.
+    /// Returns the bytes of an entry's record, from the bytes of its stripe.
     fn record<'a>(&self, stripe_bytes: &'a [u8], stripe: u32, entry: VolumeEntry) -> Option<&'a [u8]> {
         let from = (entry.position() - self.volume.geometry.stripe_at(stripe)) as usize;
         let to = (from + entry.bytes() as usize).min(stripe_bytes.len());
         stripe_bytes.get(from..to)
     }
 
-    /// Checks a stripe and what the index has in it. What fails while a process writes is looked at
-    /// twice: it may have been half written.
+    /// Checks a stripe and the index's entries in it. While a process writes, a failed stripe is
+    /// checked twice: it may have been half written.
     fn verify_stripe(&self, stripe: u32, entries: &[VolumeEntry], verified: &mut VerifyReport) {
         let mut found = self.check_stripe(stripe, entries);
         if self.is_live && found.damaged > 0 {
@@ -219,7 +215,7 @@ impl VolumeInspector {
         found
     }
 
-    /// Checks the chunks of a stripe, and gives what the last sound ones list.
+    /// Checks the chunks of a stripe, and returns the items that the last sound chunks list.
     fn verify_chunks(&self, bytes: &[u8], stripe: u32, found: &mut VerifyReport) -> Vec<ContentsItem> {
         let (id, stripe_at) = (self.volume.geometry.id, self.volume.geometry.stripe_at(stripe));
         let walked = self.volume.reader.walk_through(bytes, stripe);
@@ -227,8 +223,8 @@ impl VolumeInspector {
         let full =
             full_stripe(bytes, stripe_at, id).filter(|(chunk, _)| chunk.sequence > last || walked.is_none());
         let torn = bytes.get(at..).and_then(|rest| Chunk::decode(ChunkEnd::Head, rest, id));
-        // What is newer than the log's end is being written, or was when its process was killed;
-        // what is older was left from the lap before.
+        // A chunk newer than the log's end is being written, or its process was killed; an older
+        // one remains from the previous lap.
         let log_end = self.volume.writer.lock().sequence;
         let is_torn = |chunk: &Chunk| {
             chunk.position == stripe_at + at as u64 && chunk.sequence > last && chunk.sequence <= log_end
@@ -248,8 +244,8 @@ impl VolumeInspector {
         }
     }
 
-    /// Checks the object that an entry leads to. Its body's bytes; `None` when it has been given
-    /// up; the error says which part is damaged.
+    /// Checks the object that an entry leads to. Returns the bytes of its body, or `None` when the
+    /// object was evicted. The error names the damaged part.
     fn verify_entry(
         &self,
         bytes: &[u8],
@@ -284,7 +280,7 @@ impl VolumeInspector {
         Ok(Some(head.body_bytes))
     }
 
-    /// Whether a piece of the object has been written over since the index was written.
+    /// Returns `true` if a piece of the object has been overwritten since the index was written.
     fn is_gone(&self, place: &PieceLocation, head: &RecordHead) -> bool {
         let stripe = self.volume.geometry.stripe_of(place.position);
         let first = stripe.and_then(|stripe| self.volume.reader.first_chunk(stripe));
@@ -292,12 +288,12 @@ impl VolumeInspector {
     }
 }
 
-/// Whether the record is the object that the entry means.
+/// Returns `true` if the record is the object that the entry names.
 fn is_object(head: &RecordHead, entry: VolumeEntry) -> bool {
     matches!(head.kind, RecordKind::Whole | RecordKind::Large) && entry.is_of(head.key)
 }
 
-/// Whether a stripe's contents say that this entry's object is there.
+/// Returns `true` if a stripe's contents list this entry's object.
 fn is_listed(contents: &[ContentsItem], stripe_at: u64, entry: VolumeEntry) -> bool {
     contents.iter().any(|item| {
         matches!(item.kind, RecordKind::Whole | RecordKind::Large)
@@ -306,7 +302,7 @@ fn is_listed(contents: &[ContentsItem], stripe_at: u64, entry: VolumeEntry) -> b
     })
 }
 
-/// The chunk that ends a full stripe, with contents that list all of it.
+/// Returns the chunk that ends a full stripe, with contents that list all of the stripe.
 fn full_stripe(bytes: &[u8], stripe_at: u64, id: u64) -> Option<(Chunk, Vec<ContentsItem>)> {
     let tail = Chunk::decode(ChunkEnd::Tail, &bytes[bytes.len().checked_sub(END_BYTES)?..], id)?;
     let at = usize::try_from(tail.position.checked_sub(stripe_at)?).ok()?;

@@ -1,14 +1,18 @@
-//! Opening a volume: in constant time, whatever its size.
+//! Opening of a volume, in constant time for any size.
 
-use super::changed::Changed;
-use super::checkpoint::{Checkpoint, Header};
+use super::changed::ChangedKeys;
+use super::checkpoint::{Checkpoint, CheckpointHeader};
 use super::directory::Directory;
-use super::format::{DAMAGED, DATA_AT, Geometry, POSITION_MAX, STATE_AT, STRIPE_MAX, SUPERBLOCK_BYTES};
+use super::format::{
+    DAMAGED, DATA_AT, HEAD_BYTES, PIECE_BYTES, POSITION_MAX, STATE_AT, STRIPE_MAX, SUPERBLOCK_BYTES,
+    VolumeGeometry,
+};
 use super::index::{HEADER_WORDS, VolumeIndex};
+use super::locks::RankedMutex;
 use super::queue::WriteQueue;
 use super::reader::Reader;
 use super::recovery::{LogScan, Recovery};
-use super::state::State;
+use super::state::VolumeState;
 use super::volume_file::{Health, VolumeFile};
 use super::writer::LogWriter;
 use super::{Volume, VolumeStore};
@@ -21,7 +25,7 @@ use crate::architectures::{ArchitectureOptions, StoreEnv};
 use crate::fs::{Access, File, FileSystem, PAGE_BYTES, read_full, write_full};
 use parking_lot::Mutex;
 use shoal_core::Key;
-use shoal_policy::Probation;
+use shoal_policy::{PinNewcomers, Probation};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -47,8 +51,8 @@ pub(in crate::architectures) fn open(
 }
 
 impl Volume {
-    /// The volume without its background work; nothing is written before [`recover`](Self::recover)
-    /// has come to an end.
+    /// Opens the volume without its background work. Nothing is written before
+    /// [`recover`](Self::recover) has ended.
     pub(super) fn open_unrecovered(
         name: &'static str,
         settings: &ArchitectureOptions,
@@ -58,19 +62,20 @@ impl Volume {
         let files = Arc::clone(&parts.files);
         let (geometry, state) = match read_geometry(&*files, settings)? {
             Some(existing) => existing,
-            None => (make(name, &*files, settings, parts.boot, is_signed)?, State::NEW),
+            None => (make(name, &*files, settings, parts.boot, is_signed)?, VolumeState::NEW),
         };
         let data = files.open_direct(DATA, Access::Write).map_err(|error| unusable("open", DATA, &error))?;
         let index_bytes = VolumeIndex::file_bytes(geometry.buckets, geometry.stripes);
         let (header, is_known) = header_or_new(&*files, &geometry, state, index_bytes)?;
         let loaded = files.load(INDEX, index_bytes).map_err(|error| unusable("map", INDEX, &error))?;
         let index = files.open(INDEX, Access::Write).map_err(|error| unusable("open", INDEX, &error))?;
+        assert!(header.is_of(&geometry));
         let is_sound = is_known && header.is_clean;
         let known = is_known.then_some(&header);
         let numbers = (geometry.id, geometry.buckets, session(settings, parts.boot));
-        let changed = Changed::open(parts.transient, numbers, known);
+        let changed = ChangedKeys::open(parts.transient, numbers, known);
         let recovery = recovery_from(known);
-        let writer = LogWriter::at_end(&header, geometry.stripe_bytes);
+        let writer = LogWriter::at_end(&header, geometry.stripe_bytes, settings.volume.pins);
         let checkpoint = Checkpoint::new(index, (header, state), index_bytes, geometry.stripe_bytes);
         let table = VolumeIndex::new(loaded, geometry.buckets, geometry.stripes, header.objects, is_sound);
         let file = Arc::new(VolumeFile {
@@ -91,16 +96,18 @@ impl Volume {
             directory,
             reader,
             geometry,
-            queue: Mutex::new(WriteQueue::default()),
-            writer: Mutex::new(writer),
-            pace: Mutex::default(),
+            queue: RankedMutex::new(WriteQueue::default()),
+            writer: RankedMutex::new(writer),
+            pace: RankedMutex::default(),
             sync_bell: Arc::default(),
             admission: settings.volume.admission,
+            pins: settings.volume.pins,
+            pin_newcomers: Mutex::new(PinNewcomers::new(settings.volume.pins.bytes_max)),
             probation: Mutex::new(Probation::default()),
             is_reclaiming: AtomicBool::new(false),
             update_turns: Default::default(),
-            recovery: Mutex::new(recovery),
-            removed_early: Mutex::default(),
+            recovery: RankedMutex::new(recovery),
+            removed_early: RankedMutex::default(),
             object_max_bytes: settings.object_max_bytes.min(geometry.volume_bytes() / 4),
             disk_bytes: settings.disk_bytes,
             own_bytes: DATA_AT + index_bytes + PAGE_BYTES as u64,
@@ -120,19 +127,19 @@ fn session(settings: &ArchitectureOptions, boot: u64) -> u64 {
 /// Returns the index's header and `true`, or the header of a new index and `false`.
 fn header_or_new(
     files: &dyn FileSystem,
-    geometry: &Geometry,
-    state: State,
+    geometry: &VolumeGeometry,
+    state: VolumeState,
     index_bytes: u64,
-) -> Result<(Header, bool), Error> {
+) -> Result<(CheckpointHeader, bool), Error> {
     if let Some(header) = index_header(files, geometry, state, index_bytes)? {
         return Ok((header, true));
     }
     let made = make_index(files, geometry, index_bytes, false)?;
-    Ok((Header { generation: state.generation_or(made.generation), ..made }, false))
+    Ok((CheckpointHeader { generation: state.generation_or(made.generation), ..made }, false))
 }
 
-/// What is to be done with an index that has this header, or none.
-fn recovery_from(header: Option<&Header>) -> Recovery {
+/// Returns the recovery that an index with this header, or none, needs.
+fn recovery_from(header: Option<&CheckpointHeader>) -> Recovery {
     match header {
         Some(header) if header.is_clean => Recovery::Clean,
         Some(header) => Recovery::Following(LogScan::from(header.stripe as u32, header.sequence)),
@@ -143,11 +150,12 @@ fn recovery_from(header: Option<&Header>) -> Recovery {
     }
 }
 
-/// The geometry and the state of the volume that is there.
+/// Reads the geometry and the state of the existing volume. Returns `None` when there is no
+/// finished volume.
 pub(super) fn read_geometry(
     files: &dyn FileSystem,
     settings: &ArchitectureOptions,
-) -> Result<Option<(Geometry, State)>, Error> {
+) -> Result<Option<(VolumeGeometry, VolumeState)>, Error> {
     let length = match files.length(DATA) {
         Ok(length) => length,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -179,16 +187,18 @@ pub(super) fn read_geometry(
             "the volume was made smaller than its limit and keeps its size"
         );
     }
-    let state = State::latest(&blocks[STATE_AT as usize..][..2 * PAGE_BYTES], geometry.id);
+    let state = VolumeState::latest(&blocks[STATE_AT as usize..][..2 * PAGE_BYTES], geometry.id);
     Ok(Some((geometry, state)))
 }
 
-/// What the volume's first blocks say, by either copy of the superblock. `None` when a process was
-/// killed, or power lost, while it made the volume: the second copy is written when the first is on
-/// the disk.
-fn superblock(blocks: &[u8]) -> Result<Option<Geometry>, Error> {
+/// Decodes the superblock from the volume's first blocks, by either copy. Returns `None` when a
+/// kill or a power loss interrupted the making of the volume: the second copy is written when the
+/// first is on disk.
+fn superblock(blocks: &[u8]) -> Result<Option<VolumeGeometry>, Error> {
     let (first, rest) = blocks.split_at(SUPERBLOCK_BYTES);
-    let reason = match Geometry::decode(first).or_else(|reason| Geometry::decode(rest).map_err(|_| reason)) {
+    let reason = match VolumeGeometry::decode(first)
+        .or_else(|reason| VolumeGeometry::decode(rest).map_err(|_| reason))
+    {
         Ok(geometry) => return Ok(Some(geometry)),
         Err(reason) => reason,
     };
@@ -199,7 +209,7 @@ fn superblock(blocks: &[u8]) -> Result<Option<Geometry>, Error> {
     Err(Error::Unusable(format!("the file {DATA} is {reason}; remove it to begin with an empty volume")))
 }
 
-/// Makes an empty volume. The superblock comes last, so that one without it is known to be
+/// Makes an empty volume. The superblock comes last, so that a volume without it is known to be
 /// unfinished.
 fn make(
     name: &str,
@@ -207,7 +217,7 @@ fn make(
     settings: &ArchitectureOptions,
     boot: u64,
     is_signed: bool,
-) -> Result<Geometry, Error> {
+) -> Result<VolumeGeometry, Error> {
     let free = files.space().map_err(|error| unusable("ask for space for", DATA, &error))?.free_bytes;
     let limit = if files.is_ours() { settings.disk_bytes } else { within(settings.disk_bytes, free) };
     let geometry = plan(settings, limit, boot)?;
@@ -225,17 +235,18 @@ fn make(
     let file = fresh(files, DATA).map_err(failed)?;
     file.reserve(geometry.volume_bytes(), DATA_AT).map_err(failed)?;
     make_index(files, &geometry, VolumeIndex::file_bytes(geometry.buckets, geometry.stripes), true)?;
+    assert_eq!(VolumeGeometry::decode(&geometry.encode()), Ok(geometry), "a volume that could not be opened");
     for at in [0, SUPERBLOCK_BYTES as u64] {
         write_full(&*file, &geometry.encode(), at).map_err(failed)?;
         file.sync().map_err(failed)?;
     }
-    write_full(&*file, &State::NEW.encode(geometry.id), State::NEW.at()).map_err(failed)?;
+    write_full(&*file, &VolumeState::NEW.encode(geometry.id), VolumeState::NEW.at()).map_err(failed)?;
     file.sync().map_err(failed)?;
     Ok(geometry)
 }
 
-/// A volume takes its space when it is made: of a disk that has less than the limit it takes what
-/// leaves others some room.
+/// Returns the size of a new volume, which takes its space when it is made. On a disk with less
+/// space than the limit, a tenth of the free space stays free.
 fn within(limit: u64, free: u64) -> u64 {
     let most = free - free / 10;
     if limit > most {
@@ -244,8 +255,12 @@ fn within(limit: u64, free: u64) -> u64 {
     limit.min(most)
 }
 
-/// How a new volume divides so many bytes.
-pub(super) fn plan(settings: &ArchitectureOptions, disk_bytes: u64, boot: u64) -> Result<Geometry, Error> {
+/// Returns the geometry of a new volume of `disk_bytes` bytes.
+pub(super) fn plan(
+    settings: &ArchitectureOptions,
+    disk_bytes: u64,
+    boot: u64,
+) -> Result<VolumeGeometry, Error> {
     let objects = match settings.max_objects {
         0 => disk_bytes / MEAN_OBJECT_BYTES,
         objects => objects,
@@ -253,7 +268,7 @@ pub(super) fn plan(settings: &ArchitectureOptions, disk_bytes: u64, boot: u64) -
     let buckets = VolumeIndex::buckets_for(objects);
     let mut stripe_bytes =
         settings.volume.stripe_bytes.clamp(STRIPE_MIN, STRIPE_MAX) / STRIPE_MIN * STRIPE_MIN;
-    // Many stripes rather than large ones, in a small volume.
+    // A small volume gets many stripes rather than large ones.
     while disk_bytes / stripe_bytes < STRIPES_WANTED && stripe_bytes / 2 >= STRIPE_MIN {
         stripe_bytes = (stripe_bytes / 2).next_multiple_of(STRIPE_MIN);
     }
@@ -275,16 +290,20 @@ pub(super) fn plan(settings: &ArchitectureOptions, disk_bytes: u64, boot: u64) -
         )));
     }
     let seed = [settings.now.millis().to_le_bytes(), boot.to_le_bytes()].concat();
-    Ok(Geometry { id: Key::unkeyed(&seed).low(), stripe_bytes, stripes, buckets })
+    let geometry = VolumeGeometry { id: Key::unkeyed(&seed).low(), stripe_bytes, stripes, buckets };
+    assert!(stripe_bytes.is_multiple_of(STRIPE_MIN));
+    assert!(geometry.volume_bytes() <= POSITION_MAX);
+    assert!(geometry.volume_bytes() + own_bytes(&geometry) <= disk_bytes, "more than the limit");
+    Ok(geometry)
 }
 
-/// What the index file says, if it is this volume's.
+/// Reads the header of the index file, if the file belongs to this volume.
 pub(super) fn index_header(
     files: &dyn FileSystem,
-    geometry: &Geometry,
-    state: State,
+    geometry: &VolumeGeometry,
+    state: VolumeState,
     bytes: u64,
-) -> Result<Option<Header>, Error> {
+) -> Result<Option<CheckpointHeader>, Error> {
     match files.length(INDEX) {
         Ok(length) if length == bytes => {}
         Ok(_) => return Ok(None),
@@ -297,25 +316,18 @@ pub(super) fn index_header(
         warn!(%error, "the volume's index cannot be read and counts as none");
         return Ok(None);
     }
-    Ok(Header::latest(&pages, |header| {
-        header.id == geometry.id
-            && state.is_of(header.generation)
-            && header.buckets == geometry.buckets
-            && header.stripe < u64::from(geometry.stripes)
-            && header.offset <= geometry.stripe_bytes
-            && header.written_stripes <= u64::from(geometry.stripes)
-    }))
+    Ok(CheckpointHeader::latest(&pages, |header| header.is_of(geometry) && state.is_of(header.generation)))
 }
 
-/// Makes an empty index. Of an empty volume it is complete and says so; another gets a header when
-/// it is.
+/// Makes an empty index. The index of an empty volume is complete and marked so; any other gets its
+/// header when it is complete.
 fn make_index(
     files: &dyn FileSystem,
-    geometry: &Geometry,
+    geometry: &VolumeGeometry,
     bytes: u64,
     is_empty: bool,
-) -> Result<Header, Error> {
-    let header = Header {
+) -> Result<CheckpointHeader, Error> {
+    let header = CheckpointHeader {
         id: geometry.id,
         buckets: geometry.buckets,
         sequence: 0,
@@ -331,7 +343,7 @@ fn make_index(
     };
     let made = fresh(files, INDEX).and_then(|file| {
         file.allot(bytes)?;
-        // It counts only once the volume has a superblock with the same number.
+        // The index counts only once the volume has a superblock with this id.
         let mut pages = if is_empty { header.encode() } else { Vec::new() };
         pages.resize(HEADER_WORDS * 8, 0);
         write_full(&*file, &pages, 0)?;
@@ -341,7 +353,7 @@ fn make_index(
     Ok(header)
 }
 
-/// A new file in place of whatever has the name.
+/// Makes a new file in place of any file with this name.
 fn fresh(files: &dyn FileSystem, path: &str) -> io::Result<Box<dyn File>> {
     match files.create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -352,8 +364,8 @@ fn fresh(files: &dyn FileSystem, path: &str) -> io::Result<Box<dyn File>> {
     }
 }
 
-/// Bytes on disk beside the volume itself.
-pub(super) fn own_bytes(geometry: &Geometry) -> u64 {
+/// Returns the bytes on disk beside the volume itself.
+pub(super) fn own_bytes(geometry: &VolumeGeometry) -> u64 {
     VolumeIndex::file_bytes(geometry.buckets, geometry.stripes) + PAGE_BYTES as u64
 }
 
@@ -361,14 +373,24 @@ fn unusable(what: &str, path: &str, error: &io::Error) -> Error {
     Error::Unusable(format!("could not {what} {path}: {error}"))
 }
 
-/// The volume's file.
+/// Name of the volume's file.
 pub(super) const DATA: &str = "volume";
-/// Its index.
+/// Name of its index.
 pub(super) const INDEX: &str = "volume.index";
-/// An index that is too small gives objects up that there would be space for, nearly at random; one
-/// that is too large costs ten bytes for each. Traffic Server reckons with as much.
+/// Assumed mean size of an object. An index that is too small evicts objects nearly at random,
+/// although there is space. One that is too large costs ten bytes for each unused place. Traffic
+/// Server assumes the same size.
 const MEAN_OBJECT_BYTES: u64 = 8000;
 const STRIPE_MIN: u64 = 256 << 10;
-/// Stripes that a volume should have, at the price of smaller ones.
+/// Stripes that a volume should have, even if they become smaller.
 const STRIPES_WANTED: u64 = 32;
 const STRIPES_LEAST: u64 = 4;
+
+const _: () = {
+    assert!(STRIPE_MIN.is_multiple_of(PAGE_BYTES as u64));
+    assert!(STRIPE_MIN <= STRIPE_MAX);
+    // An object with metadata of usual length fits into half the smallest stripe.
+    assert!(STRIPE_MIN / 2 > (PIECE_BYTES + HEAD_BYTES) as u64);
+    assert!(STRIPES_LEAST <= STRIPES_WANTED);
+    assert!(2 * SUPERBLOCK_BYTES as u64 == STATE_AT);
+};

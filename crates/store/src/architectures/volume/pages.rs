@@ -1,4 +1,4 @@
-//! Memory that begins at a page, as transfers past the system's memory want it.
+//! Page-aligned memory, as transfers past the page cache need it.
 
 use crate::fs::PAGE_BYTES;
 use crate::sys::wish_for_large_pages;
@@ -11,26 +11,27 @@ pub(super) struct AlignedPages {
     bytes: Vec<u8>,
     start: usize,
     length: usize,
-    /// Where they go when they are not needed any more.
+    /// Pool that takes the memory back when these pages are dropped.
     home: Option<Arc<PagePool>>,
 }
 
 impl AlignedPages {
-    /// At least so many bytes, all zero.
+    /// Returns at least `length` bytes, all zero.
     pub(super) fn zeroed(length: usize) -> Self {
         Self::aligned(length.next_multiple_of(PAGE_BYTES), PAGE_BYTES)
     }
 
-    /// The same for a long time and for large transfers: in one piece of the machine's memory, if
-    /// the system has one. A device takes a transfer in so many pieces at most, 128 often, so that
-    /// a megabyte in scattered pages of four kilobytes is two transfers, and in one piece is one.
+    /// Returns zeroed pages for long use and large transfers, physically contiguous if the kernel
+    /// can provide that. A device limits the number of pieces of a transfer, often to 128. A
+    /// megabyte in scattered pages of four kilobytes is thus two transfers, and in one piece is
+    /// one.
     pub(super) fn in_one_piece(length: usize) -> Self {
         let length = length.next_multiple_of(PAGE_BYTES);
         if length <= SCATTERED_MAX {
             return Self::zeroed(length);
         }
         let mut pages = Self::aligned(length.next_multiple_of(LARGE_PAGE_BYTES), LARGE_PAGE_BYTES);
-        // Before any of it is touched.
+        // The advice must precede the first access.
         wish_for_large_pages(pages.as_mut());
         pages.length = length;
         pages
@@ -39,13 +40,14 @@ impl AlignedPages {
     fn aligned(length: usize, alignment: usize) -> Self {
         let bytes = vec![0; length + alignment];
         let start = bytes.as_ptr().align_offset(alignment);
+        assert!(start + length <= bytes.len());
         Self { bytes, start, length, home: None }
     }
 }
 
-/// Memory that has been used for pages and will be again. An allocator gives so large pieces back
-/// to the system, and for each new one the system clears every page when it is first touched, only
-/// for the disk to write over it.
+/// Pool of memory that is reused for pages. An allocator returns such large pieces to the kernel.
+/// For each new piece the kernel clears every page at its first use, although the disk overwrites
+/// the page.
 #[derive(Default)]
 pub(super) struct PagePool {
     state: Mutex<UsedState>,
@@ -53,18 +55,19 @@ pub(super) struct PagePool {
 
 #[derive(Default)]
 struct UsedState {
-    /// In the order in which they came.
+    /// Oldest first.
     free: VecDeque<Vec<u8>>,
     bytes: usize,
 }
 
 impl PagePool {
-    /// At least so many bytes, of which nothing is known.
+    /// Returns at least `length` bytes with arbitrary contents.
     pub(super) fn pages(self: &Arc<Self>, length: usize) -> AlignedPages {
         let length = length.next_multiple_of(PAGE_BYTES);
         let mut pages = match self.take(length + PAGE_BYTES) {
             Some(bytes) => {
                 let start = bytes.as_ptr().align_offset(PAGE_BYTES);
+                assert!(start + length <= bytes.len());
                 AlignedPages { bytes, start, length, home: None }
             }
             None => AlignedPages::zeroed(length),
@@ -73,7 +76,7 @@ impl PagePool {
         pages
     }
 
-    /// Memory of at least this length, and not much more.
+    /// Takes memory of at least this length, and not much more.
     fn take(&self, length: usize) -> Option<Vec<u8>> {
         let mut state = self.state.lock();
         let fits = |bytes: &&Vec<u8>| (length..=length + length / SPARE_SHARE).contains(&bytes.len());
@@ -81,6 +84,7 @@ impl PagePool {
         let (at, _) = fitting.min_by_key(|(_, bytes)| bytes.len())?;
         let taken = state.free.remove(at)?;
         state.bytes -= taken.len();
+        state.invariants();
         Some(taken)
     }
 
@@ -91,11 +95,20 @@ impl PagePool {
         let mut state = self.state.lock();
         state.bytes += bytes.len();
         state.free.push_back(bytes);
-        // Lengths that nobody asks for any more must not keep out those that somebody does.
+        // Lengths that are no longer requested must not keep out the requested ones.
         while state.bytes > USED_MAX {
             let Some(oldest) = state.free.pop_front() else { break };
             state.bytes -= oldest.len();
         }
+        state.invariants();
+    }
+}
+
+impl UsedState {
+    /// Checks all that is said of the fields.
+    fn invariants(&self) {
+        debug_assert!(self.bytes <= USED_MAX);
+        debug_assert_eq!(self.bytes, self.free.iter().map(Vec::len).sum::<usize>());
     }
 }
 
@@ -119,16 +132,23 @@ impl AsMut<[u8]> for AlignedPages {
     }
 }
 
-/// What makes up a piece of memory of its own, with most machines.
+/// Size of a physically contiguous piece of memory, on most machines.
 const LARGE_PAGE_BYTES: usize = 2 << 20;
-/// What is one transfer in any case.
+/// Size that is one transfer even if scattered.
 const SCATTERED_MAX: usize = 512 << 10;
-/// Bytes kept for later at most.
+/// Limit of bytes in the pool.
 const USED_MAX: usize = 1 << 20;
-/// What is larger is seldom read.
+/// Longest piece in the pool; longer reads are rare.
 const EACH_MAX: usize = 256 << 10;
-/// Memory is used for what needs so large a part less.
+/// A piece may exceed the requested length by at most one part in this many.
 const SPARE_SHARE: usize = 4;
+
+const _: () = {
+    assert!(PAGE_BYTES.is_power_of_two() && LARGE_PAGE_BYTES.is_power_of_two());
+    assert!(LARGE_PAGE_BYTES.is_multiple_of(PAGE_BYTES));
+    // Memory that is put back never drops all other memory.
+    assert!(EACH_MAX <= USED_MAX);
+};
 
 #[cfg(test)]
 mod tests {
@@ -156,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_is_used_again_and_there_is_a_limit() {
+    fn pages_are_reused_within_limit() {
         let used = Arc::new(PagePool::default());
         let first = used.pages(5000);
         let at = first.as_ref().as_ptr();

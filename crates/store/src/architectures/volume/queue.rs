@@ -1,66 +1,69 @@
-//! What waits to be written, in order, and where to find it meanwhile.
+//! Queue of records that wait to be written, in order, with a lookup by key.
 
-use super::format::{ITEM_BYTES, UNIT_BYTES};
+use super::format::{ITEM_BYTES, RecordKind, UNIT_BYTES};
 use super::index::VolumeEntry;
 use super::pending::{PendingObject, QueuedRecord};
 use shoal_core::Key;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-/// The queue in front of the log.
+/// Queue in front of the log.
 #[derive(Default)]
 pub(super) struct WriteQueue {
-    /// In the order of their tickets.
+    /// Waiting records, by ascending position.
     waiting: VecDeque<(QueuePosition, QueuedRecord)>,
-    /// Of the next record.
+    /// Position of the next record.
     next: QueuePosition,
-    /// Something was appended since what waited was last brought to disk.
+    /// Set if a record was appended since the last sync began.
     is_unsynced: bool,
-    /// Records of objects that have been removed, by those who could not wait until they are
-    /// marked.
+    /// Records of removed objects that are still to be marked on disk. The callers that removed
+    /// these objects could not wait for that.
     unmarked: Vec<(Key, VolumeEntry)>,
-    /// Keys of objects of which a line that waits will say that they were removed, and that have
-    /// not come again behind it.
+    /// Keys of objects with a waiting line that records their removal, and without a later insert
+    /// behind it.
     removed: HashSet<Key>,
-    /// What they will take, lines of the contents included.
+    /// Bytes that the waiting records will take, lines of the contents included.
     bytes: u64,
     /// Complete objects that are waiting or being written.
     objects: HashMap<Key, Arc<PendingObject>>,
 }
 
-/// The how manieth record that was appended; those that go before all others have the first.
+/// Position of a record in the queue; 0 goes first.
 type QueuePosition = u64;
 
-/// What is to be written now, of what waits.
+/// Part of the queue that is to be written now.
 #[derive(Clone, Copy)]
 pub(super) struct FlushTarget {
-    /// Records before this one; more only as far as they fill stripes with them.
+    /// Bound of the due records. Later records are written only as far as they fill up stripes.
     before: QueuePosition,
-    /// Also what does not fill a stripe.
-    in_part: bool,
+    /// Set if records that do not fill a stripe are written too.
+    pub(super) in_part: bool,
 }
 
-/// What goes into one chunk.
+/// Records for one chunk.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) records: Vec<QueuedRecord>,
-    /// Nothing more fits into the stripe.
+    /// Set when nothing more fits into the stripe.
     pub(super) is_full: bool,
 }
 
 impl WriteQueue {
-    /// Appends a record. True when it is the first that has to be brought to disk.
+    /// Appends a record. Returns `true` if it is the first that has to be brought to disk.
     pub(super) fn push(&mut self, record: QueuedRecord) -> bool {
         self.push_unhurried(record);
         !std::mem::replace(&mut self.is_unsynced, true)
     }
 
-    /// Appends a record that is brought to disk with whatever comes after it.
+    /// Appends a record that is brought to disk with later records.
     pub(super) fn push_unhurried(&mut self, record: QueuedRecord) {
         if self.note(&record) {
             self.bytes += cost(&record);
             self.waiting.push_back((self.next, record));
             self.next += 1;
+            if cfg!(debug_assertions) && self.next.is_multiple_of(CHECKED_EACH) {
+                self.invariants();
+            }
         }
     }
 
@@ -72,78 +75,107 @@ impl WriteQueue {
                 self.waiting.push_front((0, record));
             }
         }
+        if cfg!(debug_assertions) {
+            self.invariants();
+        }
     }
 
-    /// What waits now, and from now on nothing is unsynced: whoever asks brings it to disk, or
-    /// calls [`leave_unsynced`](Self::leave_unsynced).
+    /// Checks all that is said of the fields.
+    pub(super) fn invariants(&self) {
+        assert!(self.waiting.iter().is_sorted_by_key(|(position, _)| *position));
+        assert!(self.waiting.back().is_none_or(|(position, _)| *position < self.next.max(1)));
+        let bytes: u64 = self.waiting.iter().map(|(_, record)| cost(record)).sum();
+        assert_eq!(bytes, self.bytes, "bytes that wait");
+        for (key, object) in &self.objects {
+            assert_eq!(*key, object.key.hash());
+            assert!(!object.is_dead(), "a dead object in sight");
+        }
+        let mut lines = HashSet::new();
+        for (_, record) in &self.waiting {
+            match record {
+                QueuedRecord::Removed(key) => drop(lines.insert(*key)),
+                QueuedRecord::Object(object) if object.kind() == RecordKind::Whole && !object.is_dead() => {
+                    let found = self.objects.get(&object.key.hash());
+                    assert!(found.is_some_and(|found| Arc::ptr_eq(found, object)), "an object out of sight");
+                }
+                QueuedRecord::Object(_) | QueuedRecord::Piece { .. } => {}
+            }
+        }
+        assert!(self.removed.is_subset(&lines), "a removal without a line");
+    }
+
+    /// Returns the waiting records as due, and clears `is_unsynced`. The caller brings them to
+    /// disk, or calls [`leave_unsynced`](Self::leave_unsynced).
     pub(super) fn begin_sync(&mut self) -> FlushTarget {
         self.is_unsynced = false;
         self.due(true)
     }
 
-    /// Something has still to be brought to disk. True when nothing else has.
+    /// Sets `is_unsynced`. Returns `true` if it was clear.
     pub(super) fn leave_unsynced(&mut self) -> bool {
         !std::mem::replace(&mut self.is_unsynced, true)
     }
 
-    /// The records of removed objects have to be marked. True when nothing else has to be brought
-    /// to disk.
+    /// Queues the records of removed objects to be marked. Returns `true` if nothing else has to be
+    /// brought to disk.
     pub(super) fn mark_later(&mut self, key: Key, entries: impl IntoIterator<Item = VolumeEntry>) -> bool {
         let before = self.unmarked.len();
         self.unmarked.extend(entries.into_iter().map(|entry| (key, entry)));
         self.unmarked.len() > before && self.leave_unsynced()
     }
 
-    /// What has to be marked, once.
+    /// Takes the records to be marked.
     pub(super) fn take_unmarked(&mut self) -> Vec<(Key, VolumeEntry)> {
         std::mem::take(&mut self.unmarked)
     }
 
-    /// Whether something has to be brought to disk.
+    /// Returns `true` if a record has to be brought to disk.
     pub(super) fn is_unsynced(&self) -> bool {
         self.is_unsynced
     }
 
-    /// What waits now; without `in_part`, as much of it as fills stripes.
+    /// Returns the waiting records as due; without `in_part`, only as many as fill stripes.
     pub(super) fn due(&self, in_part: bool) -> FlushTarget {
         FlushTarget { before: self.next, in_part }
     }
 
-    /// Bytes that wait.
+    /// Returns the bytes that wait.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether nothing waits.
+    /// Returns `true` if nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Whether there is nothing to write of what is due: it has been written, or does not fill
-    /// `room` bytes, though it should.
+    /// Returns `true` if no due record is left to write. Without `in_part`, records that do not
+    /// fill `room` bytes are not due.
     pub(super) fn is_done(&self, due: FlushTarget, room: u64) -> bool {
         let is_written = self.waiting.front().is_none_or(|(ticket, _)| *ticket >= due.before);
         is_written || !due.in_part && self.bytes < enough_for(room)
     }
 
-    /// Complete objects that are not on the disk yet.
+    /// Returns the number of complete objects that are not yet on disk.
     pub(super) fn objects(&self) -> usize {
         self.objects.len()
     }
 
-    /// An object that is not on the disk yet.
+    /// Returns an object that is not yet on disk.
     pub(super) fn find(&self, key: Key) -> Option<&Arc<PendingObject>> {
         self.objects.get(&key)
     }
 
-    /// Takes an object out of sight. `None` when none is waiting.
+    /// Removes an object from the lookup. Returns `None` when no such object waits.
     pub(super) fn remove(&mut self, key: Key) -> Option<Arc<PendingObject>> {
         let object = self.objects.remove(&key)?;
+        assert_eq!(object.key.hash(), key);
         object.kill();
         Some(object)
     }
 
-    /// An object has been written, or cannot be. False when another has taken its place meanwhile.
+    /// Removes an object that has been written, or cannot be. Returns `false` if another object has
+    /// taken its place.
     pub(super) fn remove_written(&mut self, object: &Arc<PendingObject>) -> bool {
         let key = object.key.hash();
         let is_it = self.objects.get(&key).is_some_and(|found| Arc::ptr_eq(found, object));
@@ -153,8 +185,8 @@ impl WriteQueue {
         is_it
     }
 
-    /// Takes what fits into `room` bytes of records and contents, in order but for what is too
-    /// large for the rest. `None` when nothing is due.
+    /// Takes records and their contents lines for `room` bytes, in order. A record that is too
+    /// large for the rest is passed over. Returns `None` when nothing is due.
     pub(super) fn take(&mut self, room: u64, due: FlushTarget) -> Option<Batch> {
         if self.is_done(due, room) {
             return None;
@@ -165,10 +197,10 @@ impl WriteQueue {
         while at < self.waiting.len() && passed_over.len() < LOOK_AHEAD {
             let (_, record) = &self.waiting[at];
             let (cost, id) = (cost(record), record.object_id());
-            // Pieces come before the table that names them, and those of a table before the object
-            // that has it.
+            // Pieces come before the table that names them, and a table's pieces before its object.
             if cost <= left && !passed_over.contains(&id) {
                 let Some((_, record)) = self.waiting.remove(at) else { break };
+                assert!(self.bytes >= cost, "fewer bytes than wait");
                 self.bytes -= cost;
                 if let QueuedRecord::Removed(key) = &record {
                     self.removed.remove(key);
@@ -182,18 +214,27 @@ impl WriteQueue {
                 at += 1;
             }
         }
+        assert_eq!(self.waiting.is_empty(), self.bytes == 0, "each record costs bytes");
+        assert!(at <= LOOK_AHEAD);
         batch.is_full = !self.waiting.is_empty() || left < LEFT_MIN;
         batch.records = groups_together(std::mem::take(&mut batch.records));
+        debug_assert!(batch.records.iter().map(cost).sum::<u64>() <= room, "more than fits");
+        if cfg!(debug_assertions) {
+            self.invariants();
+        }
         Some(batch)
     }
 
-    /// False when a line that waits says the same already.
+    /// Updates the lookup for a new record. Returns `false` if a waiting line already records this
+    /// removal.
     fn note(&mut self, record: &QueuedRecord) -> bool {
         match record {
             QueuedRecord::Object(object) => {
                 let key = object.key.hash();
                 self.removed.remove(&key);
+                debug_assert!(!object.is_dead());
                 if let Some(older) = self.objects.insert(key, Arc::clone(object)) {
+                    assert!(!Arc::ptr_eq(&older, object), "an object that waits twice");
                     older.kill();
                 }
                 true
@@ -204,14 +245,14 @@ impl WriteQueue {
     }
 }
 
-/// Which records belong together on the disk.
+/// Group of records that belong together on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum RecordGroup {
-    /// There is no record.
+    /// Line without a record.
     None,
-    /// The pieces of a body, or of a table, by its number.
+    /// Pieces of a body, or of a table, by id.
     Body(u64),
-    /// The objects of a site.
+    /// Objects of a site.
     Site(Vec<u8>),
 }
 
@@ -224,7 +265,7 @@ impl RecordGroup {
         }
     }
 
-    /// Pieces come before the table that names them.
+    /// Returns the rank of the kind: pieces come before the table that names them.
     fn turn(&self) -> u8 {
         match self {
             Self::None => 0,
@@ -234,57 +275,61 @@ impl RecordGroup {
     }
 }
 
-/// Records of a group next to each other, the group first of which one was missed first. Clients'
-/// page views interleave, and what completes first is chance; a page's objects come from one site
-/// for the most part, and are asked for together again, as the pieces of a body are.
+/// Sorts records so that a group is contiguous; groups follow in order of their first miss. Page
+/// views of clients interleave, and the order of completion is chance. A page's objects mostly come
+/// from one site and are requested together again, as are the pieces of a body.
 fn groups_together(records: Vec<QueuedRecord>) -> Vec<QueuedRecord> {
     let mut ranks: HashMap<RecordGroup, usize> = HashMap::new();
     let mut rank = |record: &QueuedRecord| {
         let (group, next) = (RecordGroup::of(record), ranks.len());
         (group.turn(), *ranks.entry(group).or_insert(next))
     };
+    let count = records.len();
     let mut ranked: Vec<((u8, usize), QueuedRecord)> =
         records.into_iter().map(|record| (rank(&record), record)).collect();
     ranked.sort_by_key(|(rank, _)| *rank);
+    assert_eq!(ranked.len(), count);
     ranked.into_iter().map(|(_, record)| record).collect()
 }
 
-/// A URL's scheme and authority: what stands before its third slash.
+/// Returns a URL's scheme and authority: the bytes before its third slash.
 fn site_of(key: &[u8]) -> &[u8] {
     let end = key.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).nth(2);
     &key[..end.unwrap_or(key.len())]
 }
 
-/// Bytes that should wait before so much room is filled.
+/// Returns the bytes that should wait before `room` bytes are filled.
 pub(super) fn enough_for(room: u64) -> u64 {
     room + room / SPARE_SHARE
 }
 
-/// What a record takes of a stripe.
+/// Returns the bytes that a record takes in a stripe.
 pub(super) fn cost(record: &QueuedRecord) -> u64 {
     record.record_bytes().next_multiple_of(UNIT_BYTES) + ITEM_BYTES as u64
 }
 
-/// With so much more in the queue than fits, something is found for the stripe's end.
+/// Records between two checks of the whole queue, in debug builds.
+const CHECKED_EACH: u64 = 256;
+
+/// Surplus in the queue, as a share of the room, that provides a record for the stripe's end.
 const SPARE_SHARE: u64 = 8;
 /// Records passed over to fill a stripe's end: order is almost preserved, as by Maltzahn's packer.
 const LOOK_AHEAD: usize = 32;
-/// Less is not worth another chunk.
+/// Least rest of a stripe that is worth another chunk.
 const LEFT_MIN: u64 = 4096;
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::RecordKind;
     use super::super::pending::{GrowingBody, PendingBody};
     use super::*;
     use bytes::Bytes;
     use shoal_core::ObjectKey;
 
-    /// Of bodies above 256 MiB.
+    /// Applies to bodies above 256 MiB.
     #[test]
-    fn an_object_does_not_overtake_the_pieces_of_its_table() {
+    fn object_follows_pieces_of_its_table() {
         let (key, id) = (ObjectKey::new(*b"http://a.example/large"), 5);
-        let (body, table) = (GrowingBody::new(id), GrowingBody::new(!id));
+        let (body, table) = (GrowingBody::new(id, false), GrowingBody::new(!id, false));
         let mut queue = WriteQueue::default();
         let bytes = Bytes::from(vec![1; 60_000]);
         let growing = Arc::clone(&table);

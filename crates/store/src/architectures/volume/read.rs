@@ -1,4 +1,4 @@
-//! From the disk to the caller: finding a record, reading it with its neighbourhood, checking it.
+//! Read path from disk to caller: finds a record, reads it with its neighbourhood, and checks it.
 
 use super::Volume;
 use super::body::{LargeBody, UnwrittenBody, WholeBody, WindowBody};
@@ -12,27 +12,27 @@ use super::stripes::StripePin;
 use super::windows::ReadDirection;
 use super::writer::SKIPPED_MAX;
 use crate::fs::PAGE_BYTES;
-use crate::{Error, OpenObject, StoredBody};
+use crate::{Error, ObjectSummary, OpenObject, StoredBody};
 use bytes::Bytes;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use tracing::warn;
 
-/// A record that stood up to its checks.
+/// Record that passed its checks.
 pub(super) struct FoundRecord {
     pub(super) entry: VolumeEntry,
     pub(super) head: RecordHead,
-    /// The record from its beginning: all of it, or up to its table's end.
+    /// Bytes of the record from its beginning: all of it, or up to its table's end.
     pub(super) record: Bytes,
     pub(super) pin: StripePin,
 }
 
-/// Why a record is not the object that was looked for.
+/// Reason why a record is not the wanted object.
 enum RecordMismatch {
-    /// An object whose key looks alike.
+    /// The object of a key that looks alike.
     OtherKey,
-    /// Something that was written there since.
+    /// The place was overwritten since.
     Stale,
     Corrupt(&'static str),
     Disk(Error),
@@ -40,8 +40,8 @@ enum RecordMismatch {
 
 impl Volume {
     pub(super) fn open(self: &Arc<Self>, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
-        // Twice: what is carried over goes from the table to the queue, what is written from the
-        // queue to the table.
+        // Twice: a carried object moves from the table to the queue, a written one from the queue
+        // to the table.
         for _ in 0..2 {
             let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
             if let Some(object) = waiting.filter(|object| object.key == *key) {
@@ -58,12 +58,12 @@ impl Volume {
         Ok(None)
     }
 
-    /// The object, and a hit counted, when no device is needed for it: it waits to be written, or a
-    /// window has all of it.
+    /// Returns the object, and counts a hit, if no device is needed: the object waits to be
+    /// written, or a window has all of it.
     pub(super) fn try_open(self: &Arc<Self>, key: &ObjectKey) -> Option<OpenObject> {
         let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
         if let Some(object) = waiting.filter(|object| object.key == *key) {
-            // Pieces may be on the disk already.
+            // Pieces may be on disk already.
             return matches!(object.body, PendingBody::Whole(_)).then(|| self.reader.stored_of(object));
         }
         let may_be_overruled =
@@ -74,7 +74,7 @@ impl Volume {
         self.directory.table.candidates(key.hash()).find_map(|entry| {
             let length = entry.bytes().min(self.reader.left_in_stripe(entry.position()));
             let record = self.reader.windows.try_find(&self.geometry, entry.position(), length)?;
-            // What does not stand up to its checks is looked at again by who may read.
+            // A caller that may read the device looks again at a record that fails its checks.
             let (head, record) = self.reader.check_record(key, entry, record).ok()?;
             let (_, metadata) = head.key_and_metadata(&record)?;
             let payload =
@@ -84,9 +84,47 @@ impl Volume {
         })
     }
 
-    /// Finds the object's record. What a later record may overrule, one that has not been entered
-    /// yet, is not found: the index of a process that was killed may have an object that was
-    /// replaced since, and then removed.
+    /// Looks at the object: reads its record alone, past the windows.
+    pub(super) fn peek(self: &Arc<Self>, key: &ObjectKey) -> Result<Option<ObjectSummary>, Error> {
+        for _ in 0..2 {
+            let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
+            if let Some(object) = waiting.filter(|object| object.key == *key) {
+                return Ok(Some(self.reader.stored_of(object).into()));
+            }
+            if !self.is_followed() {
+                return Ok(None);
+            }
+            for entry in self.directory.table.candidates(key.hash()).collect::<Vec<_>>() {
+                self.file.check_service()?;
+                let stripe = self.geometry.stripe_of(entry.position());
+                let Some(_pin) = stripe.and_then(|stripe| self.reader.stripes.pin([stripe])) else {
+                    continue;
+                };
+                let found = match self.reader.try_record(key, entry, None) {
+                    Err(RecordMismatch::Corrupt(_)) => {
+                        // The read may have met a metadata update half way.
+                        let _updating = self.reader.updating.lock();
+                        self.reader.try_record(key, entry, None)
+                    }
+                    outcome => outcome,
+                };
+                match found {
+                    Ok((head, record)) => {
+                        let metadata = head.key_and_metadata(&record).map(|(_, metadata)| metadata);
+                        let metadata = Bytes::copy_from_slice(metadata.unwrap_or_default());
+                        return Ok(Some(ObjectSummary { metadata, body_bytes: head.body_bytes }));
+                    }
+                    Err(RecordMismatch::Disk(error)) => return Err(error),
+                    Err(_) => {}
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Finds the object's record. An object that a later, not yet entered record may overrule is
+    /// not found. After a kill, the index may have an object that was replaced since, and then
+    /// removed.
     pub(super) fn find(&self, key: &ObjectKey) -> Result<Option<FoundRecord>, Error> {
         if !self.directory.is_followed.load(Acquire) {
             if let Some(found) = self.reader.find_unchanged(key)? {
@@ -104,7 +142,10 @@ impl Volume {
             };
             let Some(pin) = self.reader.stripes.pin([stripe]) else { continue };
             match self.reader.read_record(key, entry) {
-                Ok((head, record)) => return Ok(Some(FoundRecord { entry, head, record, pin })),
+                Ok((head, record)) => {
+                    assert_eq!(head.position, entry.position());
+                    return Ok(Some(FoundRecord { entry, head, record, pin }));
+                }
                 Err(RecordMismatch::OtherKey) => {}
                 Err(RecordMismatch::Stale) => drop(self.directory.table.remove(key.hash(), entry)),
                 Err(RecordMismatch::Corrupt(part)) => self.reader.drop_corrupt(key, entry, part),
@@ -116,8 +157,9 @@ impl Volume {
 }
 
 impl Reader {
-    /// Finds the object's record where the log has not been followed and says nothing of the object
-    /// since the index was written. Not one with pieces, some of which may have been written over.
+    /// Finds the object's record before the log has been followed, if the log does not mention the
+    /// object since the index was written. Objects in pieces are excluded, since pieces may have
+    /// been overwritten.
     fn find_unchanged(&self, key: &ObjectKey) -> Result<Option<FoundRecord>, Error> {
         let is_changed = || self.directory.changed.may_have(key.hash());
         if is_changed() {
@@ -128,7 +170,7 @@ impl Reader {
             let stripe = self.geometry.stripe_of(entry.position());
             let Some(pin) = stripe.and_then(|stripe| self.stripes.pin([stripe])) else { continue };
             match self.read_record(key, entry) {
-                // Looked at again: the index may be about to be made anew by now.
+                // Checked again: a rebuild of the index may be about to begin.
                 Ok((head, record)) if head.kind == RecordKind::Whole && !is_changed() => {
                     return Ok(Some(FoundRecord { entry, head, record, pin }));
                 }
@@ -148,8 +190,8 @@ impl Reader {
         if !matches!(outcome, Err(RecordMismatch::Corrupt(_))) {
             return outcome;
         }
-        // A window may be older than the disk, and metadata may have been half replaced when it was
-        // read.
+        // A window may be older than the disk, and the read may have met a metadata update half
+        // way.
         let _updating = self.updating.lock();
         let position = entry.position();
         self.windows.forget(position..position + entry.bytes());
@@ -166,7 +208,7 @@ impl Reader {
         self.check_record(key, entry, record)
     }
 
-    /// Whether these bytes, which stand where the entry says, are the object's record.
+    /// Checks that these bytes, read at the entry's place, are the object's record.
     fn check_record(
         &self,
         key: &ObjectKey,
@@ -174,7 +216,7 @@ impl Reader {
         record: Bytes,
     ) -> Result<(RecordHead, Bytes), RecordMismatch> {
         let head = self.decode_head(&record, entry.position()).map_err(RecordMismatch::Corrupt)?;
-        // What is older than its stripe was there before something that has been lost.
+        // A record older than its stripe precedes a chunk that has been lost.
         let stripe = self.geometry.stripe_of(entry.position());
         let is_older =
             stripe.is_none_or(|stripe| head.sequence < self.directory.table.stripe_sequence(stripe));
@@ -190,18 +232,24 @@ impl Reader {
             return Err(RecordMismatch::Corrupt("kind of record"));
         }
         match head.payload(&record) {
-            Some(_) => Ok((head, record)),
+            Some(payload) => {
+                assert_eq!(head.key, key.hash());
+                assert_eq!(head.position, entry.position(), "a record of another place");
+                assert_eq!(payload.len() as u64, head.payload_bytes());
+                assert!(record.len() as u64 <= entry.bytes(), "more than the entry names");
+                Ok((head, record))
+            }
             None => Err(RecordMismatch::Corrupt("body")),
         }
     }
 
-    /// The head of the record that begins these bytes and is meant to stand there.
+    /// Decodes the head of the record that begins these bytes, for a record at `position`.
     pub(super) fn decode_head(&self, record: &[u8], position: u64) -> Result<RecordHead, &'static str> {
         RecordHead::decode(record, position, self.file.seal, || self.takes_unsealed(position))
     }
 
-    /// Bytes of the disk, from a window or by a read of whole pages; fewer at the stripe's end.
-    /// Without a reach they are read from the disk, alone.
+    /// Reads bytes of the disk, from a window or by a read of whole pages; fewer at the stripe's
+    /// end. Without `reach` the bytes alone are read from the disk.
     pub(super) fn read_span(
         &self,
         position: u64,
@@ -223,6 +271,9 @@ impl Reader {
             || position / page * page..(position + length).next_multiple_of(page).min(end),
             |reading| reading.range.clone(),
         );
+        assert!(range.start <= position, "a read that begins too late");
+        assert!(position + length <= range.end, "a read that ends too early");
+        assert!(range.end <= end, "a read across its stripe's end");
         let mut pages = self.used.pages((range.end - range.start) as usize);
         self.file
             .read_pages(&mut pages, range.start)
@@ -236,7 +287,7 @@ impl Reader {
         Ok(bytes.slice(skip..skip + length as usize))
     }
 
-    /// Looks at where the groups of a stripe begin that another process wrote, once.
+    /// Learns once where the groups begin in a stripe that another process wrote.
     pub(super) fn learn_borders(&self, position: u64) {
         let Some(stripe) = self.geometry.stripe_of(position) else { return };
         if !self.windows.wants_borders(stripe) {
@@ -253,13 +304,15 @@ impl Reader {
         self.windows.learn_borders(stripe, &offsets);
     }
 
-    /// Bytes from `position` to its stripe's end; 0 outside of all stripes.
+    /// Returns the bytes from `position` to its stripe's end; 0 outside of all stripes.
     fn left_in_stripe(&self, position: u64) -> u64 {
         let end = self.geometry.stripe_of(position).map_or(0, |stripe| self.geometry.stripe_at(stripe + 1));
-        end.saturating_sub(position)
+        let left = end.saturating_sub(position);
+        debug_assert!(left <= self.geometry.stripe_bytes);
+        left
     }
 
-    /// A piece of a body or table, checked. `skip` bytes of it are left out.
+    /// Reads and checks a piece of a body or table.
     pub(super) fn read_piece(
         &self,
         place: PieceLocation,
@@ -267,6 +320,7 @@ impl Reader {
         piece_bytes: usize,
         id: u64,
     ) -> Result<Bytes, Error> {
+        assert!(piece_bytes <= PIECE_BYTES);
         let at = super::format::HEAD_BYTES as u64;
         let check = |bytes: &Bytes| super::format::payload_check(id, index, bytes) == place.check;
         let piece = self.read_span(place.position + at, piece_bytes as u64, Some(ReadDirection::Onward))?;
@@ -283,7 +337,7 @@ impl Reader {
     }
 
     pub(super) fn drop_corrupt(&self, key: &ObjectKey, entry: VolumeEntry, part: &'static str) {
-        // What has been replaced meanwhile was not corrupt.
+        // An object that was replaced meanwhile was not corrupt.
         let is_removed = self.directory.table.remove(key.hash(), entry);
         self.directory.counts.dropped.fetch_add(u64::from(is_removed), Relaxed);
         let is_damage = is_removed && !self.is_in_doubt(entry.position());
@@ -296,8 +350,8 @@ impl Reader {
         }
     }
 
-    /// Whether what stands there may be something else than the index says, or a part of it, for no
-    /// other reason than that the last process did not end in order.
+    /// Returns `true` if an unclean end of the last process may explain wrong bytes at this place.
+    /// The place may hold other bytes than the index says, or a part of them.
     fn is_in_doubt(&self, position: u64) -> bool {
         if !self.may_be_stale {
             return false;
@@ -306,8 +360,9 @@ impl Reader {
         let Some(stripe) = stripe.filter(|_| self.directory.is_recovered.load(Relaxed)) else { return true };
         let doubts = self.doubts.lock();
         let stripes = self.geometry.stripes;
+        assert!(doubts.end < stripes);
         let is_near_end = (doubts.end + stripes - stripe) % stripes < SKIPPED_MAX;
-        // What has been written since is as it was written.
+        // Stripes written since hold their intended contents.
         self.directory.table.stripe_sequence(stripe) <= doubts.until
             && (is_near_end || doubts.stripes.contains(&stripe))
     }
@@ -323,13 +378,14 @@ impl Reader {
         OpenObject { metadata, body }
     }
 
-    /// `None` when the object has been given up meanwhile.
+    /// Returns the object of a record. Returns `None` when the object has been evicted meanwhile.
     pub(super) fn stored(
         self: &Arc<Self>,
         key: &ObjectKey,
         found: FoundRecord,
     ) -> Result<Option<OpenObject>, Error> {
         let FoundRecord { entry, head, record, pin } = found;
+        assert_eq!(head.key, key.hash());
         let parts = head.key_and_metadata(&record).zip(head.payload(&record));
         let Some(((_, metadata), payload)) = parts else { return Ok(None) };
         if head.kind == RecordKind::Whole {
@@ -348,7 +404,7 @@ impl Reader {
             }
             Err(error) => return Err(error),
         };
-        // Pinned first and looked at afterwards: what is still in the table has all its pieces.
+        // Pinned before this check: an object that is still in the table has all its pieces.
         if self.directory.table.entry_at(key.hash(), entry.position()).is_none() {
             return Ok(None);
         }
@@ -356,15 +412,15 @@ impl Reader {
         Ok(Some(OpenObject { metadata, body: Arc::new(body) }))
     }
 
-    /// Where a large object's pieces are, with all their stripes pinned. `None` when some are gone;
-    /// [`Error::Corrupt`] when a piece of their table is damaged.
+    /// Returns the places of a large object's pieces, with all their stripes pinned. Returns `None`
+    /// when some are gone; [`Error::Corrupt`] when a piece of their table is damaged.
     pub(super) fn pieces_of(
         &self,
         head: &RecordHead,
         table: &[u8],
         mut pin: StripePin,
     ) -> Result<Option<(Vec<PieceLocation>, StripePin)>, Error> {
-        // A stripe that was written over since has other things in it.
+        // A stripe overwritten since holds other records.
         let is_as_it_was = |stripe: u32| self.directory.table.stripe_sequence(stripe) <= head.sequence;
         let pin_all = |pin: &mut StripePin, places: &[PieceLocation]| {
             let stripes = places.iter().map(|place| self.geometry.stripe_of(place.position));
@@ -394,11 +450,12 @@ impl Reader {
                 return Ok(None);
             }
         }
+        assert_eq!(places.len() as u64, pieces(head.body_bytes), "a place for each piece");
         Ok(self.verified(head, &places)?.then_some((places, pin)))
     }
 
-    /// Whether the pieces are there that may have been lost or half written over when the last
-    /// process ended.
+    /// Returns `true` if the pieces in doubt are there. Pieces are in doubt if the end of the last
+    /// process may have lost or half overwritten them.
     fn verified(&self, head: &RecordHead, places: &[PieceLocation]) -> Result<bool, Error> {
         let in_doubt: Vec<usize> = {
             let doubts = self.doubts.lock();
@@ -425,14 +482,15 @@ impl Reader {
         if !in_doubt.is_empty() && doubts.settled.len() < SETTLED_MAX {
             doubts.settled.insert(head.id);
         }
+        assert!(doubts.settled.len() <= SETTLED_MAX);
         Ok(true)
     }
 }
 
-/// An object of one piece, where it stands in what was read.
+/// Returns an object of one piece, as a slice of the bytes read.
 fn whole(record: &Bytes, metadata: &[u8], payload: &[u8]) -> OpenObject {
     OpenObject { metadata: record.slice_ref(metadata), body: Arc::new(WindowBody(record.slice_ref(payload))) }
 }
 
-/// Objects remembered as whole; others are looked at again.
+/// Limit of objects remembered as whole; others are verified at each read.
 const SETTLED_MAX: usize = 100_000;

@@ -1,15 +1,18 @@
-//! Finding the end of the log, and entering again what the index on disk does not have.
+//! Recovery: finds the end of the log, and enters the records that the index on disk lacks.
 //!
-//! The index says how far it is complete. From there on the stripes are looked at in the order of
-//! the cursor: one whose first chunk is newer than all before has been written since, and its
-//! contents are entered; after so many that are not, more than the cursor passes over without a
-//! word, the end has been found. Without an index all stripes are entered, in the order in which
-//! they were written, and again as long as no index has been written since. Then the index's
-//! entries are counted, and those that lead into the stripes written since to no record of these
-//! are taken out: nobody else would. This is done in the background, some stripes at a time: both
-//! ends of these are read at once, by several threads where they can be had, since a disk answers
-//! many reads in the time of one; and the buckets of some items are touched before the first is
-//! entered, since memory does the same.
+//! The index says up to which chunk it is complete. From there recovery visits the stripes in
+//! cursor order. A stripe with a first chunk newer than all before was written since, and its
+//! contents are entered. The end is found after more stripes without a newer chunk than the cursor
+//! may silently pass over. Without an index all stripes are entered in the order in which they were
+//! written. This is repeated at each opening until an index has been written.
+//!
+//! Recovery then counts the index's entries. An entry that leads into a rewritten stripe, but to
+//! none of its records, is removed here, since no later step would remove it.
+//!
+//! All of this runs in the background, some stripes at a time. Both ends of several stripes are
+//! read at once, by several threads where possible: a disk answers many reads in the time of one.
+//! The buckets of several items are touched before the first is entered, because memory behaves
+//! like the disk.
 
 use super::Volume;
 use super::directory::Directory;
@@ -26,81 +29,80 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use tracing::{info, warn};
 
-/// How far it has come.
+/// State of the recovery.
 pub(super) enum Recovery {
-    /// Nothing has been lost: the log ends where the index says.
+    /// Clean start: the log ends where the index says.
     Clean,
-    /// Goes on from the index's place.
+    /// Follows the log from the index's place.
     Following(LogScan),
-    /// Counts the index's entries, and takes out those of records that have been written over since
-    /// it was written.
+    /// Counts the index's entries, and removes those of records that have been overwritten since
+    /// the index was written.
     Counting(RewrittenStripes),
-    /// Learns when each stripe was written.
+    /// Reads the sequence number of each stripe.
     Dating { next: u32, dated: Vec<(u64, u32)> },
-    /// Enters the stripes in that order, the oldest last.
+    /// Enters the stripes in that order; the oldest is last in `left`.
     Entering { left: Vec<(u64, u32)> },
 }
 
-/// How far the log has been followed.
+/// Position of the log scan.
 #[derive(Default)]
 pub(super) struct LogScan {
     next: u32,
-    /// The last chunk that the index knows.
+    /// Sequence number of the last chunk that the index covers.
     known: u64,
-    /// Stripes in a row that were not newer.
+    /// Consecutive stripes that were not newer.
     not_newer: u32,
     has_begun: bool,
     rewritten: RewrittenStripes,
 }
 
-/// What following the log has come to.
-enum Followed {
-    /// It may go on.
+/// Result of one step along the log.
+enum LogStep {
+    /// The log may continue.
     On,
     End,
-    /// It has gone round since the index was written.
+    /// The log has gone round since the index was written.
     TooFar,
 }
 
-/// The stripes that were written since the index was, with the entries that may lead into each, in
-/// the order of their records.
+/// Stripes written since the index, each with the entries that may lead into it, by position.
 type RewrittenStripes = HashMap<u32, Box<[VolumeEntry]>>;
 
-/// What a stripe holds that is not full, or whose end is damaged.
+/// Contents of a stripe that is not full, or that has a damaged end.
 pub(super) struct StripeScan {
     pub(super) items: Vec<ContentsItem>,
-    /// Of the first chunk.
+    /// Sequence number of the first chunk.
     first: u64,
-    /// Of the last.
+    /// Sequence number of the last chunk.
     pub(super) last: u64,
-    /// Where the next chunk would begin in the stripe.
+    /// Offset in the stripe at which the next chunk would begin.
     pub(super) offset: u64,
 }
 
-/// What the two ends of a stripe say.
+/// Chunks at the two ends of a stripe.
 struct Ends {
     first: Option<Chunk>,
-    /// The chunk that ends the stripe, with its contents, if the stripe is newer than was asked
-    /// for.
+    /// Chunk that ends the stripe, with its contents, if the stripe is newer than requested.
     last: Option<(Chunk, Vec<ContentsItem>)>,
 }
 
 impl Ends {
-    /// The chunk that the stripe begins with, or ends with where that is not known.
+    /// Returns the chunk that begins the stripe, or else the one that ends it.
     fn any(&self) -> Option<&Chunk> {
         self.first.as_ref().or_else(|| self.last.as_ref().map(|(chunk, _)| chunk))
     }
 }
 
 impl LogScan {
-    /// From this stripe on, by an index that knows the log up to this chunk.
+    /// Starts a scan at the stripe `next`, for an index that covers the log up to the chunk
+    /// `known`.
     pub(super) fn from(next: u32, known: u64) -> Self {
         Self { next, known, ..Self::default() }
     }
 }
 
 impl ContentsItem {
-    /// What the index has of it, when it is an object in the stripe that begins there.
+    /// Returns the index entry of an object in the stripe at `stripe_at`; `None` for other items.
     fn entry(&self, stripe_at: u64) -> Option<VolumeEntry> {
         let is_object = matches!(self.kind, RecordKind::Whole | RecordKind::Large);
         is_object
@@ -109,8 +111,8 @@ impl ContentsItem {
 }
 
 impl Recovery {
-    /// The stripes that are looked at next, at most so many of so many; and from which chunk on
-    /// their contents are of interest.
+    /// Returns at most `most` stripes to visit next, and the chunk from which on their contents are
+    /// needed.
     fn ahead(&self, most: usize, stripes: u32, newest: u64) -> (Vec<u32>, u64) {
         match self {
             Self::Clean | Self::Counting(_) => (Vec::new(), u64::MAX),
@@ -132,9 +134,9 @@ impl Volume {
         }
     }
 
-    /// Whether all of the log has been entered. Where the index leads to its end, which is not far,
-    /// it is followed there now; where an index is being made anew from all stripes, that is not
-    /// waited for.
+    /// Returns `true` if the whole log has been entered. With a usable index the log's end is near,
+    /// and this call follows the log there. A rebuild of the index from all stripes is not waited
+    /// for.
     pub(super) fn is_followed(&self) -> bool {
         while !self.directory.is_followed.load(Acquire) {
             if !matches!(*self.recovery.lock(), Recovery::Clean | Recovery::Following(_)) {
@@ -145,7 +147,7 @@ impl Volume {
         self.directory.is_followed.load(Acquire)
     }
 
-    /// Looks at some stripes. Says how many.
+    /// Visits some stripes. Returns their number.
     pub(super) fn recover_step(&self, most: usize) -> usize {
         let mut recovery = self.recovery.lock();
         if self.directory.is_recovered.load(Relaxed) {
@@ -154,6 +156,8 @@ impl Volume {
         let most = most.min((AHEAD_BYTES / self.geometry.stripe_bytes) as usize).max(1);
         let newest = self.writer.lock().sequence;
         let (stripes, newer_than) = recovery.ahead(most, self.geometry.stripes, newest);
+        assert!(stripes.len() <= most);
+        assert!(stripes.iter().all(|stripe| *stripe < self.geometry.stripes));
         let mut ends = self.read_ends(&stripes, newer_than).into_iter();
         let phase = std::mem::discriminant(&*recovery);
         for looked_at in 0..stripes.len().max(1) {
@@ -161,7 +165,7 @@ impl Volume {
                 self.finish_recovery(&recovery);
                 return looked_at + 1;
             }
-            // The rest was read for what came before.
+            // The other ends were read for the previous phase.
             if std::mem::discriminant(&*recovery) != phase {
                 return looked_at + 1;
             }
@@ -169,8 +173,8 @@ impl Volume {
         stripes.len().max(1)
     }
 
-    /// Goes on with the ends of the next stripe, `None` when there is none. True when the log's end
-    /// has been found.
+    /// Handles the ends of the next stripe; `None` when none is left. Returns `true` when the
+    /// recovery is complete.
     fn scan_next(&self, recovery: &mut Recovery, ends: Option<Ends>) -> bool {
         match (&mut *recovery, ends) {
             (Recovery::Clean, _) => {
@@ -179,12 +183,12 @@ impl Volume {
             }
             (Recovery::Following(following), Some(ends)) => {
                 match self.follow(ends, following) {
-                    Followed::On => {}
-                    Followed::End => {
+                    LogStep::On => {}
+                    LogStep::End => {
                         *recovery = Recovery::Counting(std::mem::take(&mut following.rewritten));
                         self.directory.is_followed.store(true, Release);
                     }
-                    Followed::TooFar => *recovery = self.begin_anew(),
+                    LogStep::TooFar => *recovery = self.begin_anew(),
                 }
                 false
             }
@@ -213,12 +217,12 @@ impl Volume {
         }
     }
 
-    /// Reads the ends of stripes, many at the same time, and the contents of those whose first
-    /// chunk is newer.
+    /// Reads the ends of many stripes at once, and the contents of stripes with a newer first
+    /// chunk.
     fn read_ends(&self, stripes: &[u32], newer_than: u64) -> Vec<Ends> {
         let read = |stripe: &u32| {
             let first = self.reader.first_chunk(*stripe);
-            // Where the beginning is damaged, the end may say as much.
+            // If the beginning is damaged, the end may have the sequence number.
             let may_be_newer = first.is_none_or(|chunk| chunk.sequence > newer_than);
             let last = if may_be_newer { self.reader.last_chunk(*stripe) } else { None };
             Ends { first, last: last.filter(|(chunk, _)| first.is_some() || chunk.sequence > newer_than) }
@@ -228,14 +232,17 @@ impl Volume {
         }
         let parts: Vec<&[u32]> = stripes.chunks(READ_BY_ONE).collect();
         let done = run_parallel(&parts, |part| part.iter().map(read).collect::<Vec<_>>());
-        done.into_iter().flat_map(|ends| ends.expect("reading does not panic")).collect()
+        let ends: Vec<Ends> =
+            done.into_iter().flat_map(|ends| ends.expect("reading does not panic")).collect();
+        assert_eq!(ends.len(), stripes.len(), "ends of each stripe");
+        ends
     }
 
     fn finish_recovery(&self, recovery: &Recovery) {
+        assert!(!self.directory.is_recovered.load(Relaxed), "an end that is found twice");
         let mut writer = self.writer.lock();
         if !matches!(recovery, Recovery::Clean) {
-            // Chunks that a power loss has left behind the end it made must not pass for later
-            // ones.
+            // Chunks that a power loss left behind the log's new end must not pass for later ones.
             writer.sequence += SEQUENCE_STEP;
             let after = (1..=self.geometry.stripes.min(SKIPPED_MAX))
                 .map(|step| (writer.stripe + step) % self.geometry.stripes);
@@ -245,10 +252,11 @@ impl Volume {
             info!(objects = self.directory.table.objects(), "the end of the log has been found");
         }
         if self.file.sealed_from.load(Relaxed) == u64::MAX {
-            // An earlier version wrote all of this. What comes now stands in other stripes.
+            // An earlier version wrote all of this. New records go into other stripes.
             self.file.sealed_from.store(writer.sequence + 1, Relaxed);
             writer.offset = self.geometry.stripe_bytes;
         }
+        writer.invariants(&self.geometry);
         let mut removed_early = self.removed_early.lock();
         self.directory.is_followed.store(true, Release);
         self.directory.is_recovered.store(true, Relaxed);
@@ -256,8 +264,8 @@ impl Volume {
         self.sync_bell.ring();
     }
 
-    /// The index is older than a lap of the log, and what it has may have been replaced where
-    /// nobody follows: it is made anew from the stripes.
+    /// Begins a rebuild of the index from the stripes: the index is older than a lap of the log.
+    /// Records that no scan would visit may have replaced its objects.
     fn begin_anew(&self) -> Recovery {
         warn!(
             "the volume's index is much older than the volume: it is made anew from its contents while it serves"
@@ -265,15 +273,17 @@ impl Volume {
         let mut writer = self.writer.lock();
         (writer.stripe, writer.offset, writer.sequence) = (0, 0, 0);
         writer.items.clear();
-        // What is entered first may be older than what comes.
+        // Objects entered first may be older than records that follow.
         self.directory.changed.forget();
         self.directory.table.clear();
         self.directory.is_index_known.store(false, Relaxed);
         Recovery::Dating { next: 0, dated: Vec::new() }
     }
 
-    /// One step along the log.
-    fn follow(&self, ends: Ends, following: &mut LogScan) -> Followed {
+    /// Takes one step along the log.
+    fn follow(&self, ends: Ends, following: &mut LogScan) -> LogStep {
+        assert!(following.next < self.geometry.stripes);
+        assert!(following.not_newer <= self.geometry.stripes.min(SKIPPED_MAX), "a scan behind its end");
         if !following.has_begun {
             self.resume();
         }
@@ -282,11 +292,10 @@ impl Volume {
         // The stripe that the index names may have got chunks since.
         let is_newer = !following.has_begun || ends.any().is_some_and(|chunk| chunk.sequence > newest);
         following.has_begun = true;
-        // What the log had not reached when the index was written, and yet is behind it now, was
-        // passed a lap ago.
+        // A chunk written after the index, and yet behind the log's position, was passed a lap ago.
         let is_between = |chunk: &Chunk| chunk.sequence > following.known && chunk.sequence <= newest;
         if ends.any().is_some_and(is_between) && !following.rewritten.contains_key(&stripe) {
-            return Followed::TooFar;
+            return LogStep::TooFar;
         }
         if is_newer && self.enter_stripe(stripe, ends) {
             following.not_newer = 0;
@@ -296,19 +305,19 @@ impl Volume {
             following.rewritten.insert(stripe, entries);
         } else {
             following.not_newer += 1;
-            // Passed over, or written in part when power was lost.
+            // Passed over, or partly written at a power loss.
             self.reader.doubts.lock().stripes.insert(stripe);
         }
         following.next = (stripe + 1) % self.geometry.stripes;
-        // The one that was written last is among them.
+        // The stripe written last is among the newer ones.
         match following.not_newer > self.geometry.stripes.min(SKIPPED_MAX) {
-            true => Followed::End,
-            false => Followed::On,
+            true => LogStep::End,
+            false => LogStep::On,
         }
     }
 
-    /// Learns what stands in the stripe where the log ends: the chunk that ends it will list that
-    /// too.
+    /// Reads the contents of the stripe in which the log ends: the chunk that ends this stripe will
+    /// list them too.
     fn resume(&self) {
         let mut writer = self.writer.lock();
         if writer.offset == 0 || writer.offset >= self.geometry.stripe_bytes {
@@ -316,21 +325,22 @@ impl Volume {
         }
         match self.reader.walk(writer.stripe) {
             Some(walked) if walked.last >= writer.sequence => {
-                // What came later is entered, and listed, when it is followed.
+                // Later chunks are entered, and listed, when they are followed.
                 let end = (writer.offset / UNIT_BYTES) as u32;
                 writer.items = walked.items.into_iter().filter(|item| item.at < end).collect();
+                writer.invariants(&self.geometry);
             }
-            // It cannot be read any more: the next chunk begins another stripe, and this one keeps
-            // what it has.
+            // The stripe is unreadable: the next chunk begins another stripe, and this one keeps
+            // its contents.
             _ => writer.offset = self.geometry.stripe_bytes,
         }
     }
 
-    /// Enters what stands in a stripe, if it is newer than all before, and moves the log's end
+    /// Enters the contents of a stripe that is newer than all before, and moves the log's end
     /// behind it.
     fn enter_stripe(&self, stripe: u32, ends: Ends) -> bool {
         let mut writer = self.writer.lock();
-        // A beginning that is not known came after all before.
+        // A stripe with an unknown first chunk came after all before.
         let first = ends.first.map_or(writer.sequence + 1, |first| first.sequence);
         let walked = match ends.last {
             Some((last, items)) if first <= last.sequence => {
@@ -351,15 +361,17 @@ impl Volume {
         let ids = walked.items.iter().map(|item| item.id.min(!item.id));
         self.directory.next_id.fetch_max(ids.max().map_or(0, |id| id + 1), Relaxed);
         self.directory.written_stripes.fetch_max(stripe + 1, Relaxed);
+        assert!(walked.first <= walked.last, "chunks of a stripe rise");
         (writer.stripe, writer.offset, writer.sequence) = (stripe, walked.offset, walked.last);
         writer.items = walked.items;
+        writer.invariants(&self.geometry);
         true
     }
 }
 
 impl Directory {
-    /// Counts entries, and takes out those whose records have been written over. False when all
-    /// have been counted.
+    /// Counts entries, and removes those of overwritten records. Returns `false` when all have been
+    /// counted.
     fn count_some(&self, rewritten: &RewrittenStripes) -> bool {
         let is_dead = |entry: VolumeEntry| {
             let Some(stripe) = self.geometry.stripe_of(entry.position()) else { return true };
@@ -367,7 +379,7 @@ impl Directory {
             let found = entries.binary_search_by_key(&entry.position(), |entry| entry.position());
             !found.is_ok_and(|at| entries[at].is_same(entry))
         };
-        // Some at a time: who removes something waits for these.
+        // Some at a time: a removal waits for this.
         (0..COUNTED_AT_ONCE).all(|_| self.table.count_next(COUNTED_TOGETHER, is_dead))
     }
 
@@ -388,7 +400,7 @@ impl Directory {
 }
 
 impl Reader {
-    /// The chunk that a stripe begins with.
+    /// Returns the chunk that a stripe begins with.
     pub(super) fn first_chunk(&self, stripe: u32) -> Option<Chunk> {
         let position = self.geometry.stripe_at(stripe);
         let mut page = AlignedPages::zeroed(PAGE_BYTES);
@@ -397,15 +409,16 @@ impl Reader {
             .filter(|chunk| chunk.position == position)
     }
 
-    /// Reads a stripe and goes from chunk to chunk, as long as they follow each other.
+    /// Reads a stripe and follows its chunks while their sequence numbers rise.
     pub(super) fn walk(&self, stripe: u32) -> Option<StripeScan> {
         let mut pages = AlignedPages::zeroed(self.geometry.stripe_bytes as usize);
         self.read_pages_or_count(&mut pages, self.geometry.stripe_at(stripe))?;
         self.walk_through(pages.as_ref(), stripe)
     }
 
-    /// The same with the stripe's bytes.
+    /// Follows the chunks in the bytes of a stripe.
     pub(super) fn walk_through(&self, bytes: &[u8], stripe: u32) -> Option<StripeScan> {
+        assert_eq!(bytes.len() as u64, self.geometry.stripe_bytes);
         let stripe_at = self.geometry.stripe_at(stripe);
         let mut walked: Option<StripeScan> = None;
         let mut at = 0;
@@ -416,13 +429,14 @@ impl Reader {
             }
             let first = walked.as_ref().map_or(chunk.sequence, |walked| walked.first);
             let is_end = at + chunk.bytes as usize >= bytes.len();
-            // A chunk that ends the stripe lists what stands before it too.
+            // A chunk that ends the stripe lists all earlier records too.
             let mut listed = walked.map_or_else(Vec::new, |walked| walked.items);
             if is_end {
                 listed.clear();
             }
             listed.extend(items);
             at += chunk.bytes as usize;
+            assert!(at <= bytes.len(), "a chunk that was not checked");
             walked = Some(StripeScan { items: listed, first, last: chunk.sequence, offset: at as u64 });
             if is_end {
                 break;
@@ -432,8 +446,7 @@ impl Reader {
     }
 }
 
-/// The chunk that begins at `at` in a stripe's bytes, when both ends and the contents stand up to
-/// their checks.
+/// Returns the chunk at `at` in a stripe's bytes, if both ends and the contents pass their checks.
 pub(super) fn whole_chunk(
     stripe: &[u8],
     at: usize,
@@ -449,22 +462,31 @@ pub(super) fn whole_chunk(
     let is_here = head == tail
         && head.position == stripe_at + at as u64
         && (head.bytes as usize).is_multiple_of(PAGE_BYTES);
-    let items = decode_contents(&stripe[contents_at..contents_end], &head).filter(|_| is_here)?;
+    let items = decode_contents(&stripe[contents_at..contents_end], &head, stripe.len() as u64)
+        .filter(|_| is_here)?;
+    assert_eq!(head.position, stripe_at + at as u64);
+    assert!(items.len() <= head.entries as usize);
     Some((head, items))
 }
 
-/// Bytes of stripes whose contents are read before they are entered: of objects of a hundred bytes,
-/// a twentieth of it in memory.
+/// Bytes of stripes with contents read ahead. With objects of a hundred bytes, the contents take a
+/// twentieth of this in memory.
 const AHEAD_BYTES: u64 = 64 << 20;
-/// Stripes whose ends one thread reads.
+/// Stripes read by one thread.
 const READ_BY_ONE: usize = 16;
-/// Items whose buckets are touched before the first of them is entered.
+/// Items touched before the first of them is entered.
 const ENTERED_TOGETHER: usize = 16;
-/// Entries counted while nobody may change the table...
+/// Entries counted while the table is locked.
 const COUNTED_TOGETHER: usize = 8192;
-/// ...and so many times that in one step.
+/// Locked counts in one step.
 const COUNTED_AT_ONCE: usize = 64;
-/// Stripes looked at in one step of the background work.
+/// Stripes visited in one step of the background work.
 pub(super) const RECOVERED_AT_ONCE: usize = 64;
-/// More chunks than could have been written and not synced when power was lost.
+/// More chunks than can be written and unsynced at a power loss.
 const SEQUENCE_STEP: u64 = 1 << 20;
+
+const _: () = {
+    assert!(READ_BY_ONE > 0);
+    // A scan sees all stripes that the cursor may have passed over.
+    assert!(RECOVERED_AT_ONCE >= SKIPPED_MAX as usize);
+};

@@ -1,38 +1,39 @@
-//! Which stripes are being read, and which one is being taken for new records: never the same.
+//! Pins on stripes that are being read. A pinned stripe is never taken for new records.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The pins on a volume's stripes.
+/// Pins on a volume's stripes.
 #[derive(Default)]
 pub(super) struct StripePins {
-    state: Mutex<State>,
+    state: Mutex<PinState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PinState {
     pins: HashMap<u32, u32>,
     taken: Option<u32>,
 }
 
-/// Keeps stripes from being written over while it lives.
+/// Pin that keeps stripes from being overwritten until it is dropped.
 pub(super) struct StripePin {
     stripes: Arc<StripePins>,
-    /// May name one more than once.
+    /// Pinned stripes; one may occur more than once.
     pinned: Vec<u32>,
 }
 
 impl StripePins {
-    /// Pins all of these. `None` when one of them is being taken.
+    /// Pins all of these stripes. Returns `None` when one of them is being taken.
     pub(super) fn pin(self: &Arc<Self>, wanted: impl IntoIterator<Item = u32>) -> Option<StripePin> {
         let mut pin = StripePin { stripes: Arc::clone(self), pinned: Vec::new() };
         pin.add(wanted).then_some(pin)
     }
 
-    /// Takes a stripe for new records. False when somebody reads it.
+    /// Takes a stripe for new records. Returns `false` when a reader has pinned it.
     pub(super) fn take(&self, stripe: u32) -> bool {
         let mut state = self.state.lock();
+        assert!(state.taken.is_none(), "one stripe is taken at a time");
         let is_free = !state.pins.contains_key(&stripe);
         if is_free {
             state.taken = Some(stripe);
@@ -40,14 +41,16 @@ impl StripePins {
         is_free
     }
 
-    /// The stripe that was taken has no old records any more.
+    /// Records that the taken stripe has no old records left.
     pub(super) fn release(&self) {
-        self.state.lock().taken = None;
+        let taken = self.state.lock().taken.take();
+        assert!(taken.is_some(), "no stripe was taken");
     }
 }
 
 impl StripePin {
-    /// Pins more. False when one of them is being taken; those before it are pinned.
+    /// Pins more stripes. Returns `false` when one of them is being taken; those before it are
+    /// pinned.
     pub(super) fn add(&mut self, wanted: impl IntoIterator<Item = u32>) -> bool {
         let mut state = self.stripes.state.lock();
         for stripe in wanted {
@@ -67,7 +70,10 @@ impl Drop for StripePin {
     fn drop(&mut self) {
         let mut state = self.stripes.state.lock();
         for stripe in &self.pinned {
+            debug_assert_ne!(state.taken, Some(*stripe), "a pinned stripe was taken");
+            debug_assert!(state.pins.contains_key(stripe), "a pin that was not counted");
             if let Some(count) = state.pins.get_mut(stripe) {
+                debug_assert!(*count > 0);
                 *count -= 1;
                 if *count == 0 {
                     state.pins.remove(stripe);
@@ -82,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_is_not_taken_and_what_is_taken_is_not_read() {
+    fn pinned_and_taken_stripes_exclude_each_other() {
         let stripes = Arc::new(StripePins::default());
         let pin = stripes.pin([1, 1, 2, 1]).expect("nothing is taken");
         let other = stripes.pin([1]).expect("two may read");

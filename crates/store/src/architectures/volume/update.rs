@@ -1,5 +1,5 @@
-//! Other metadata for an object that is stored: in the queue, in place on the disk, or by writing
-//! the object anew. And the mark of one that is removed.
+//! Metadata updates of stored objects: in the queue, in place on disk, or by rewriting the object.
+//! Also marks removed objects.
 
 use super::Volume;
 use super::format::{HEAD_BYTES, METADATA_MAX, RecordHead, RecordKind};
@@ -25,8 +25,8 @@ impl Volume {
         if metadata.len() > METADATA_MAX as usize {
             return Ok(false);
         }
-        // What is there is judged and replaced in one: of two who would replace the same, the
-        // second finds what the first has left.
+        // The check and the replacement are one step: of two concurrent updates, the second sees
+        // the result of the first.
         let _turn = self.update_turns[key.hash().low() as usize % UPDATE_TURNS].lock();
         let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
         if let Some(object) = waiting.filter(|object| object.key == *key) {
@@ -34,23 +34,26 @@ impl Volume {
                 MetadataChange::Done => return Ok(true),
                 MetadataChange::Refused => return Ok(false),
                 MetadataChange::TooLate if self.queue_anew(&object, metadata)? => return Ok(true),
-                // It will be on the disk in a moment, or is.
+                // The record is on disk, or will be in a moment.
                 MetadataChange::TooLate => drop(self.flush(true)?),
             }
         }
         let Some(found) = self.find(key)? else { return Ok(false) };
-        let is_wanted = found.head.key_and_metadata(&found.record).is_some_and(|(_, old)| replaces(old));
-        if !is_wanted {
+        let Some((_, old)) = found.head.key_and_metadata(&found.record) else { return Ok(false) };
+        if !replaces(old) {
             return Ok(false);
         }
-        if metadata.len() <= found.head.room as usize {
+        // The contents of the stripe tell whether it is pinned, and stay as they are.
+        let is_other = self.pins.holds(old) != self.pins.holds(metadata);
+        let moves = is_other && found.head.kind == RecordKind::Whole;
+        if metadata.len() <= found.head.room as usize && !moves {
             return self.replace_in_place(key, &found, metadata);
         }
         self.write_anew(key, &found, metadata)
     }
 
-    /// Queues an object that waits, or is being written, once more with its new metadata. False
-    /// when it is large, or does not wait any more.
+    /// Queues an object that is waiting or being written once more, with new metadata. Returns
+    /// `false` when the object is large, or no longer waits.
     fn queue_anew(&self, object: &Arc<PendingObject>, metadata: &[u8]) -> Result<bool, Error> {
         let PendingBody::Whole(body) = &object.body else { return Ok(false) };
         if self.check_lengths(&object.key, metadata, body.len() as u64).is_err() {
@@ -64,7 +67,7 @@ impl Volume {
         self.append_if(QueuedRecord::Object(anew), is_it)
     }
 
-    /// Writes head, key and metadata over what stands there, unless that has been removed
+    /// Writes head, key and metadata over the present ones, unless the object was removed
     /// meanwhile.
     fn replace_in_place(&self, key: &ObjectKey, found: &FoundRecord, metadata: &[u8]) -> Result<bool, Error> {
         let _updating = self.reader.updating.lock();
@@ -74,24 +77,25 @@ impl Volume {
         }
         let head = RecordHead { metadata_bytes: metadata.len() as u32, ..found.head };
         let mut bytes = vec![0; found.head.payload_at()];
+        assert!(metadata.len() <= head.room as usize, "metadata over the body");
+        assert_eq!(head.position, position);
         head.encode(self.file.seal, key.full(), metadata, &mut bytes);
         let outcome = self.file.write_over(position, &bytes);
         self.reader.windows.forget(position..position + bytes.len() as u64);
         outcome.map(|()| true)
     }
 
-    /// Marks a removed object's record as such where it stands. An index on disk may still name it,
-    /// and after a crash what that names is served before the log has been followed to where it
-    /// says that the object was removed.
+    /// Marks a removed object's record on disk. An index on disk may still name the object. After a
+    /// crash such objects are served before the log has been followed to the line with the removal.
     pub(super) fn mark_removed(&self, key: Key, entry: VolumeEntry) -> Result<(), Error> {
         let position = entry.position();
         let stripe = self.geometry.stripe_of(position);
         let pinned = stripe.and_then(|stripe| Some((stripe, self.reader.stripes.pin([stripe])?)));
-        // Otherwise it is being written over.
+        // An unpinned stripe is being overwritten.
         let Some((stripe, _pin)) = pinned else { return Ok(()) };
         let _updating = self.reader.updating.lock();
         let record = self.reader.read_span(position, entry.bytes(), None)?;
-        // What is older than its stripe is being written over too, and the rest of its pages with
+        // A record older than its stripe is being overwritten too, and the rest of its pages with
         // it.
         let is_it = |head: &RecordHead| {
             head.key == key && head.sequence >= self.directory.table.stripe_sequence(stripe)
@@ -105,18 +109,20 @@ impl Volume {
             room: 0,
             ..head
         };
+        assert_eq!(removed.position, position);
+        assert_eq!(removed.payload_at(), HEAD_BYTES);
         let mut mark = [0; HEAD_BYTES];
         removed.encode(self.file.seal, &[], &[], &mut mark);
         let outcome = self.file.write_over(position, &mark);
         self.reader.windows.forget(position..position + HEAD_BYTES as u64);
-        // What waits may have been brought to disk meanwhile.
+        // A sync meanwhile may have covered the waiting records but not this mark.
         if self.queue.lock().leave_unsynced() {
             self.sync_bell.ring();
         }
         outcome
     }
 
-    /// Queues the object with its new metadata. A large one keeps what it has: it is validated
+    /// Queues the object with its new metadata. A large object keeps its metadata and is validated
     /// again.
     fn write_anew(
         self: &Arc<Self>,
@@ -133,8 +139,9 @@ impl Volume {
         let body = PendingBody::Whole(Bytes::copy_from_slice(body));
         let metadata = Bytes::copy_from_slice(metadata);
         let hits = found.entry.hits();
+        assert_eq!(found.head.key, key.hash());
         let object = PendingObject::new(key.clone(), found.head.id, hits, metadata, body);
-        // What was removed or replaced meanwhile stays so.
+        // An object removed or replaced meanwhile stays so.
         let is_current = |queue: &WriteQueue| {
             let entry = self.directory.table.entry_at(key.hash(), found.entry.position());
             queue.find(key.hash()).is_none() && entry.is_some()
@@ -153,12 +160,13 @@ impl VolumeFile {
         self.read_pages(&mut pages, from)
             .map_err(|source| self.failed("read what stands beside metadata", source))?;
         let at = (position - from) as usize;
+        assert!(at + bytes.len() <= pages.as_ref().len());
+        assert!(to <= self.geometry.volume_bytes());
         pages.as_mut()[at..at + bytes.len()].copy_from_slice(bytes);
         let written = write_full(&*self.data, pages.as_ref(), from);
         written.map_err(|source| self.failed("write metadata to the volume", source))
     }
 }
 
-/// Updates of objects made at the same time at most: for those of two keys that share a turn one
-/// waits for the other.
+/// Limit of concurrent updates. Updates of two keys that share a turn wait for each other.
 pub(super) const UPDATE_TURNS: usize = 16;

@@ -1,29 +1,29 @@
-//! The file or device of a volume: its bytes, its seal, and whether the disk can be relied on.
+//! File or device of a volume: its bytes, its seal, and the health of its disk.
 
 use super::FAILURES_MAX;
-use super::format::Geometry;
+use super::format::VolumeGeometry;
 use crate::architectures::seal::Seal;
 use crate::fs::File;
-use crate::{Declined, Error};
+use crate::{Error, InsertRefusal};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use tracing::{debug, error};
 
-/// The volume's file.
+/// File of a volume.
 pub(super) struct VolumeFile {
     pub(super) data: Box<dyn File>,
-    pub(super) geometry: Geometry,
+    pub(super) geometry: VolumeGeometry,
     pub(super) seal: Seal,
-    /// Records are sealed in stripes that begin with a chunk of this number or a later one.
+    /// First sealed chunk: records are sealed in stripes that begin with this chunk or a later one.
     pub(super) sealed_from: AtomicU64,
     pub(super) health: Health,
 }
 
-/// Whether the disk can be relied on.
+/// Health of the disk.
 #[derive(Default)]
 pub(super) struct Health {
-    /// Failures of the disk in a row.
+    /// Consecutive disk failures.
     failures: AtomicU32,
-    /// Failures that no caller waited for.
+    /// Failures without a waiting caller.
     pub(super) in_background: AtomicU64,
     has_been_said: AtomicBool,
     out_of_service: AtomicBool,
@@ -34,8 +34,8 @@ impl VolumeFile {
         self.data.sync().map_err(|source| self.failed("bring the volume to disk", source))
     }
 
-    /// Notes a failure of the disk, says it once, and takes the disk out of service when it goes
-    /// on.
+    /// Records a disk failure, logs the first one, and takes the disk out of service after
+    /// `FAILURES_MAX` in a row.
     pub(super) fn failed(&self, action: &'static str, source: std::io::Error) -> Error {
         let failures = self.health.failures.fetch_add(1, Relaxed) + 1;
         if !self.health.has_been_said.swap(true, Relaxed) {
@@ -46,13 +46,13 @@ impl VolumeFile {
             );
         }
         if failures >= FAILURES_MAX && !self.health.out_of_service.swap(true, Relaxed) {
-            // Whoever has several disks says so, with the name of this one.
+            // A caller with several disks logs this with the name of the disk.
             debug!(action, error = %source, "the disk goes on failing and is left alone until it is opened again");
         }
         Error::Disk { action, source }
     }
 
-    /// Counts a failure that nobody else gets to know of.
+    /// Counts a failure that no caller gets to see.
     pub(super) fn note_in_background<T>(&self, outcome: Result<T, Error>) -> Option<T> {
         if matches!(outcome, Err(Error::Disk { .. })) {
             self.health.in_background.fetch_add(1, Relaxed);
@@ -68,7 +68,7 @@ impl VolumeFile {
 
     pub(super) fn check_service(&self) -> Result<(), Error> {
         match self.health.out_of_service.load(Relaxed) {
-            true => Err(Error::Declined(Declined::OutOfService)),
+            true => Err(Error::Declined(InsertRefusal::OutOfService)),
             false => Ok(()),
         }
     }

@@ -1,15 +1,15 @@
-//! Neighbourhoods in RAM: what stood around objects that were read, for as long as there is room.
+//! Neighbourhoods in RAM: bytes around objects that were read, for as long as there is room.
 //!
-//! A window is a stretch of the disk as it was read. Windows are given up in the order in which
-//! they came; what is asked for from one moves to the RAM tier as an object of its own. A window
-//! may be older than the disk: whoever writes tells, and who finds something wrong in one reads
-//! again from the disk before drawing conclusions.
+//! A window is a stretch of the disk as it was read. Windows are evicted in the order in which they
+//! came. An object that is served from a window moves to the RAM tier on its own. A window may be
+//! older than the disk: writers report their changes, and a reader that finds an error in a window
+//! reads the disk before it draws conclusions.
 //!
-//! A window ends where the group of the wanted does. Where groups begin is known of what this
-//! process wrote, and of other stripes from their contents, which are read once, before the first
-//! window in them.
+//! A window ends at the border of the wanted record's group. The borders in stripes that this
+//! process wrote are known. The borders in other stripes come from their contents, which are read
+//! once, before the first window in the stripe.
 
-use super::format::Geometry;
+use super::format::VolumeGeometry;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use shoal_policy::GroupBorders;
@@ -19,86 +19,86 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The windows of a volume.
+/// Windows of a volume.
 pub(super) struct WindowCache {
     limit_bytes: u64,
-    state: Mutex<State>,
+    state: Mutex<WindowState>,
 }
 
-struct State {
-    /// By where they begin.
+struct WindowState {
+    /// Windows by position.
     windows: BTreeMap<u64, Bytes>,
     order: VecDeque<u64>,
     bytes: u64,
     neighbourhoods: NeighbourhoodSizer,
     borders: GroupBorders,
-    counts: Counts,
-    /// What is being read, to become windows.
+    counts: WindowCounts,
+    /// Reads in progress that become windows.
     reading: Vec<PendingWindow>,
 }
 
-/// A window that is being read.
+/// Window that is being read.
 #[derive(Clone)]
 struct PendingWindow {
     range: Range<u64>,
-    /// It has been read, or could not be.
+    /// Notified when the read has ended or failed.
     arrived: Arc<Condvar>,
 }
 
-/// A stretch of the disk that its holder reads. Others who want what lies in it wait until this is
+/// Stretch of the disk that its holder reads. Other readers of the stretch wait until this is
 /// dropped.
-pub(super) struct WindowRead<'a> {
+pub(super) struct WindowReadGuard<'a> {
     windows: &'a WindowCache,
     pub(super) range: Range<u64>,
-    /// It is more than was asked for, and becomes a window.
+    /// Window that the read becomes; `None` for a read of the wanted bytes alone.
     coming: Option<PendingWindow>,
 }
 
-/// Which way a window goes from what is wanted.
+/// Direction of a window from the wanted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadDirection {
-    /// Both: of an object.
+    /// Both directions, for an object.
     Around,
-    /// On: of a piece, whose body is being read from its beginning.
+    /// Onward only, for a piece of a body that is read from its beginning.
     Onward,
 }
 
-/// What reading around objects has done, since start.
+/// Counters of neighbourhood reads since start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct WindowCounts {
     /// Reads from the disk.
     pub(super) reads: u64,
-    /// Reads that a window has spared.
+    /// Reads that a window has saved.
     pub(super) spared: u64,
     /// Bytes read from the disk.
     pub(super) bytes: u64,
 }
 
 impl WindowCache {
-    /// Windows that take so many bytes of memory in all, with the gaps between them.
-    pub(super) fn new(limit_bytes: u64, geometry: &Geometry) -> Self {
+    /// Makes windows that take `limit_bytes` bytes of memory in total, with the gaps between them.
+    pub(super) fn new(limit_bytes: u64, geometry: &VolumeGeometry) -> Self {
         let limit_bytes = limit_bytes - limit_bytes / GAPS_SHARE;
         let largest = GROUP_MAX.min(limit_bytes / 4);
-        let state = State {
+        let state = WindowState {
             windows: BTreeMap::new(),
             order: VecDeque::new(),
             bytes: 0,
             neighbourhoods: NeighbourhoodSizer::new(REGIONS as usize, largest),
             borders: GroupBorders::new(geometry.stripes, geometry.stripe_bytes),
-            counts: Counts::default(),
+            counts: WindowCounts::default(),
             reading: Vec::new(),
         };
         Self { limit_bytes, state: Mutex::new(state) }
     }
 
-    /// Bytes `start..start + length` of the disk, if a window has them all or is about to;
-    /// otherwise what to read for them: a stretch of whole pages within the stripe.
+    /// Returns bytes `start..start + length` of the disk, if a window has them all or is about to.
+    /// Otherwise returns the read to make: a stretch of whole pages within the stripe.
     pub(super) fn find(
         &self,
-        geometry: &Geometry,
+        geometry: &VolumeGeometry,
         (start, length): (u64, u64),
         reach: ReadDirection,
-    ) -> Result<Bytes, WindowRead<'_>> {
+    ) -> Result<Bytes, WindowReadGuard<'_>> {
         let mut state = self.state.lock();
         let wanted = start..start + length;
         loop {
@@ -109,7 +109,7 @@ impl WindowCache {
             let has_all = |coming: &&PendingWindow| {
                 coming.range.start <= wanted.start && wanted.end <= coming.range.end
             };
-            // Each has its own: what else is read meanwhile makes nobody wait for longer.
+            // Each read has its own condition variable, so that other reads prolong no wait.
             let Some(arrived) = state.reading.iter().find(has_all).map(|coming| Arc::clone(&coming.arrived))
             else {
                 break;
@@ -123,18 +123,19 @@ impl WindowCache {
         let is_window = range.start < pages.start || range.end > pages.end;
         let coming = is_window.then(|| PendingWindow { range: range.clone(), arrived: Arc::default() });
         state.reading.extend(coming.clone());
-        Err(WindowRead { windows: self, range, coming })
+        assert!(range.start <= start && wanted.end <= range.end, "less than is wanted");
+        Err(WindowReadGuard { windows: self, range, coming })
     }
 
-    /// Bytes `start..start + length` of the disk, if a window has them all now.
-    pub(super) fn try_find(&self, geometry: &Geometry, start: u64, length: u64) -> Option<Bytes> {
+    /// Returns bytes `start..start + length` of the disk, if a window has them all now.
+    pub(super) fn try_find(&self, geometry: &VolumeGeometry, start: u64, length: u64) -> Option<Bytes> {
         let mut state = self.state.lock();
         let found = state.find(&(start..start + length))?;
         state.spared(region_of(geometry, start));
         Some(found)
     }
 
-    /// These bytes of the disk have changed, or are in doubt.
+    /// Drops windows of bytes on disk that have changed, or are in doubt.
     pub(super) fn forget(&self, range: Range<u64>) {
         let mut state = self.state.lock();
         let reach = range.start.saturating_sub(GROUP_MAX + REACH_MARGIN);
@@ -148,35 +149,35 @@ impl WindowCache {
         state.reading.retain(|coming| coming.range.end <= range.start || range.end <= coming.range.start);
     }
 
-    /// The stripe is written anew, from its beginning.
+    /// Forgets the borders of a stripe that is rewritten from its beginning.
     pub(super) fn clear_borders(&self, stripe: u32) {
         self.state.lock().borders.clear(stripe);
     }
 
-    /// Groups begin, or what is of no group, at these offsets of the stripe.
+    /// Marks offsets of the stripe at which groups, or bytes without a group, begin.
     pub(super) fn mark_borders(&self, stripe: u32, offsets: impl IntoIterator<Item = u64>) {
         self.state.lock().borders.mark(stripe, offsets);
     }
 
-    /// Whether it should be looked at where the stripe's groups begin.
+    /// Returns `true` if the borders of the stripe's groups are still to be read.
     pub(super) fn wants_borders(&self, stripe: u32) -> bool {
         self.limit_bytes > 0 && self.state.lock().borders.is_unknown(stripe)
     }
 
-    /// The stripe has been looked at. No offsets: it does not say where groups begin.
+    /// Records the borders of a stripe. No offsets: the stripe does not list its groups.
     pub(super) fn learn_borders(&self, stripe: u32, offsets: &[u64]) {
         self.state.lock().borders.learn(stripe, offsets);
     }
 
-    /// What reading has done so far.
-    pub(super) fn counts(&self) -> Counts {
+    /// Returns the counters.
+    pub(super) fn counts(&self) -> WindowCounts {
         self.state.lock().counts
     }
 }
 
-impl State {
-    /// No window lies in another: of several the one that begins last before the wanted is looked
-    /// at.
+impl WindowState {
+    /// Keeps a window. No window lies inside another: lookups examine only the last one that begins
+    /// before the wanted bytes.
     fn keep(&mut self, start: u64, bytes: Bytes, limit_bytes: u64) {
         let length = bytes.len() as u64;
         let end = start + length;
@@ -193,10 +194,27 @@ impl State {
             let Some(oldest) = self.order.front().copied() else { break };
             self.drop_window(oldest);
         }
+        if cfg!(debug_assertions) {
+            self.invariants(limit_bytes);
+        }
+    }
+
+    /// Checks all that is said of the fields.
+    fn invariants(&self, limit_bytes: u64) {
+        assert!(self.bytes <= limit_bytes);
+        let bytes: u64 = self.windows.values().map(|window| window.len() as u64).sum();
+        assert_eq!(self.bytes, bytes, "bytes of all windows");
+        assert_eq!(self.order.len(), self.windows.len());
+        assert!(self.order.iter().all(|start| self.windows.contains_key(start)));
+        let ends = self.windows.iter().map(|(start, window)| start + window.len() as u64);
+        assert!(ends.is_sorted_by(|one, next| one < next), "a window within another");
+        let coming = self.reading.iter().map(|coming| &coming.range);
+        assert!(coming.into_iter().all(|range| range.start < range.end));
     }
 
     fn drop_window(&mut self, start: u64) {
         if let Some(window) = self.windows.remove(&start) {
+            assert!(self.bytes >= window.len() as u64);
             self.bytes -= window.len() as u64;
             self.order.retain(|other| *other != start);
         }
@@ -210,6 +228,7 @@ impl State {
     fn find(&self, wanted: &Range<u64>) -> Option<Bytes> {
         let (at, window) = self.windows.range(..=wanted.start).next_back()?;
         let (from, to) = ((wanted.start - at) as usize, (wanted.end - at) as usize);
+        debug_assert!(from <= to);
         (to <= window.len()).then(|| window.slice(from..to))
     }
 
@@ -217,8 +236,9 @@ impl State {
         self.reading.iter().position(|coming| Arc::ptr_eq(&coming.arrived, &own.arrived))
     }
 
-    /// What to read for these bytes; alone when they are of no stripe.
-    fn around(&mut self, geometry: &Geometry, wanted: &Range<u64>, reach: ReadDirection) -> Range<u64> {
+    /// Returns the range to read for these bytes; only their pages when they are outside of all
+    /// stripes.
+    fn around(&mut self, geometry: &VolumeGeometry, wanted: &Range<u64>, reach: ReadDirection) -> Range<u64> {
         let region = region_of(geometry, wanted.start);
         self.neighbourhoods.read(region);
         let Some(stripe) = geometry.stripe_of(wanted.start) else {
@@ -226,31 +246,36 @@ impl State {
         };
         let (at, length) = (geometry.stripe_at(stripe), geometry.stripe_bytes);
         let offsets = wanted.start - at..wanted.end - at;
-        // What surely is of the record: its size is known by class.
+        // Part that surely belongs to the record: only the class of the size is known.
         let certain = offsets.start..offsets.end - (offsets.end - offsets.start) / 5;
         let group = self.borders.group_of(stripe, &certain);
         let read = match reach {
             ReadDirection::Around => self.neighbourhoods.around(region, length, &offsets, group),
             ReadDirection::Onward => self.neighbourhoods.onward(length, &offsets, group),
         };
+        assert!(read.start <= offsets.start, "a window that begins too late");
+        assert!(read.end >= offsets.end, "a window that ends too early");
+        assert!(read.end <= length, "a window across its stripe's end");
+        assert!(read.start.is_multiple_of(PAGE) && read.end.is_multiple_of(PAGE));
         at + read.start..at + read.end
     }
 }
 
-impl WindowRead<'_> {
-    /// It was read; a window is kept.
+impl WindowReadGuard<'_> {
+    /// Ends a read and keeps its window.
     pub(super) fn done(self, bytes: &Bytes) {
+        debug_assert_eq!(bytes.len() as u64, self.range.end - self.range.start);
         let mut state = self.windows.state.lock();
         state.counts.reads += 1;
         state.counts.bytes += bytes.len() as u64;
-        // What was written over meanwhile is not what is there.
+        // Bytes that were overwritten meanwhile do not match the disk.
         if self.coming.as_ref().is_some_and(|own| state.place_of(own).is_some()) {
             state.keep(self.range.start, bytes.clone(), self.windows.limit_bytes);
         }
     }
 }
 
-impl Drop for WindowRead<'_> {
+impl Drop for WindowReadGuard<'_> {
     fn drop(&mut self) {
         let Some(own) = &self.coming else { return };
         let mut state = self.windows.state.lock();
@@ -262,22 +287,26 @@ impl Drop for WindowRead<'_> {
     }
 }
 
-/// Regions are equal shares of the disk.
-fn region_of(geometry: &Geometry, position: u64) -> usize {
+/// Returns the region of a position; regions are equal shares of the disk.
+fn region_of(geometry: &VolumeGeometry, position: u64) -> usize {
     let stripe = u64::from(geometry.stripe_of(position).unwrap_or(0));
-    (stripe * REGIONS / u64::from(geometry.stripes.max(1))) as usize
+    let region = stripe * REGIONS / u64::from(geometry.stripes.max(1));
+    debug_assert!(region < REGIONS);
+    region as usize
 }
 
 const REGIONS: u64 = 256;
-/// Windows are of all lengths and leave gaps in memory, for which so large a part is set aside. It
-/// is worth no reads: a tenth of RAM spares as many as a sixteenth.
+/// Share of the RAM set aside for the gaps that windows of various lengths leave. This costs no
+/// reads: a tenth of RAM saves as many as a sixteenth.
 const GAPS_SHARE: u64 = 4;
-/// A window that had to hold a record across its end is longer than others by at most the largest
-/// record.
+/// Margin for a window that had to hold a record across its end: it exceeds other windows by at
+/// most the largest record.
 const REACH_MARGIN: u64 = 1 << 20;
 const PAGE: u64 = crate::fs::PAGE_BYTES as u64;
-/// Who waits longer than this for another's read begins one of its own.
+/// Longest wait for another reader's read, before the waiter reads itself.
 const WAIT_MAX: Duration = Duration::from_millis(500);
+
+const _: () = assert!(GAPS_SHARE > 1);
 
 #[cfg(test)]
 mod tests {
@@ -286,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_window_is_not_hidden_by_one_that_lies_in_it() {
-        let geometry = Geometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
+        let geometry = VolumeGeometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
         let windows = WindowCache::new(1 << 20, &geometry);
         let mut state = windows.state.lock();
         let pages = |count: usize| Bytes::from(vec![count as u8; count * 4096]);
@@ -298,10 +327,10 @@ mod tests {
         assert_eq!((state.bytes / PAGE, state.windows.len(), state.order.len()), (10, 2, 2));
     }
 
-    /// As one of a disk's places that answers after long, beside others.
+    /// Like one slow place of a disk beside others.
     #[test]
-    fn who_waits_for_a_read_that_takes_long_does_not_wait_for_others_too() {
-        let geometry = Geometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
+    fn waiter_for_slow_read_ignores_other_reads() {
+        let geometry = VolumeGeometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
         let windows = WindowCache::new(1 << 20, &geometry);
         let read = |stripe: u32| {
             windows.find(&geometry, (geometry.stripe_at(stripe) + 500_000, 1000), ReadDirection::Around).err()
@@ -327,7 +356,7 @@ mod tests {
 
     #[test]
     fn windows_leave_room_for_the_gaps_between_them() {
-        let geometry = Geometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
+        let geometry = VolumeGeometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
         let windows = WindowCache::new(1 << 20, &geometry);
         for stripe in 0..64 {
             let wanted = (geometry.stripe_at(stripe) + 500_000, 1000);

@@ -1,70 +1,98 @@
-//! The end of the log: batches become chunks, chunks fill stripes, and the cursor moves on.
+//! Write path at the log's end: batches become chunks, chunks fill stripes, and the cursor moves
+//! on.
 
-use super::Volume;
-use super::checkpoint::Header;
+use super::checkpoint::CheckpointHeader;
 use super::directory::Directory;
 use super::format::{
-    Chunk, ChunkEnd, ContentsItem, END_BYTES, Geometry, ITEM_BYTES, UNIT_BYTES, class_of, encode_contents,
+    Chunk, ChunkEnd, ContentsItem, END_BYTES, ITEM_BYTES, UNIT_BYTES, VolumeGeometry, class_of,
+    decode_contents, encode_contents,
 };
 use super::index::VolumeEntry;
 use super::pages::AlignedPages;
 use super::pending::{PendingObject, QueuedRecord, RecordPosition};
 use super::queue::{Batch, FlushTarget, RecordGroup, WriteQueue, cost};
 use super::recovery::RECOVERED_AT_ONCE;
+use super::{PinSettings, PinTest, Volume};
 use crate::architectures::seal::Seal;
 use crate::fs::{PAGE_BYTES, write_full};
-use crate::{Declined, Error};
+use crate::{Error, InsertRefusal};
+use shoal_policy::PinLedger;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Where the log ends.
+/// End of the log.
 pub(super) struct LogWriter {
     pub(super) stripe: u32,
-    /// From the stripe's beginning: where the next chunk begins, a whole page. A full stripe's is
-    /// its length.
+    /// Offset of the next chunk in the stripe, a multiple of a page. In a full stripe, its length.
     pub(super) offset: u64,
-    /// Of the last chunk.
+    /// Sequence number of the last chunk.
     pub(super) sequence: u64,
-    /// What stands in the stripe.
+    /// Contents of the stripe.
     pub(super) items: Vec<ContentsItem>,
-    /// Reused for each chunk.
+    /// Stripes behind this one that were examined for room in vain; the search goes on after them.
+    examined: u32,
+    /// Pinned bytes that were spared.
+    pub(super) pinned: PinLedger,
+    is_pinned: PinTest,
+    /// Buffer reused for each chunk.
     buffer: AlignedPages,
 }
 
-/// What became of a queued record.
+/// Queued record with its place in a chunk.
 struct PlacedRecord {
     record: QueuedRecord,
     position: u64,
 }
 
 impl LogWriter {
-    /// Where an index with this header says that the log ends.
-    pub(super) fn at_end(header: &Header, stripe_bytes: u64) -> Self {
+    /// Makes the writer at the log's end according to an index header.
+    pub(super) fn at_end(header: &CheckpointHeader, stripe_bytes: u64, pins: PinSettings) -> Self {
         Self {
             stripe: header.stripe as u32,
             offset: header.offset,
             sequence: header.sequence,
             items: Vec::new(),
+            examined: 0,
+            pinned: PinLedger::new(pins.bytes_max),
+            is_pinned: pins.is_pinned,
             buffer: AlignedPages::in_one_piece(stripe_bytes as usize),
         }
     }
 
-    /// Bytes for records and their lines in the rest of the stripe, when the chunk ends it.
+    /// Checks all that is said of the fields.
+    pub(super) fn invariants(&self, geometry: &VolumeGeometry) {
+        assert!(self.stripe < geometry.stripes, "the cursor left the volume");
+        assert!(self.offset <= geometry.stripe_bytes, "the cursor left its stripe");
+        assert!(self.offset.is_multiple_of(PAGE_BYTES as u64));
+        assert_eq!(self.buffer.as_ref().len() as u64, geometry.stripe_bytes);
+        assert!(self.offset > 0 || self.items.is_empty(), "items in front of the stripe's first chunk");
+        self.pinned.invariants();
+    }
+
+    /// Returns the stripes that a search has passed in vain, and begins it anew.
+    #[cfg(test)]
+    pub(super) fn take_examined(&mut self) -> u32 {
+        std::mem::take(&mut self.examined)
+    }
+
+    /// Returns the bytes for records and their lines in the rest of the stripe, for a chunk that
+    /// ends it.
     fn room(&self, stripe_bytes: u64) -> u64 {
+        assert!(self.offset <= stripe_bytes);
         let ends = 2 * END_BYTES as u64 + (self.items.len() * ITEM_BYTES) as u64 + UNIT_BYTES;
         (stripe_bytes - self.offset).saturating_sub(ends)
     }
 }
 
 impl Volume {
-    /// Queues a record, and writes when a stripe can be filled. Who finds a long queue waits for
-    /// the disk; one that does not get shorter takes nothing more.
+    /// Queues a record, and writes when a stripe can be filled. A caller that finds a long queue
+    /// waits for the disk. A queue that does not become shorter takes no more records.
     pub(super) fn append(&self, record: QueuedRecord) -> Result<(), Error> {
         self.append_if(record, |_| true).map(drop)
     }
 
-    /// The same if the queue is as it should be. Whether it was.
+    /// Appends a record if `is_wanted` accepts the queue. Returns `true` if it did.
     pub(super) fn append_if(
         &self,
         record: QueuedRecord,
@@ -76,7 +104,7 @@ impl Volume {
         self.flush_full_stripes(waiting).map(|()| true)
     }
 
-    /// Writes when so many bytes wait that a stripe can be filled.
+    /// Writes when `waiting` bytes suffice to fill a stripe.
     fn flush_full_stripes(&self, waiting: u64) -> Result<(), Error> {
         let stripe_bytes = self.geometry.stripe_bytes;
         if waiting >= QUEUED_STRIPES * stripe_bytes {
@@ -89,19 +117,19 @@ impl Volume {
             && self.directory.is_recovered.load(Relaxed)
             && let Some(mut writer) = self.writer.try_lock()
         {
-            // Otherwise who is writing already sees to it.
+            // Otherwise the thread that is writing also writes these records.
             let due = self.queue.lock().due(false);
             self.write_due(&mut writer, due)?;
         }
         if self.is_alone { self.checkpoint_if_due() } else { Ok(()) }
     }
 
-    /// Puts a record into the queue, unless so many bytes wait already. Bytes that wait then.
+    /// Queues a record, unless `limit_bytes` bytes already wait. Returns the bytes that wait then.
     pub(super) fn queue_up(&self, record: QueuedRecord, limit_bytes: u64) -> Result<u64, Error> {
         self.queue_up_if(record, limit_bytes, |_| true).map(Option::unwrap_or_default)
     }
 
-    /// The same if the queue is as it should be; `None` when it is not.
+    /// Queues a record if `is_wanted` accepts the queue; returns `None` if it does not.
     fn queue_up_if(
         &self,
         record: QueuedRecord,
@@ -113,7 +141,7 @@ impl Volume {
             return Ok(None);
         }
         if queue.bytes() >= limit_bytes {
-            return Err(Error::Declined(Declined::NoSpace));
+            return Err(Error::Declined(InsertRefusal::NoSpace));
         }
         let is_first = queue.push(record);
         let bytes = queue.bytes();
@@ -124,7 +152,8 @@ impl Volume {
         Ok(Some(bytes))
     }
 
-    /// Writes what fills stripes, or all that waits. Whether anything was written.
+    /// Writes the records that fill stripes, or all that wait. Returns `true` if any record was
+    /// written.
     pub(super) fn flush(&self, all: bool) -> Result<bool, Error> {
         if !self.directory.is_recovered.load(Relaxed) {
             return Ok(false);
@@ -133,24 +162,29 @@ impl Volume {
         self.write_due(&mut self.writer.lock(), due)
     }
 
-    /// Writes what is due, and not what has come since: whoever waits for this does not wait for
+    /// Writes the due records and none that came since, so that the caller does not wait for
     /// others.
     pub(super) fn write_due(&self, writer: &mut LogWriter, due: FlushTarget) -> Result<bool, Error> {
-        // Who is told from here on writes what may be too late for this.
+        // A caller told from here on writes records that may be too late for this call.
         self.is_write_due.store(false, Relaxed);
         let stripe_bytes = self.geometry.stripe_bytes;
         let mut has_written = false;
         loop {
+            writer.invariants(&self.geometry);
             if writer.offset >= stripe_bytes {
                 if self.queue.lock().is_done(due, stripe_bytes) {
                     return Ok(has_written);
                 }
                 self.checkpoint_before_more(writer)?;
-                self.advance_stripe(writer)?;
+                // A removal or a close needs the disk, so its search is longer than an insert's.
+                let limit = if due.in_part { SKIPPED_MAX * PATIENCE } else { SKIPPED_MAX };
+                self.advance_stripe(writer, limit)?;
+                assert_eq!(writer.offset, 0);
             }
             let room = writer.room(stripe_bytes);
             if !self.queue.lock().is_done(due, room) {
-                // Before anything is taken from the queue, which nobody else would see to any more.
+                // Before records are taken from the queue: no other thread would write them after a
+                // failure.
                 self.directory.leave_clean()?;
             }
             let Some(batch) = self.queue.lock().take(room, due) else { return Ok(has_written) };
@@ -159,19 +193,22 @@ impl Volume {
         }
     }
 
-    /// Goes to the next stripe that can be written over.
-    fn advance_stripe(&self, writer: &mut LogWriter) -> Result<(), Error> {
+    /// Moves to the next stripe that can be overwritten. Examines no more than `limit` stripes that
+    /// are worth keeping; the next search goes on behind them.
+    fn advance_stripe(&self, writer: &mut LogWriter, limit: u32) -> Result<(), Error> {
         let mut kept = 0;
-        for step in 1..=self.geometry.stripes {
+        let first = writer.examined % self.geometry.stripes + 1;
+        for step in first..=self.geometry.stripes {
             let stripe = (u64::from(writer.stripe) + u64::from(step)) % u64::from(self.geometry.stripes);
             let stripe = stripe as u32;
             if !self.reader.stripes.take(stripe) {
                 continue;
             }
             self.is_reclaiming.store(true, Relaxed);
-            let is_ours = self.reclaim(stripe);
+            let is_ours = self.reclaim(stripe, &mut writer.pinned);
+            self.note_reclaimed(stripe, is_ours, writer.pinned.total_bytes());
             if is_ours {
-                // Known before it can be pinned again: what is older is not there any more.
+                // Set before the stripe can be pinned again: its older records are gone.
                 self.directory.table.set_stripe_sequence(stripe, writer.sequence + 1);
             }
             self.reader.stripes.release();
@@ -179,24 +216,29 @@ impl Volume {
                 return self.continue_in(writer, stripe, step);
             }
             kept += 1;
-            if kept >= SKIPPED_MAX {
-                break;
+            if kept >= limit {
+                writer.examined = step;
+                return Err(Error::Declined(InsertRefusal::NoSpace));
             }
         }
-        Err(Error::Declined(Declined::NoSpace))
+        writer.examined = 0;
+        Err(Error::Declined(InsertRefusal::NoSpace))
     }
 
-    /// Has the log go on in a stripe that has no old records any more, so many steps ahead.
+    /// Continues the log in a stripe without old records, `steps` stripes ahead.
     fn continue_in(&self, writer: &mut LogWriter, stripe: u32, steps: u32) -> Result<(), Error> {
         self.reader.doubts.lock().stripes.remove(&stripe);
+        assert!(stripe < self.geometry.stripes);
+        assert!((1..=self.geometry.stripes).contains(&steps));
         let before = std::mem::replace(&mut writer.stripe, stripe);
         writer.offset = 0;
+        writer.examined = 0;
         writer.items.clear();
         if steps <= SKIPPED_MAX {
             return Ok(());
         }
-        // So far ahead it would not be looked for after a crash, unless the index on disk says
-        // where it goes on.
+        // After a crash, recovery does not search so far ahead, unless the index on disk says where
+        // the log continues.
         self.directory
             .write_index_as(&mut self.directory.checkpoint.lock(), self.directory.header(writer, false))
             .inspect_err(|_| {
@@ -214,6 +256,12 @@ impl Volume {
         let chunk = finish(writer, &self.geometry, (chunk_at, listed), batch.is_full);
         let length = chunk.bytes as usize;
         let position = stripe_at + chunk_at;
+        assert_eq!(chunk.position, position);
+        assert_eq!(chunk.sequence, writer.sequence + 1, "sequences rise by one");
+        assert!(chunk.end() <= stripe_at + self.geometry.stripe_bytes, "a chunk across its stripe's end");
+        assert!(length.is_multiple_of(PAGE_BYTES));
+        assert_eq!(writer.items.len() - listed, placed.len(), "an item for each record");
+        debug_assert!(placed.iter().is_sorted_by_key(|placed| placed.position));
         let bytes = &writer.buffer.as_ref()[..length];
         self.directory.changed.add(writer.items[listed..].iter().map(|item| item.key));
         let outcome = write_full(&*self.file.data, bytes, position);
@@ -222,12 +270,12 @@ impl Volume {
             self.reader.windows.clear_borders(writer.stripe);
         }
         let begin = writer.items[listed..].iter().filter_map(ContentsItem::group_at);
-        // What comes after the last record is of no group.
+        // Bytes after the last record belong to no group.
         self.reader.windows.mark_borders(writer.stripe, begin.chain([records_end]));
         writer.offset = chunk_at + length as u64;
-        // Also of a chunk that failed: it may stand on the disk nevertheless, and must not have the
-        // number of another.
+        // Counts failed chunks too: such a chunk may stand on disk and must not share its number.
         writer.sequence = chunk.sequence;
+        writer.invariants(&self.geometry);
         match outcome {
             Ok(()) => {
                 self.file.succeeded();
@@ -237,9 +285,9 @@ impl Volume {
                 Ok(())
             }
             Err(source) => {
-                // What is lost is fetched again; the rest of the stripe is left alone.
+                // Lost objects are fetched again; the rest of the stripe is left unused.
                 writer.offset = self.geometry.stripe_bytes;
-                // What stood there before may stand there still.
+                // The stripe's old records may still be there.
                 self.directory.counts.dropped.fetch_add(1, Relaxed);
                 placed.into_iter().for_each(|placed| self.fail_record(placed.record));
                 Err(self.file.failed("write to the volume", source))
@@ -247,12 +295,14 @@ impl Volume {
         }
     }
 
-    /// What has been written can be found.
+    /// Makes a written record visible to lookups.
     fn publish(&self, placed: PlacedRecord, stripe: u32) {
+        assert_eq!(self.geometry.stripe_of(placed.position), Some(stripe));
         match placed.record {
             QueuedRecord::Object(object) => {
                 let mut queue = self.queue.lock();
-                // Under the queue's lock, so that a removal finds it in one place or the other.
+                // Under the queue's lock, so that a removal finds the object in one place or the
+                // other.
                 let is_dead = object.is_dead();
                 if !is_dead {
                     self.directory.enter(&object, placed.position);
@@ -261,7 +311,7 @@ impl Volume {
                 let key = object.key.hash();
                 if is_dead && queue.find(key).is_none() {
                     let entry = VolumeEntry::new(key, placed.position, class_of(object.record_bytes()), 0);
-                    // The bell was rung for what removed it.
+                    // The removal that killed it has rung the bell.
                     queue.mark_later(key, [entry]);
                 }
             }
@@ -272,15 +322,15 @@ impl Volume {
         }
     }
 
-    /// A record was not written. With an object goes the older one that it was to replace; that
-    /// something was removed is written with the next round.
+    /// Handles a record that was not written. An object loses its older version too. A removal is
+    /// written with the next round.
     fn fail_record(&self, record: QueuedRecord) {
         let is_first = match record {
             QueuedRecord::Object(object) => self.fail_with_older(&object),
             QueuedRecord::Piece { growing, key, .. } => {
                 growing.lose();
                 let object = self.queue.lock().find(key.hash()).map(Arc::clone);
-                // It may wait already.
+                // The object may already be queued.
                 let its = object.filter(|object| [growing.id, !growing.id].contains(&object.id));
                 its.is_some_and(|object| self.fail_with_older(&object))
             }
@@ -295,7 +345,8 @@ impl Volume {
         }
     }
 
-    /// True when this is the first that has to be brought to disk.
+    /// Drops an unwritten object and its older version. Returns `true` if the removal is the first
+    /// record that has to be brought to disk.
     fn fail_with_older(&self, object: &Arc<PendingObject>) -> bool {
         let key = object.key.hash();
         let is_first = {
@@ -305,8 +356,8 @@ impl Volume {
             }
             let mut older: Vec<VolumeEntry> = self.directory.table.candidates(key).collect();
             older.retain(|entry| self.directory.table.remove(key, *entry));
-            // Also when there is none: what could not be written may stand on the disk
-            // nevertheless, and be older by then than what came after it and was lost too.
+            // Also without an older version: the unwritten record may stand on disk, and a later
+            // record may be lost too.
             let is_first = queue.push(QueuedRecord::Removed(key));
             queue.mark_later(key, older) || is_first
         };
@@ -321,8 +372,8 @@ impl Directory {
     }
 }
 
-/// Puts records one after the other into the buffer, behind the chunk's head; and says which are
-/// not worth it any more.
+/// Lays out records in the buffer, behind the chunk's head. Returns the placed records, and those
+/// that are no longer needed.
 fn lay_out(
     writer: &mut LogWriter,
     stripe_at: u64,
@@ -340,17 +391,20 @@ fn lay_out(
         let end = (cost(&record) - ITEM_BYTES as u64) as usize + from;
         let out = &mut writer.buffer.as_mut()[from..end];
         let (used, slack) = out.split_at_mut(length as usize);
+        assert!(slack.len() < UNIT_BYTES as usize);
         let position = stripe_at + at;
+        assert!(position.is_multiple_of(UNIT_BYTES));
         if record.encode(RecordPosition { position, sequence: writer.sequence + 1, seal }, used).is_none() {
             lost.push(record);
             continue;
         }
         slack.fill(0);
         let before = std::mem::replace(&mut group, RecordGroup::of(&record));
-        writer.items.push(record.item((at / UNIT_BYTES) as u32, group != before));
+        writer.items.push(record.item((at / UNIT_BYTES) as u32, group != before, writer.is_pinned));
         at += (end - from) as u64;
         placed.push(PlacedRecord { record, position });
     }
+    assert!(at - chunk_at <= writer.buffer.as_ref().len() as u64);
     writer.offset = at;
     (placed, lost)
 }
@@ -359,7 +413,7 @@ fn lay_out(
 /// of it, at its very end.
 fn finish(
     writer: &mut LogWriter,
-    geometry: &Geometry,
+    geometry: &VolumeGeometry,
     (chunk_at, listed): (u64, usize),
     is_full: bool,
 ) -> Chunk {
@@ -368,7 +422,7 @@ fn finish(
     let records_end = (writer.offset - chunk_at) as usize;
     let ends = |items: usize| items * ITEM_BYTES + END_BYTES;
     let short = (records_end + ends(writer.items.len() - listed)).next_multiple_of(PAGE_BYTES);
-    // Another chunk must be able to end the stripe.
+    // Room must remain for another chunk that ends the stripe.
     let after = stripe_bytes.saturating_sub(chunk_at + short as u64);
     let least = (2 * END_BYTES + (writer.items.len() + 1) * ITEM_BYTES + PAGE_BYTES) as u64;
     let ends_stripe = is_full || after < least;
@@ -377,6 +431,9 @@ fn finish(
         false => (&writer.items[listed..], short),
     };
     let contents_at = length - ends(items.len());
+    assert!(records_end <= contents_at, "contents over records");
+    assert!(chunk_at + length as u64 <= stripe_bytes);
+    debug_assert!(items[items.len() - (writer.items.len() - listed)..].is_sorted_by_key(|item| item.at));
     let buffer = writer.buffer.as_mut();
     buffer[records_end..contents_at].fill(0);
     encode_contents(items, &mut buffer[contents_at..]);
@@ -389,12 +446,21 @@ fn finish(
     };
     buffer[..END_BYTES].copy_from_slice(&chunk.encode(ChunkEnd::Head, geometry.id));
     buffer[length - END_BYTES..length].copy_from_slice(&chunk.encode(ChunkEnd::Tail, geometry.id));
+    debug_assert_eq!(
+        decode_contents(&buffer[contents_at..length - END_BYTES], &chunk, stripe_bytes).as_deref(),
+        Some(items)
+    );
     chunk
 }
 
-/// Stripes of records that may wait before whoever appends has to.
+/// Stripes of records that may wait before a caller has to wait.
 pub(super) const QUEUED_STRIPES: u64 = 4;
-/// Stripes in a row after which the log is looked for when it does not go on before: others in
-/// between were read, or worth keeping. And as many are looked at for whether they are worth
-/// keeping.
+/// Factor to `SKIPPED_MAX` for searches on behalf of callers that need the disk.
+const PATIENCE: u32 = 64;
+
+/// Stripes in a row that the log may skip without a new index on disk, because they were read or
+/// worth keeping. Recovery searches no further for the log's continuation. Also the limit of
+/// stripes examined for being worth keeping.
 pub(super) const SKIPPED_MAX: u32 = 64;
+
+const _: () = assert!(QUEUED_STRIPES > 1);

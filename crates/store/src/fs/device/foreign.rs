@@ -1,7 +1,7 @@
-//! Whether a device holds somebody else's data, and whose it looks like.
+//! Recognition of foreign data on a device.
 
-/// What the first bytes of a device, at least 64 KiB and a page of them, look like; `None` when
-/// they are all zero.
+/// Returns the kind of data at the beginning of a device, at least 64 KiB and a page; `None` if all
+/// bytes are zero.
 pub(super) fn looks_like(beginning: &[u8], end: &[u8]) -> Option<&'static str> {
     for (at, magic, name) in KNOWN {
         if beginning.get(*at..at + magic.len()) == Some(magic) {
@@ -12,7 +12,7 @@ pub(super) fn looks_like(beginning: &[u8], end: &[u8]) -> Option<&'static str> {
     (!is_blank).then_some("data")
 }
 
-/// Where which bytes tell of what.
+/// Offsets, the bytes that mark each kind of data, and its name.
 const KNOWN: &[(usize, &[u8], &str)] = &[
     (0, b"XFSB", "an XFS file system"),
     (0, b"LUKS\xba\xbe", "an encrypted volume (LUKS)"),

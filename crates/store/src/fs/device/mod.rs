@@ -1,5 +1,5 @@
-//! A whole block device as a file system of a few large files: no file system of the kernel's
-//! between the store and the disk.
+//! Whole block device as a file system of a few large files, without a kernel file system between
+//! the store and the disk.
 //!
 //! ```text
 //! 0        4 KiB    8 KiB         1 MiB
@@ -8,11 +8,12 @@
 //! └────────┴────────┴─ ─ ─ ─ ─ ─ ─┴──────────────┴───────────┴──────────────────────────────┘
 //! ```
 //!
-//! Extents are few, have names, and get their space at once; the table says where they are (see
-//! `table`). A device that holds anything that is not ours is refused. For the architecture
-//! `volume`, which has three files: there are no folders, and an extent that has bytes does not
-//! grow beyond the space that it was given. An extent's space may be given to another one as soon
-//! as its name is removed: nobody has it open then.
+//! Extents are few, have names, and get their space at once; the table has their positions (see
+//! `table`). A device with any foreign contents is refused.
+//!
+//! Made for the architecture `volume`, which has three files. There are no folders, and an extent
+//! does not grow beyond the space that it first got. An extent's space may go to another one as
+//! soon as its name is removed: no file is open there then.
 
 mod foreign;
 mod table;
@@ -27,40 +28,41 @@ use std::io;
 use std::sync::Arc;
 use table::{ALIGN, COPY_BYTES, DeviceContents, EXTENTS_MAX, Extent, FIRST_AT, NAME_MAX, Table};
 
-/// What a device is reached by.
+/// Access to a device.
 pub trait DeviceIo: Send + Sync {
-    /// Its size in bytes.
+    /// Returns the size of the device in bytes.
     fn bytes(&self) -> u64;
 
-    /// It, through the system's memory.
+    /// Returns the device as a file that is read through the page cache.
     fn buffered(&self) -> &dyn File;
 
-    /// It, past the system's memory where that can be: see [`FileSystem::open_direct`].
+    /// Returns the device as a file that bypasses the page cache if possible: see
+    /// [`FileSystem::open_direct`].
     fn direct(&self) -> &dyn File;
 
-    /// A stretch of it as words in memory: see [`FileSystem::load`].
+    /// Returns a stretch of the device as words in memory: see [`FileSystem::load`].
     fn load(&self, at: u64, bytes: u64) -> io::Result<Box<dyn LoadedWords>>;
 }
 
-/// A device with its table.
+/// Device with its table.
 pub struct DeviceFs {
-    shared: Arc<Shared>,
+    shared: Arc<DeviceState>,
 }
 
-struct Shared {
+struct DeviceState {
     medium: Box<dyn DeviceIo>,
     table: Mutex<Table>,
 }
 
 impl DeviceFs {
-    /// Bytes of a device that are no store's: the table's, and what three extents lose to their
+    /// Bytes of a device outside all extents: the table, and the loss of three extents to
     /// alignment.
     pub const OWN_BYTES: u64 = FIRST_AT + 4 * ALIGN;
 
-    /// Takes up a device; a blank one is given a table unless it is only to be read.
+    /// Opens a device. A blank one gets a table, unless it is only to be read.
     ///
     /// # Errors
-    /// [`Error::Unusable`] says what it holds instead, and the way out.
+    /// [`Error::Unusable`] with the device's foreign contents, and the way out.
     pub fn open(medium: Box<dyn DeviceIo>, access: Access) -> Result<Self, Error> {
         let table = match found(&*medium)? {
             (DeviceContents::Table(table), _) => checked(table, medium.bytes())?,
@@ -76,13 +78,13 @@ impl DeviceFs {
                 Table::new(medium.bytes())
             }
         };
-        Ok(Self { shared: Arc::new(Shared { medium, table: Mutex::new(table) }) })
+        Ok(Self { shared: Arc::new(DeviceState { medium, table: Mutex::new(table) }) })
     }
 
-    /// Makes a device empty and ours. What it holds is lost, if `erases` allows that.
+    /// Makes a device empty and ours. Its contents are lost, if `erases` allows that.
     ///
     /// # Errors
-    /// [`Error::Unusable`] says what it holds.
+    /// [`Error::Unusable`] with the device's contents.
     pub fn format(medium: &dyn DeviceIo, erases: bool) -> Result<(), Error> {
         let holds = match found(medium)? {
             (DeviceContents::Nothing, None) => None,
@@ -98,7 +100,7 @@ impl DeviceFs {
     }
 }
 
-/// The table, or what else the device holds.
+/// Returns the table, or the other contents of the device.
 fn found(medium: &dyn DeviceIo) -> Result<(DeviceContents, Option<&'static str>), Error> {
     let failed = |source| Error::Disk { action: "read from the device", source };
     if medium.bytes() < LEAST_BYTES {
@@ -113,7 +115,7 @@ fn found(medium: &dyn DeviceIo) -> Result<(DeviceContents, Option<&'static str>)
     Ok((Table::read(&beginning), foreign::looks_like(&beginning, &end)))
 }
 
-/// A table that fits its device.
+/// Checks that a table fits its device.
 fn checked(table: Table, device_bytes: u64) -> Result<Table, Error> {
     let made_for = table.device_bytes;
     if made_for > device_bytes {
@@ -130,7 +132,7 @@ fn checked(table: Table, device_bytes: u64) -> Result<Table, Error> {
     }
 }
 
-/// Two empty tables, and zeros up to the first extent.
+/// Writes two empty tables, and zeros up to the first extent.
 fn write_fresh(medium: &dyn DeviceIo) -> Result<(), Error> {
     let failed = |source| Error::Disk { action: "write to the device", source };
     let mut table = Table::new(medium.bytes());
@@ -148,8 +150,8 @@ fn refused(why: &str) -> Error {
     ))
 }
 
-impl Shared {
-    /// Changes the table, on disk first. What the change refuses leaves it as it was.
+impl DeviceState {
+    /// Changes the table, on disk first. If `change` fails, the table stays as it was.
     fn change<T>(&self, change: impl FnOnce(&mut Table) -> io::Result<T>) -> io::Result<T> {
         let mut table = self.table.lock();
         let mut next = table.clone();
@@ -168,7 +170,7 @@ impl Shared {
         table.extents.iter().find(|extent| extent.name == name).cloned().ok_or_else(|| Errno::NOENT.into())
     }
 
-    /// Gives an extent so many bytes, and space for them where it has none.
+    /// Sets an extent's length, and gives space to an extent without any.
     fn grow(&self, name: &str, bytes: u64) -> io::Result<Extent> {
         self.change(|table| {
             let gap = table.gap(bytes);
@@ -290,9 +292,9 @@ impl FileSystem for DeviceFs {
     }
 }
 
-/// An extent that is open.
+/// Open extent.
 struct ExtentFile {
-    shared: Arc<Shared>,
+    shared: Arc<DeviceState>,
     name: String,
     access: Access,
     is_direct: bool,
@@ -343,5 +345,5 @@ impl File for ExtentFile {
     }
 }
 
-/// Less is no disk.
+/// Smallest device, in bytes.
 const LEAST_BYTES: u64 = 8 << 20;

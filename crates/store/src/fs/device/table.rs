@@ -1,36 +1,35 @@
-//! The table of extents at a device's beginning, byte by byte as `docs/FORMATS.md` has it.
+//! Table of extents at a device's beginning, byte by byte as in `docs/FORMATS.md`.
 //!
-//! It stands there twice, and is written to the older place in turn: a write that is torn leaves
-//! the other.
+//! The table is there twice, and each write replaces the older copy: a torn write leaves the other.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Which stretch of the device is what.
+/// Extents of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Table {
-    /// Greater than that of all written before.
+    /// Number of the write; greater than all before.
     pub(super) sequence: u64,
-    /// The device's when it was made.
+    /// Bytes of the device when the table was made.
     pub(super) device_bytes: u64,
     pub(super) extents: Vec<Extent>,
 }
 
-/// A stretch with a name.
+/// Stretch of the device with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) name: String,
     pub(super) at: u64,
-    /// Bytes that it may have.
+    /// Bytes reserved for the extent.
     pub(super) capacity: u64,
-    /// Bytes that it has.
+    /// Bytes in use.
     pub(super) length: u64,
 }
 
-/// What the beginning of a device says.
+/// Contents of a device, by its beginning.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DeviceContents {
     Table(Table),
-    /// It was ours, and cannot be used.
+    /// A table of ours that cannot be used.
     Unusable(&'static str),
     /// No table.
     Nothing,
@@ -41,7 +40,7 @@ impl Table {
         Self { sequence: 0, device_bytes, extents: Vec::new() }
     }
 
-    /// The table as it is written, and where.
+    /// Returns the table's bytes, and their offset on the device.
     pub(super) fn encode(&self) -> (Vec<u8>, u64) {
         let mut bytes = Vec::with_capacity(COPY_BYTES);
         bytes.extend_from_slice(MAGIC);
@@ -62,7 +61,7 @@ impl Table {
         (bytes, self.sequence % 2 * COPY_BYTES as u64)
     }
 
-    /// The newer of the two copies that a device begins with.
+    /// Returns the newer of the two copies at a device's beginning.
     pub(super) fn read(beginning: &[u8]) -> DeviceContents {
         let copies = beginning.chunks_exact(COPY_BYTES).take(2);
         let (mut newest, mut reason): (Option<Self>, _) = (None, None);
@@ -82,7 +81,8 @@ impl Table {
         }
     }
 
-    /// The error says why a copy that is ours cannot be used; nothing when it is not ours.
+    /// Reads a copy. The error is the reason why a copy of ours cannot be used; `None` for foreign
+    /// bytes.
     fn decode(bytes: &[u8]) -> Result<Self, Option<&'static str>> {
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -110,7 +110,7 @@ impl Table {
         Ok(Self { sequence: u64_at(16), device_bytes: u64_at(24), extents })
     }
 
-    /// Where so many bytes are free in one stretch.
+    /// Returns the offset of `bytes` free bytes in one stretch.
     pub(super) fn gap(&self, bytes: u64) -> Option<u64> {
         let mut taken: Vec<(u64, u64)> =
             self.extents.iter().map(|extent| (extent.at, extent.at + extent.capacity)).collect();
@@ -125,7 +125,7 @@ impl Table {
         self.device_bytes.checked_sub(at).filter(|rest| *rest >= bytes).map(|_| at)
     }
 
-    /// Bytes that belong to no extent.
+    /// Returns the bytes that belong to no extent.
     pub(super) fn free_bytes(&self) -> u64 {
         let taken: u64 = self.extents.iter().map(|extent| extent.capacity.next_multiple_of(ALIGN)).sum();
         self.device_bytes.saturating_sub(FIRST_AT + taken)
@@ -143,8 +143,8 @@ const EXTENT_BYTES: usize = 48;
 pub(super) const NAME_MAX: usize = 16;
 /// Most extents.
 pub(super) const EXTENTS_MAX: usize = 16;
-/// Where extents may begin.
+/// Least offset of an extent.
 pub(super) const FIRST_AT: u64 = 1 << 20;
-/// Extents begin at multiples of this.
+/// Alignment of extents.
 pub(super) const ALIGN: u64 = 1 << 20;
 const _: () = assert!(EXTENTS_AT + EXTENTS_MAX * EXTENT_BYTES <= CHECKED);

@@ -1,4 +1,4 @@
-//! A device that is a plain file in RAM.
+//! Tests on a device that is a plain file in RAM.
 
 use super::*;
 use crate::architectures::{ArchitectureOptions, StoreEnv, open_store};
@@ -7,7 +7,7 @@ use crate::index::MemoryHome;
 use crate::{Insert, Store};
 use shoal_core::{ObjectKey, Timestamp};
 
-/// A file that stands for a device.
+/// File that stands for a device.
 struct Plain(Arc<MemoryFs>, Box<dyn File>);
 
 impl DeviceIo for Plain {
@@ -36,8 +36,12 @@ const PATH: &str = "device";
 const BYTES: u64 = 40 << 20;
 
 fn blank() -> Arc<MemoryFs> {
+    blank_of(BYTES)
+}
+
+fn blank_of(bytes: u64) -> Arc<MemoryFs> {
     let memory = Arc::new(MemoryFs::new(1 << 30));
-    memory.create(PATH).and_then(|file| file.set_length(BYTES)).expect("RAM is there");
+    memory.create(PATH).and_then(|file| file.set_length(bytes)).expect("RAM is there");
     memory
 }
 
@@ -55,7 +59,7 @@ fn refusal(memory: &Arc<MemoryFs>) -> String {
 }
 
 #[test]
-fn extents_keep_what_they_hold_and_never_meet() {
+fn extents_keep_their_bytes_and_never_overlap() {
     let memory = blank();
     let device = open(&memory).expect("blank");
     for (name, length) in [("a", 100), ("b", 3 << 20), ("c", 5000)] {
@@ -85,7 +89,7 @@ fn extents_keep_what_they_hold_and_never_meet() {
 }
 
 #[test]
-fn what_is_foreign_damaged_or_cut_off_is_refused_with_the_way_out() {
+fn foreign_or_damaged_device_is_refused_with_a_hint() {
     for (at, bytes, what) in [
         (1080, &b"\x53\xef"[..], "ext4"),
         (65_600, b"_BHRfS_M", "Btrfs"),
@@ -110,13 +114,13 @@ fn what_is_foreign_damaged_or_cut_off_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn a_torn_table_leaves_the_one_before_and_two_are_refused() {
+fn torn_table_leaves_older_copy_two_are_refused() {
     let memory = blank();
     let device = open(&memory).expect("blank");
     device.create("a").expect("made");
     device.create("b").expect("made");
     drop(device);
-    // The second copy has the later of the two: three changes after the first.
+    // The second copy has the later table: three changes after the first.
     let newer = if names_without_copy(&memory, 0) == ["a"] { 0 } else { COPY_BYTES };
     assert_eq!(names_without_copy(&memory, newer), ["a"], "the one before has what was there before");
     memory.tamper(PATH, |content| {
@@ -128,7 +132,7 @@ fn a_torn_table_leaves_the_one_before_and_two_are_refused() {
     assert!(refusal(&memory).contains("of another version"), "{}", refusal(&memory));
 }
 
-/// The extents that are found when the copy at `at` is torn.
+/// Returns the extents found when the copy at `at` is torn.
 fn names_without_copy(memory: &Arc<MemoryFs>, at: usize) -> Vec<String> {
     let flip = |content: &mut Vec<u8>| content[at + 100] ^= 1;
     memory.tamper(PATH, flip);
@@ -138,37 +142,34 @@ fn names_without_copy(memory: &Arc<MemoryFs>, at: usize) -> Vec<String> {
 }
 
 fn volume(memory: &Arc<MemoryFs>) -> Result<Arc<dyn Store>, Error> {
+    volume_with(memory, false)
+}
+
+/// Opens the volume. In the background it follows its log after an end without a close.
+fn volume_with(memory: &Arc<MemoryFs>, background: bool) -> Result<Arc<dyn Store>, Error> {
     let settings = ArchitectureOptions {
-        disk_bytes: BYTES - DeviceFs::OWN_BYTES,
+        disk_bytes: memory.length(PATH).expect("it is there") - DeviceFs::OWN_BYTES,
         max_objects: 2000,
         object_max_bytes: 1 << 20,
-        files_per_folder: 0,
-        replacement: "clock",
-        segments: Default::default(),
-        volume: Default::default(),
         now: Timestamp::from_seconds(1_000_000),
+        ..ArchitectureOptions::default()
     };
     let (files, index) = (Arc::new(open(memory)?), Box::new(MemoryHome::default()));
     open_store(
         "volume",
         &settings,
-        StoreEnv { files, index, boot: 7, lock: None, transient: None, background: false },
+        StoreEnv { files, index, boot: 7, lock: None, transient: None, background },
     )
 }
 
 #[test]
-fn a_volume_lives_on_a_device_that_held_other_things_and_is_found_again() {
+fn volume_on_erased_device_is_found_again() {
     let memory = blank();
-    // What an erased device still has beyond its beginning must not pass for an index.
+    // Old bytes beyond the beginning of an erased device must not pass for an index.
     memory.tamper(PATH, |content| content[1 << 20..].fill(0xa5));
     DeviceFs::format(&*medium(&memory), true).expect("erased");
-    let key = |number: u32| ObjectKey::new(format!("http://a.example/{number}").into_bytes());
     let store = volume(&memory).expect("it fits");
-    for number in 0..200 {
-        let mut insert: Box<dyn Insert> = store.insert(&key(number), b"meta", Some(3000)).expect("room");
-        insert.append(&[number as u8; 3000]).expect("taken");
-        insert.commit(None).expect("stored");
-    }
+    (0..200).for_each(|number| put(&store, number, number as u8));
     store.close().expect("closed");
     drop(store);
     let store = volume(&memory).expect("it is found again");
@@ -178,3 +179,177 @@ fn a_volume_lives_on_a_device_that_held_other_things_and_is_found_again() {
         assert_eq!(stored.body.read(0, 4000).expect("whole"), vec![number as u8; 3000]);
     }
 }
+
+fn key(number: u32) -> ObjectKey {
+    ObjectKey::new(format!("http://a.example/{number}").into_bytes())
+}
+
+/// Stores an object with metadata and a body that name it and its version.
+fn put(store: &Arc<dyn Store>, number: u32, version: u8) {
+    let body = [version; 3000];
+    let metadata = format!("{number} {version}");
+    let mut insert: Box<dyn Insert> =
+        store.insert(&key(number), metadata.as_bytes(), Some(body.len() as u64)).expect("room");
+    insert.append(&body).expect("taken");
+    insert.commit(None).expect("stored");
+}
+
+/// Reads each object and checks that its body belongs to its metadata. Returns how many were found.
+fn check_bodies(store: &Arc<dyn Store>, objects: u32, context: &str) -> u32 {
+    let mut found = 0;
+    for number in 0..objects {
+        let Ok(Some(stored)) = store.open(&key(number)) else { continue };
+        let Ok(body) = stored.body.read(0, 4000) else { continue };
+        let metadata = String::from_utf8_lossy(&stored.metadata).into_owned();
+        let version = metadata.strip_prefix(&format!("{number} ")).and_then(|text| text.parse::<u8>().ok());
+        let version = version.unwrap_or_else(|| panic!("{context}: {number} has the head {metadata:?}"));
+        assert!(body.iter().eq([version; 3000].iter()), "{context}: {number} has another version's body");
+        found += 1;
+    }
+    found
+}
+
+fn copy_of(content: &[u8]) -> Arc<MemoryFs> {
+    let memory = Arc::new(MemoryFs::new(1 << 30));
+    let file = memory.create(PATH).expect("RAM is there");
+    write_full(&*file, content, 0).expect("written");
+    memory
+}
+
+fn content_of(memory: &Arc<MemoryFs>) -> Vec<u8> {
+    let mut content = Vec::new();
+    memory.tamper(PATH, |bytes| content.clone_from(bytes));
+    content
+}
+
+#[test]
+fn flips_in_table_serve_nothing_wrong() {
+    let memory = blank_of(SMALL);
+    let store = volume(&memory).expect("it fits");
+    (0..100).for_each(|number| put(&store, number, number as u8));
+    store.close().expect("closed");
+    drop(store);
+    let content = content_of(&memory);
+    let mut random = Random(7);
+    let mut opened = 0;
+    for round in 0..FLIPS {
+        let mut damaged = content.clone();
+        // one flip, a few, or many: in one copy of the table, or in both
+        let (copies, flips) = (1 + round % 2, 1 << (round % 4));
+        for _ in 0..flips {
+            let at = random.below((copies * COPY_BYTES) as u64) as usize;
+            damaged[at] ^= 1 << random.below(8);
+        }
+        let damaged = copy_of(&damaged);
+        match volume(&damaged) {
+            Ok(store) => {
+                opened += 1;
+                check_bodies(&store, 100, &format!("round {round}"));
+            }
+            Err(error) => assert!(!error.to_string().is_empty(), "round {round}: a refusal says why"),
+        }
+    }
+    assert!(opened > FLIPS / 4, "one sound copy is enough: {opened} of {FLIPS} opened");
+}
+
+#[test]
+fn table_with_other_extents_serves_nothing_wrong() {
+    let memory = blank_of(SMALL);
+    let store = volume(&memory).expect("it fits");
+    (0..100).for_each(|number| put(&store, number, number as u8));
+    store.close().expect("closed");
+    drop(store);
+    let content = content_of(&memory);
+    let DeviceContents::Table(table) = Table::read(&content[..FIRST_AT as usize]) else { panic!("no table") };
+    let change = |at: usize, change: &dyn Fn(&mut Extent)| {
+        let mut forged = table.clone();
+        change(&mut forged.extents[at]);
+        forged
+    };
+    let mut forged = Vec::new();
+    for at in 0..table.extents.len() {
+        forged.push(change(at, &|extent| extent.at += ALIGN));
+        forged.push(change(at, &|extent| extent.at = FIRST_AT));
+        forged.push(change(at, &|extent| extent.length /= 2));
+        forged.push(change(at, &|extent| extent.length = 0));
+        for other in &table.extents {
+            forged.push(change(at, &|extent| extent.name.clone_from(&other.name)));
+        }
+    }
+    for (number, mut table) in forged.into_iter().enumerate() {
+        let damaged = copy_of(&content);
+        for _ in 0..2 {
+            table.sequence += 1;
+            let (bytes, at) = table.encode();
+            damaged.tamper(PATH, |content| {
+                content[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
+            });
+        }
+        if let Ok(store) = volume(&damaged) {
+            check_bodies(&store, 100, &format!("table {number}"));
+        }
+    }
+}
+
+/// A copy taken piece by piece while the store goes on has pieces of many moments.
+#[test]
+fn raw_snapshot_in_use_serves_nothing_wrong() {
+    let mut found = 0;
+    for seed in 0..SNAPSHOTS {
+        let memory = blank_of(SMALL);
+        let mut random = Random(seed);
+        let store = volume(&memory).expect("it fits");
+        let put_some = |random: &mut Random| {
+            for _ in 0..random.below(40) {
+                put(&store, random.below(150) as u32, random.below(256) as u8);
+            }
+            if random.below(3) == 0 {
+                store.flush_due(key(0).hash()).expect("written");
+            }
+        };
+        (0..10).for_each(|_| put_some(&mut random));
+        let mut snapshot = content_of(&memory);
+        let piece = 4096 << random.below(9);
+        for at in (0..snapshot.len()).step_by(piece) {
+            if random.below(1 + (snapshot.len() / piece / 30) as u64) == 0 {
+                put_some(&mut random);
+            }
+            let end = (at + piece).min(snapshot.len());
+            memory.tamper(PATH, |content| snapshot[at..end].copy_from_slice(&content[at..end]));
+        }
+        let copy = copy_of(&snapshot);
+        // The copy may be refused. Else it serves right bodies, before and after its log was
+        // followed, and after more was stored.
+        let Ok(store) = volume_with(&copy, true) else { continue };
+        check_bodies(&store, 150, &format!("seed {seed}, at once"));
+        let is_followed = (0..YIELDS).any(|_| {
+            std::thread::yield_now();
+            store.index_is_complete()
+        });
+        assert!(is_followed, "seed {seed}: the log is not followed");
+        found += check_bodies(&store, 150, &format!("seed {seed}"));
+        (150..200).for_each(|number| put(&store, number, 1));
+        check_bodies(&store, 200, &format!("seed {seed}, later"));
+    }
+    assert!(found > 50 * SNAPSHOTS as u32, "{found} objects in {SNAPSHOTS} snapshots");
+}
+
+/// Numbers that follow from a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        shoal_core::mixed(self.0) % limit.max(1)
+    }
+}
+
+/// A small device, since each test copies it many times.
+const SMALL: u64 = 12 << 20;
+
+const FLIPS: usize = 200;
+
+const SNAPSHOTS: u64 = 20;
+
+/// Turns that the thread of the store gets to follow its log.
+const YIELDS: u32 = 100_000_000;

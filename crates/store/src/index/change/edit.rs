@@ -1,16 +1,15 @@
-//! A change under way: entries, chains, the list of free numbers, and the totals, as one
-//! transaction.
+//! Change under way: entries, chains, the list of free numbers, and the totals, as one transaction.
 
 use super::CommitRefusal;
 use crate::index::chain::{CHAIN_MAX, Chain, Link, read_entry};
 use crate::index::journal::Transaction;
 use crate::index::layout::{
-    CHARGED_AT, FRESH_AT, HAND_AT, IndexEntry, OBJECTS_AT, SEALED_MAX, State, seal, unseal,
+    CHARGED_AT, EntryState, FRESH_AT, HAND_AT, IndexEntry, OBJECTS_AT, SEALED_MAX, seal, unseal,
 };
 use crate::index::{Index, IndexSession};
 use shoal_core::Key;
 
-/// A change under way: a transaction, with the names of things.
+/// Change under way: a transaction with named fields.
 pub(in crate::index) struct Change<'a> {
     pub(super) index: &'a Index,
     live: &'a mut IndexSession,
@@ -23,10 +22,11 @@ impl<'a> Change<'a> {
     }
 
     pub(in crate::index) fn commit(self) {
+        self.index.check_berths(self.live);
         self.transaction.commit();
     }
 
-    /// A sealed number of the header.
+    /// Returns a sealed number of the header.
     pub(in crate::index) fn get(&self, at: usize) -> u64 {
         unseal(at, self.transaction.load(at)).unwrap_or(0)
     }
@@ -41,6 +41,8 @@ impl<'a> Change<'a> {
 
     /// Changes an entry and the totals with it.
     pub(in crate::index) fn put(&mut self, number: u32, entry: IndexEntry) {
+        debug_assert!(number < self.index.geometry.max_objects);
+        debug_assert!(entry.next != Some(number), "a chain that bites its tail");
         let before = self.entry(number);
         let at = self.index.geometry.entry(number);
         for (n, word) in entry.encode(number).into_iter().enumerate() {
@@ -65,29 +67,31 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Whether an audit, if one is under way, has seen this number.
+    /// Returns `true` if no audit is under way, or the audit has checked this number.
     pub(in crate::index) fn audit_is_past(&self, number: u32) -> bool {
         self.live.audit.as_ref().is_none_or(|audit| audit.is_past(number))
     }
 
-    /// Sets a number's side word, where there are side words.
+    /// Sets a number's side word, if there are side words.
     pub(in crate::index) fn set_side(&mut self, number: u32, side: u64) {
         if let Some(at) = self.index.geometry.side(number) {
             self.transaction.store(at, side);
         }
     }
 
-    /// Marks a number busy and remembers it in a berth, if one is left.
+    /// Marks a number busy and keeps it in a berth, if one is left.
     pub(in crate::index) fn make_busy(&mut self, number: u32) {
         let before = self.entry(number);
         let generation = before.map_or(0, |entry| entry.generation).wrapping_add(1);
-        let free = |entry: &IndexEntry| entry.state == State::Free;
+        let free = |entry: &IndexEntry| entry.state == EntryState::Free;
         let entry = match before.filter(|entry| !free(entry)) {
-            Some(entry) => IndexEntry { state: State::Busy, next: None, ..entry },
-            None => IndexEntry { generation, ..blank(State::Busy) },
+            Some(entry) => IndexEntry { state: EntryState::Busy, next: None, ..entry },
+            None => IndexEntry { generation, ..blank(EntryState::Busy) },
         };
         self.put(number, entry);
-        let berth = self.live.free_berths.pop();
+        // Damaged words may call a number free that is in transition: it has its berth already.
+        let own = self.live.busy.get(&number).copied().flatten();
+        let berth = own.or_else(|| self.live.free_berths.pop());
         if let Some(berth) = berth {
             self.set(self.index.geometry.berth(berth), u64::from(number) + 1);
         }
@@ -97,6 +101,7 @@ impl<'a> Change<'a> {
     fn end_busy(&mut self, number: u32) {
         if let Some(Some(berth)) = self.live.busy.remove(&number) {
             self.set(self.index.geometry.berth(berth), 0);
+            debug_assert!(!self.live.free_berths.contains(&berth), "a berth that was free");
             self.live.free_berths.push(berth);
         }
     }
@@ -106,7 +111,7 @@ impl<'a> Change<'a> {
         self.list(number, entry);
     }
 
-    /// Takes the objects of `key` out of their chain and marks them busy.
+    /// Unlinks the objects of `key` from their chain and marks them busy.
     pub(super) fn unlink_key(&mut self, key: Key) -> Vec<u32> {
         let bucket = self.index.geometry.bucket_of(key);
         let mut numbers = Vec::new();
@@ -120,24 +125,24 @@ impl<'a> Change<'a> {
         numbers
     }
 
-    /// Takes a stored number out of its chain and marks it busy.
+    /// Unlinks a stored number from its chain and marks it busy.
     pub(super) fn unlink_number(&mut self, number: u32, entry: &IndexEntry) {
         let bucket = self.index.geometry.bucket_of(entry.key);
         match self.find_link(bucket, |link| link.number == number) {
             Some(link) => self.unlink(&link),
-            // It hangs on no chain, or behind a broken link.
+            // The number is on no chain, or behind a broken link.
             None => drop(self.index.report_damage()),
         }
         self.make_busy(number);
     }
 
-    /// Whether the chain of `key` can take one more. Asked before anything is changed.
+    /// Checks that the chain of `key` can take one more. Called before any change.
     pub(super) fn check_room(&self, key: Key) -> Result<(), CommitRefusal> {
         let (length, _) = self.measure(self.index.geometry.bucket_of(key));
         if length < CHAIN_MAX - 1 { Ok(()) } else { Err(CommitRefusal::Crowded) }
     }
 
-    /// Puts a busy number at the head of its chain, as the object of `key`.
+    /// Links a busy number at the head of its chain, as the object of `key`.
     pub(super) fn link(&mut self, number: u32, key: Key, blocks: u32) {
         let bucket = self.index.geometry.bucket_of(key);
         self.cut_broken(bucket);
@@ -145,12 +150,17 @@ impl<'a> Change<'a> {
         let generation = self.entry(number).map_or(0, |entry| entry.generation);
         let policy_bits = self.index.policy.initial_bits(self.hand_is_near(number));
         let next = self.head(bucket);
-        self.put(number, IndexEntry { key, next, generation, policy_bits, blocks, state: State::Stored });
+        self.put(
+            number,
+            IndexEntry { key, next, generation, policy_bits, blocks, state: EntryState::Stored },
+        );
         self.set_link(None, bucket, Some(number));
         self.note_used(number);
+        debug_assert_eq!(self.head(bucket), Some(number));
+        debug_assert!(!self.live.busy.contains_key(&number), "an object in transition");
     }
 
-    /// Ends a chain before its broken link: the number behind it may come into this chain again, in
+    /// Ends a chain before its broken link: the number behind may enter this chain again, in
     /// another place.
     fn cut_broken(&mut self, bucket: u32) {
         if let (_, Some(after)) = self.measure(bucket) {
@@ -158,7 +168,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Puts a stored number that hangs on no chain back on its own.
+    /// Links a stored number that is on no chain into its own.
     pub(in crate::index) fn relink(&mut self, number: u32) {
         let Some(entry) = self.entry(number) else { return };
         let bucket = self.index.geometry.bucket_of(entry.key);
@@ -171,13 +181,13 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The first entry of a chain that `wanted` accepts.
+    /// Returns the first entry of a chain that `wanted` accepts.
     pub(in crate::index) fn find_link(&self, bucket: u32, wanted: impl Fn(&Link) -> bool) -> Option<Link> {
         let load = |at| self.transaction.load(at);
         Chain::new(&self.index.geometry, &load, bucket).find(wanted)
     }
 
-    /// A chain's length, and where a broken link ends it.
+    /// Returns a chain's length, and the place of the broken link that ends it.
     fn measure(&self, bucket: u32) -> (usize, Option<Option<u32>>) {
         let load = |at| self.transaction.load(at);
         let mut chain = Chain::new(&self.index.geometry, &load, bucket);
@@ -195,7 +205,7 @@ impl<'a> Change<'a> {
         ((self.transaction.load(at) >> shift) as u32).checked_sub(1)
     }
 
-    /// Sets the link that stands in entry `after`, or in the bucket.
+    /// Sets the link in entry `after`, or in the bucket.
     fn set_link(&mut self, after: Option<u32>, bucket: u32, next: Option<u32>) {
         let Some(after) = after else {
             let (at, shift) = self.index.geometry.bucket(bucket);
@@ -214,14 +224,18 @@ impl<'a> Change<'a> {
     }
 }
 
-/// What an entry counts for: blocks and objects.
+/// Returns the blocks and objects that an entry counts for.
 pub(in crate::index) fn weigh(entry: &IndexEntry) -> (u64, u64) {
-    (u64::from(entry.blocks), u64::from(entry.state == State::Stored))
+    (u64::from(entry.blocks), u64::from(entry.state == EntryState::Stored))
 }
 
-pub(super) fn blank(state: State) -> IndexEntry {
+pub(super) fn blank(state: EntryState) -> IndexEntry {
     IndexEntry { key: Key::from_bytes([0; 16]), next: None, generation: 0, policy_bits: 0, blocks: 0, state }
 }
 
-/// Objects of one key that one transaction takes; each stores up to five words of the journal's 48.
+/// Most objects of one key that one transaction unlinks; each stores up to five words of the
+/// journal's 48.
 const TWINS_MAX: usize = 4;
+
+// The twins of a commit fit into one transaction beside its own changes.
+const _: () = assert!(TWINS_MAX * 5 + 20 <= crate::index::layout::JOURNAL_PAIRS);

@@ -1,15 +1,15 @@
-//! Free numbers: which one a claim gets, and where one goes that is freed.
+//! Free numbers: the choice for a claim, and the way back of a freed number.
 //!
-//! Either a list through the free entries, last in first out, with the numbers never used behind
-//! it; or a map (see `free_map`), from which the lowest or the next one is picked.
+//! Either a list through the free entries, last in first out, followed by the numbers never used.
+//! Or a map (see `free_map`), which gives the lowest number or the next one.
 
 use super::edit::{Change, blank};
 use crate::index::free_map::{FreeMap, Numbers};
-use crate::index::layout::{CURSOR_AT, FREE_AT, FREE_LIST_AT, FRESH_AT, IndexEntry, SEALED_MAX, State};
+use crate::index::layout::{CURSOR_AT, EntryState, FREE_AT, FREE_LIST_AT, FRESH_AT, IndexEntry, SEALED_MAX};
 use shoal_core::Key;
 
 impl Change<'_> {
-    /// A free number, which is the caller's once it is busy.
+    /// Picks a free number, which is the caller's once it is busy.
     pub(super) fn pick(&mut self) -> Option<u32> {
         match self.index.free_map {
             None => self.pop_free().or_else(|| self.pop_fresh()),
@@ -17,9 +17,9 @@ impl Change<'_> {
         }
     }
 
-    /// Makes the number free and leaves it to a later claim.
+    /// Makes the number free for a later claim.
     pub(in crate::index) fn list(&mut self, number: u32, entry: &IndexEntry) {
-        let free = IndexEntry { generation: entry.generation, ..blank(State::Free) };
+        let free = IndexEntry { generation: entry.generation, ..blank(EntryState::Free) };
         if let Some(map) = self.index.free_map {
             self.put(number, free);
             return self.mark(&map, number, true);
@@ -31,8 +31,8 @@ impl Change<'_> {
         self.set(FREE_AT, u64::from(number) + 1);
     }
 
-    /// Whether a claim may come upon a free entry: it stands in the list that is valid now, or is
-    /// marked in the map.
+    /// Returns `true` if a claim may meet a free entry: the entry is in the valid list, or marked
+    /// in the map.
     pub(in crate::index) fn is_listed(&self, number: u32, entry: &IndexEntry) -> bool {
         match self.index.free_map {
             Some(map) => map.is_free(&|at| self.transaction.load(at), number),
@@ -40,12 +40,13 @@ impl Change<'_> {
         }
     }
 
-    /// Whether exactly this number may be taken though it is free: not out of the middle of a list.
+    /// Returns `true` if exactly this free number may be taken: one in the middle of a list may
+    /// not.
     pub(in crate::index) fn is_free_to_take(&self, number: u32, entry: &IndexEntry) -> bool {
         self.index.free_map.is_some() || !self.is_listed(number, entry)
     }
 
-    /// The number is, or was, in use.
+    /// Notes that the number is or was in use.
     pub(in crate::index) fn note_used(&mut self, number: u32) {
         if u64::from(number) >= self.get(FRESH_AT) {
             self.set(FRESH_AT, u64::from(number) + 1);
@@ -59,6 +60,7 @@ impl Change<'_> {
         let mut changed = [(0, 0); 8];
         let mut count = 0;
         map.mark(&|at| self.transaction.load(at), number, is_free, |at, word| {
+            assert!(count < changed.len(), "a word for each level");
             changed[count] = (at, word);
             count += 1;
         });
@@ -72,35 +74,37 @@ impl Change<'_> {
         let from = if is_counting { self.get(CURSOR_AT) as u32 } else { 0 };
         for _ in 0..PICKS_MAX {
             let number = map.find(&load, from).or_else(|| map.find(&load, 0))?;
-            if self.entry(number).is_some_and(|entry| entry.state == State::Free) {
+            if self.entry(number).is_some_and(|entry| entry.state == EntryState::Free) {
                 if is_counting {
                     self.set(CURSOR_AT, u64::from(number) + 1);
                 }
                 self.note_used(number);
                 return Some(number);
             }
-            // The map is older than the entry. It is only a guide, so that this needs no
-            // transaction.
+            // The map is older than the entry. It is only a guide, so this needs no transaction.
             self.index.report_damage();
             map.mark(&load, number, false, |at, word| words.store(at, word));
         }
         None
     }
 
-    /// What entries of the valid list carry: never zero, which is what unused entries carry.
+    /// Returns the mark of entries in the valid list: never zero, the mark of unused entries.
     fn list_mark(&self) -> u64 {
         self.get(FREE_LIST_AT) + 1
     }
 
     fn pop_free(&mut self) -> Option<u32> {
         let number = u32::try_from(self.get(FREE_AT).checked_sub(1)?).ok()?;
-        match self.entry(number).filter(|entry| entry.state == State::Free && self.is_listed(number, entry)) {
+        match self
+            .entry(number)
+            .filter(|entry| entry.state == EntryState::Free && self.is_listed(number, entry))
+        {
             Some(entry) => {
                 self.set(FREE_AT, entry.next.map_or(0, |next| u64::from(next) + 1));
                 Some(number)
             }
             None => {
-                // What is on the list is lost until the hand comes by.
+                // Numbers on the list are lost until the hand meets them.
                 self.index.report_damage();
                 self.set(FREE_LIST_AT, (self.get(FREE_LIST_AT) + 1) & SEALED_MAX);
                 self.set(FREE_AT, 0);
@@ -113,9 +117,10 @@ impl Change<'_> {
         let fresh = self.get(FRESH_AT) as u32;
         let end = fresh.saturating_add(FRESH_TRIES).min(self.index.geometry.max_objects);
         // After a power loss the header may be older than the entries.
-        let is_free = |number: &u32| self.entry(*number).is_some_and(|entry| entry.state == State::Free);
+        let is_free = |number: &u32| self.entry(*number).is_some_and(|entry| entry.state == EntryState::Free);
         let number = (fresh..end).find(is_free);
         let next = number.map_or(end, |number| number + 1);
+        debug_assert!(next <= self.index.geometry.max_objects || next == fresh);
         if next > fresh {
             self.set(FRESH_AT, u64::from(next));
         }
@@ -123,7 +128,7 @@ impl Change<'_> {
     }
 }
 
-/// Numbers in use that a claim finds marked free before it gives up; each is marked for good.
+/// Used numbers that a claim finds marked free before it gives up; each is marked for good.
 const PICKS_MAX: u32 = 1024;
 /// Entries beyond the mark of fresh numbers that a claim looks at.
 const FRESH_TRIES: u32 = 64;

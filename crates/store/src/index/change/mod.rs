@@ -1,4 +1,4 @@
-//! What changes the index: numbers claimed, charged, committed, retired, freed.
+//! Changes of the index: numbers claimed, charged, committed, retired, freed.
 
 mod edit;
 mod free;
@@ -6,7 +6,7 @@ mod free;
 pub(super) use edit::{Change, weigh};
 
 use super::layout::{
-    CEILING_AT, CHARGED_AT, FRESH_AT, HAND_AT, IndexEntry, SEALED_MAX, State, with_policy_bits,
+    CEILING_AT, CHARGED_AT, EntryState, FRESH_AT, HAND_AT, IndexEntry, SEALED_MAX, with_policy_bits,
 };
 use super::words::PAGE_WORDS;
 use super::{Index, IndexSession, IndexedObject};
@@ -14,54 +14,54 @@ use shoal_core::Key;
 use shoal_policy::HandDecision;
 use std::io;
 
-/// What became of a claim.
+/// Outcome of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// This number is the caller's, to be committed or freed.
     Number(u32),
-    /// All numbers are in use; giving up an object helps.
+    /// All numbers are in use; evicting an object helps.
     Exhausted,
     /// Too many objects are in transition.
     Crowded,
 }
 
-/// What became of a charge.
+/// Outcome of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Charge {
-    /// The space is the caller's.
+    /// The space belongs to the caller.
     Done,
-    /// The limit stands in the way; giving up objects helps.
+    /// The limit is reached; evicting objects helps.
     Full,
     /// The ceiling must be raised first.
     AtCeiling,
 }
 
-/// Why a commit did not happen.
+/// Reason why a commit did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitRefusal {
-    /// The object that was to be replaced is no longer there.
+    /// The object to be replaced is no longer there.
     Superseded,
-    /// Too many keys in one bucket.
+    /// Too many keys are in one bucket.
     Crowded,
 }
 
-/// What the hand met.
+/// Result of one sweep of the hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandStep {
-    /// This number is busy now; its file is to be removed, then the number freed.
+    /// This number is busy now. The caller removes its file, then frees the number.
     Victim(u32),
-    /// A number that had been lost is free again.
+    /// A lost number is free again.
     Reclaimed,
-    /// So many entries passed and none given up.
+    /// The hand passed this number of entries without a victim.
     Passed(u32),
 }
 
 impl Index {
-    /// Takes a number that has no file, and gives it this side word.
+    /// Takes a number that has no file, and sets its side word.
     pub(crate) fn claim(&self, side: u64) -> Claim {
         let mut live = self.live.write();
-        // The rest of the berths is kept for removals, which make room. Which numbers have files is
-        // not known before a survey of the folders.
+        // The rest of the berths is kept for removals, which make room. Before a survey of the
+        // folders, the numbers with files are unknown.
         let is_unknown = live.audit.as_ref().is_some_and(|audit| audit.is_surveying_unknown());
         if live.free_berths.len() as u32 <= self.geometry.berths / 4 || is_unknown {
             return Claim::Crowded;
@@ -76,11 +76,11 @@ impl Index {
         claimed.map_or(Claim::Exhausted, Claim::Number)
     }
 
-    /// Takes a busy number for another object, with this side word. Its file stays; returns the
-    /// blocks that it is charged.
+    /// Takes a busy number for another object, with this side word. The file stays. Returns the
+    /// blocks that the number is charged.
     pub(crate) fn reuse(&self, number: u32, side: u64) -> Option<u32> {
         let mut live = self.live.write();
-        let entry = self.entry(number).filter(|entry| entry.state == State::Busy)?;
+        let entry = self.entry(number).filter(|entry| entry.state == EntryState::Busy)?;
         let mut change = self.change(&mut live);
         change.put(number, IndexEntry { generation: entry.generation.wrapping_add(1), ..entry });
         change.set_side(number, side);
@@ -88,13 +88,13 @@ impl Index {
         Some(entry.blocks)
     }
 
-    /// The lowest free number that is known; `None` when there is none, or no map of them.
+    /// Returns the lowest free number in the map; `None` if there is none, or no map.
     pub(crate) fn lowest_free(&self) -> Option<u32> {
         let _live = self.live.read();
         self.free_map.as_ref()?.find(&|at| self.words.load(at), 0)
     }
 
-    /// Whether so many blocks more may be charged without giving up anything.
+    /// Returns `true` if `blocks` more may be charged without evicting an object.
     pub(crate) fn has_room(&self, blocks: u64) -> bool {
         self.sealed(CHARGED_AT) + blocks <= self.limit_blocks()
     }
@@ -102,7 +102,7 @@ impl Index {
     /// Charges `blocks` in all for a busy number.
     pub(crate) fn charge(&self, number: u32, blocks: u32) -> Charge {
         let mut live = self.live.write();
-        let Some(entry) = self.entry(number).filter(|entry| entry.state == State::Busy) else {
+        let Some(entry) = self.entry(number).filter(|entry| entry.state == EntryState::Busy) else {
             return Charge::Full;
         };
         let after = (self.sealed(CHARGED_AT) + u64::from(blocks)).saturating_sub(u64::from(entry.blocks));
@@ -112,14 +112,15 @@ impl Index {
         if after > live.durable_ceiling {
             return Charge::AtCeiling;
         }
+        debug_assert!(blocks <= entry.blocks || after <= live.limit, "charged above the limit");
         let mut change = self.change(&mut live);
         change.put(number, IndexEntry { blocks, ..entry });
         change.commit();
         Charge::Done
     }
 
-    /// Promises on disk that charges may rise by `blocks`, and some more so that this is rarely
-    /// needed.
+    /// Raises the ceiling on disk, so that charges may rise by `blocks`. Adds a step, so that the
+    /// next call is far off.
     pub(crate) fn raise_ceiling(&self, blocks: u64) -> io::Result<()> {
         let _raising = self.raising.lock();
         let ceiling = {
@@ -136,14 +137,16 @@ impl Index {
             ceiling
         };
         self.words.sync(0, PAGE_WORDS)?;
+        assert!(ceiling <= SEALED_MAX);
         self.live.write().durable_ceiling = ceiling;
         Ok(())
     }
 
-    /// Makes a busy number the object of `key`, in one step with taking the older object's place.
-    /// Returns the numbers that had it (more than one only after a power loss), which are busy now.
-    /// With `instead_of`, only if that is the object which `key` has. With `side`, the number's
-    /// side word changes in the same step.
+    /// Makes a busy number the object of `key`, and unlinks the older object in the same step.
+    /// Returns the older numbers, which are busy now; more than one only after a power loss.
+    ///
+    /// With `instead_of`, commits only if that is the key's present object. With `side`, sets the
+    /// number's side word in the same step.
     pub(crate) fn commit(
         &self,
         number: u32,
@@ -172,7 +175,8 @@ impl Index {
         Ok(older)
     }
 
-    /// Like [`Index::commit`], for a file that was there before: its space is in the total already.
+    /// Commits like [`Index::commit`], for a file that existed before: the total includes its space
+    /// already.
     pub(crate) fn adopt(&self, number: u32, key: Key, blocks: u32) -> Result<Vec<u32>, CommitRefusal> {
         let mut live = self.live.write();
         let mut change = self.change(&mut live);
@@ -185,8 +189,8 @@ impl Index {
         Ok(older)
     }
 
-    /// Takes the object of `key` out of sight: its numbers (more than one only after a power loss)
-    /// are busy now.
+    /// Unlinks the object of `key`. Returns its numbers, which are busy now; more than one only
+    /// after a power loss.
     pub(crate) fn retire_key(&self, key: Key) -> Vec<u32> {
         let mut live = self.live.write();
         let mut change = self.change(&mut live);
@@ -195,10 +199,10 @@ impl Index {
         retired
     }
 
-    /// Takes a stored object out of sight if it still is the same: the number is busy now.
+    /// Unlinks a stored object if it still is the same. The number is busy then.
     pub(crate) fn retire(&self, number: u32, generation: u8) -> bool {
         let mut live = self.live.write();
-        let stored = |entry: &IndexEntry| entry.state == State::Stored && entry.generation == generation;
+        let stored = |entry: &IndexEntry| entry.state == EntryState::Stored && entry.generation == generation;
         let Some(entry) = self.entry(number).filter(stored) else { return false };
         let mut change = self.change(&mut live);
         change.unlink_number(number, &entry);
@@ -206,11 +210,12 @@ impl Index {
         true
     }
 
-    /// Like [`Index::retire`], unless the object is in use: nobody can begin to use it in between.
+    /// Unlinks like [`Index::retire`], unless the object is in use. No thread can begin to use it
+    /// in between.
     pub(crate) fn retire_unless(&self, found: IndexedObject, in_use: impl FnOnce() -> bool) -> bool {
         let mut live = self.live.write();
         let stored =
-            |entry: &IndexEntry| entry.state == State::Stored && entry.generation == found.generation;
+            |entry: &IndexEntry| entry.state == EntryState::Stored && entry.generation == found.generation;
         let Some(entry) = self.entry(found.number).filter(stored).filter(|_| !in_use()) else { return false };
         let mut change = self.change(&mut live);
         change.unlink_number(found.number, &entry);
@@ -218,11 +223,11 @@ impl Index {
         true
     }
 
-    /// Frees a busy number whose file is gone. `measured` is the space that the file took, where
-    /// the entry's word for it cannot be relied on (see [`Index::is_measured`]).
+    /// Frees a busy number without a file. `measured` is the space that the file took, for entries
+    /// with unreliable charges (see [`Index::is_measured`]).
     pub(crate) fn free(&self, number: u32, measured: Option<u64>) {
         let mut live = self.live.write();
-        let Some(entry) = self.entry(number).filter(|entry| entry.state == State::Busy) else { return };
+        let Some(entry) = self.entry(number).filter(|entry| entry.state == EntryState::Busy) else { return };
         let mut change = self.change(&mut live);
         change.free(number, &entry);
         if let Some(blocks) = measured {
@@ -232,8 +237,8 @@ impl Index {
         change.commit();
     }
 
-    /// Moves the hand until it meets an object to give up, over a bounded number of entries.
-    /// `in_use` are passed over.
+    /// Moves the hand to the next victim, over a bounded number of entries. Passes over numbers for
+    /// which `in_use` returns `true`.
     pub(crate) fn sweep(&self, in_use: impl Fn(u32) -> bool) -> HandStep {
         let mut live = self.live.write();
         let fresh = self.sealed(FRESH_AT) as u32;
@@ -246,8 +251,12 @@ impl Index {
                     self.report_damage();
                     None
                 }
-                Some(entry) if entry.state == State::Stored => self.pass(&mut live, number, &entry, &in_use),
-                Some(entry) if entry.state == State::Free => self.reclaim_lost(&mut live, number, &entry),
+                Some(entry) if entry.state == EntryState::Stored => {
+                    self.pass(&mut live, number, &entry, &in_use)
+                }
+                Some(entry) if entry.state == EntryState::Free => {
+                    self.reclaim_lost(&mut live, number, &entry)
+                }
                 // A removal of an earlier session, for which no berth was left.
                 Some(_) if !live.busy.contains_key(&number) => {
                     live.busy.insert(number, None);
@@ -265,12 +274,12 @@ impl Index {
         HandStep::Passed(SWEEP_MAX.min(fresh))
     }
 
-    /// Entries in use or used once: what a full round of the hand passes.
+    /// Returns the number of entries ever used: those of a full round of the hand.
     pub(crate) fn round(&self) -> u64 {
         self.sealed(FRESH_AT)
     }
 
-    /// Most rounds that an object survives which nobody asks for.
+    /// Returns the most rounds that an object survives without hits.
     pub(crate) fn rounds_max(&self) -> u64 {
         u64::from(self.policy.rounds_max())
     }
@@ -300,7 +309,7 @@ impl Index {
         }
     }
 
-    /// Puts a free number that is on no list, for instance since a power loss, back on it.
+    /// Lists a free number that is on no list, for instance since a power loss.
     pub(super) fn reclaim_lost(
         &self,
         live: &mut IndexSession,
@@ -319,7 +328,9 @@ impl Index {
 
 /// Entries that the hand passes under one hold of the lock.
 const SWEEP_MAX: u32 = 512;
-/// The ceiling rises in steps of this part of the limit.
+/// Steps of the ceiling up to the limit.
 const CEILING_STEPS: u64 = 64;
-/// Blocks by which the ceiling rises at least.
+/// Smallest step of the ceiling, in blocks.
 const CEILING_STEP_MIN: u64 = 1024;
+
+const _: () = assert!(CEILING_STEPS > 0 && SWEEP_MAX > 0);

@@ -1,4 +1,4 @@
-//! What is fixed when an index is made: its size, what made it, and where its parts stand.
+//! Fixed part of an index: its size, its maker, and the positions of its parts.
 
 use super::{ENTRY_WORDS, hash};
 use crate::index::free_map::{FreeMap, Numbers};
@@ -7,43 +7,43 @@ use shoal_core::Key;
 
 /// The fixed part of an index's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Geometry {
+pub struct IndexGeometry {
     version: u32,
-    /// Entries, which are file numbers too.
+    /// Number of entries, and so of file numbers.
     pub max_objects: u32,
-    /// Objects that may be in transition at once.
+    /// Most objects in transition at once.
     pub berths: u32,
     /// Unit of space accounting, in bytes.
     pub block_bytes: u32,
-    /// What the architecture needs to know, such as numbers of folders.
+    /// Numbers that the architecture keeps, such as numbers of folders.
     pub parameters: [u32; PARAMETERS],
-    /// Whether each entry has a side word.
+    /// `true` if each entry has a side word.
     pub sides: bool,
-    /// Whether there is a map of the numbers in use, instead of a list of the free ones.
+    /// `true` if the index has a map of the numbers in use, and no list of the free ones.
     has_free_map: bool,
     maker: [u8; MAKER_BYTES],
 }
 
-/// What an index is made for.
+/// Properties of an index to be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shape<'a> {
-    /// The cache architecture, by name; at most 24 bytes are kept of it.
+pub struct IndexShape<'a> {
+    /// Name of the cache architecture; at most 24 bytes are kept.
     pub architecture: &'a str,
     /// Objects held at most.
     pub max_objects: u32,
     /// Unit of space accounting, in bytes.
     pub block_bytes: u32,
-    /// What the architecture needs to know when it opens the index again.
+    /// Numbers that the architecture needs when it opens the index again.
     pub parameters: [u32; PARAMETERS],
-    /// Whether each entry has a side word.
+    /// `true` if each entry has a side word.
     pub sides: bool,
-    /// Which free number the next object gets.
+    /// Rule for the free number that the next object gets.
     pub numbers: Numbers,
 }
 
-impl Geometry {
-    /// The geometry of a new index.
-    pub fn new(shape: &Shape<'_>) -> Self {
+impl IndexGeometry {
+    /// Returns the geometry of a new index.
+    pub fn new(shape: &IndexShape<'_>) -> Self {
         let berths = (shape.max_objects / 8).clamp(64, BERTHS_MAX);
         let mut maker = [0; MAKER_BYTES];
         let kept = shape.architecture.len().min(MAKER_BYTES);
@@ -60,8 +60,8 @@ impl Geometry {
         }
     }
 
-    /// The architecture that the index was made for. Version 1 has no word for it: then there was
-    /// one only.
+    /// Returns the architecture that the index was made for. Version 1 has no word for it: there
+    /// was only one then.
     pub fn architecture(&self) -> &str {
         if self.version == 1 {
             return "squid";
@@ -70,34 +70,39 @@ impl Geometry {
         std::str::from_utf8(&self.maker[..end]).unwrap_or("an architecture of another program")
     }
 
-    /// Size of the whole index, in words.
+    /// Returns the size of the whole index, in words.
     pub fn words(&self) -> usize {
         let map = if self.has_free_map { FreeMap::words(self.max_objects) } else { 0 };
         (self.end_of_sides().next_multiple_of(PAGE_WORDS) + map).next_multiple_of(PAGE_WORDS)
     }
 
     pub(in crate::index) fn berth(&self, berth: u32) -> usize {
+        debug_assert!(berth <= self.berths);
         BERTHS_AT + berth as usize
     }
 
-    /// The word that holds a bucket, and how far it is shifted in it.
+    /// Returns the word that holds a bucket, and the bucket's shift in the word.
     pub(in crate::index) fn bucket(&self, bucket: u32) -> (usize, u32) {
+        debug_assert!(bucket < self.max_objects);
         (self.berth(self.berths) + bucket as usize / 2, bucket % 2 * 32)
     }
 
     pub(in crate::index) fn entry(&self, number: u32) -> usize {
+        debug_assert!(number <= self.max_objects);
         let buckets = (self.max_objects as usize).div_ceil(2);
         let entries_at = (self.berth(self.berths) + buckets).next_multiple_of(PAGE_WORDS);
         entries_at + number as usize * ENTRY_WORDS
     }
 
-    /// The side word of a number; `None` when there are none.
+    /// Returns the position of a number's side word; `None` if there are none.
     pub(crate) fn side(&self, number: u32) -> Option<usize> {
         let sides_at = self.entry(self.max_objects).next_multiple_of(PAGE_WORDS);
+        debug_assert!(number <= self.max_objects);
         self.sides.then(|| sides_at + number as usize)
     }
 
-    /// Where the map of the numbers in use stands; `None` when there is a list of the free ones.
+    /// Returns the position of the map of numbers in use; `None` if the index has a list of free
+    /// ones.
     pub(crate) fn free_map(&self) -> Option<usize> {
         self.has_free_map.then(|| self.end_of_sides().next_multiple_of(PAGE_WORDS))
     }
@@ -106,21 +111,23 @@ impl Geometry {
         self.side(self.max_objects).unwrap_or_else(|| self.entry(self.max_objects))
     }
 
-    /// The bucket of a key: one for each entry, chosen by the key's high bits.
+    /// Returns the bucket of a key: one for each entry, chosen by the key's high bits.
     pub(in crate::index) fn bucket_of(&self, key: Key) -> u32 {
         ((u128::from(key.high()) * u128::from(self.max_objects)) >> 64) as u32
     }
 
     /// Writes the header's fixed part, the magic number last.
     pub(in crate::index) fn write(&self, words: &dyn Words) {
+        assert_eq!(words.count(), self.words(), "room for all parts");
         for (at, word) in FIXED_AT.into_iter().zip(self.fixed()).skip(1) {
             words.store(at, word);
         }
         words.store(CHECK_AT, self.check());
         words.store(0, MAGIC);
+        debug_assert_eq!(self.fixed()[0], MAGIC);
     }
 
-    /// Reads it back. The error says in what respect this is no index of ours.
+    /// Reads the geometry back. The error says in which respect the words are no index of ours.
     pub(crate) fn read(words: &dyn Words) -> Result<Self, &'static str> {
         if words.count() < PAGE_WORDS {
             return Err("too short");
@@ -152,7 +159,7 @@ impl Geometry {
                 *bytes = words.load(at).to_le_bytes();
             }
         }
-        // What is not as it would be written (unknown flags among it) fails here.
+        // Words that differ from those that `write` would write, such as unknown flags, fail here.
         let is_as_written = geometry.is_fixed(|at| words.load(at));
         if !is_as_written || words.load(CHECK_AT) != geometry.check() {
             return Err("damaged in its header");
@@ -166,7 +173,7 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// The fixed words, in the order of [`FIXED_AT`].
+    /// Returns the fixed words, in the order of [`FIXED_AT`].
     fn fixed(&self) -> [u64; FIXED_AT.len()] {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let flags = if self.sides { SIDES } else { 0 } | if self.has_free_map { FREE_MAP } else { 0 };
@@ -185,7 +192,7 @@ impl Geometry {
         ]
     }
 
-    /// How many of the fixed words this version has.
+    /// Returns the number of fixed words of this version.
     fn fixed_count(&self) -> usize {
         if self.version == 1 { FIXED_OF_VERSION_1 } else { FIXED_AT.len() }
     }
@@ -202,7 +209,7 @@ impl Geometry {
 /// "SHOALIDX", little-endian.
 const MAGIC: u64 = u64::from_le_bytes(*b"SHOALIDX");
 const VERSION: u32 = 2;
-/// More objects than this would need wider links.
+/// Most objects: more would need wider links.
 const OBJECTS_MAX: u32 = u32::MAX - 1;
 const BERTHS_MAX: u32 = 4096;
 /// Numbers that an architecture may keep in the header.
@@ -213,7 +220,7 @@ const MAKER_BYTES: usize = 24;
 const SIDES: u32 = 1;
 /// Flag: there is a map of the numbers in use.
 const FREE_MAP: u32 = 2;
-/// Where the fixed words stand. Version 1 has the first five.
+/// Positions of the fixed words. Version 1 has the first five.
 const FIXED_AT: [usize; 9] = [0, 1, 2, 3, 4, MAKER_AT, MAKER_AT + 1, MAKER_AT + 2, PARAMETERS_AT];
 const FIXED_OF_VERSION_1: usize = 5;
 const CHECK_AT: usize = 5;
@@ -222,13 +229,22 @@ const PARAMETERS_AT: usize = 27;
 /// The berths follow the header's page.
 const BERTHS_AT: usize = PAGE_WORDS;
 
+const _: () = {
+    assert!(BERTHS_AT.is_multiple_of(PAGE_WORDS));
+    assert!(MAKER_BYTES == 8 * (PARAMETERS_AT - MAKER_AT));
+    assert!(FIXED_OF_VERSION_1 < FIXED_AT.len() && CHECK_AT == FIXED_OF_VERSION_1);
+    assert!(SIDES & FREE_MAP == 0);
+    // A link is a number plus one.
+    assert!(OBJECTS_MAX < u32::MAX);
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::index::words::RamWords;
 
-    fn shape(max_objects: u32, sides: bool) -> Shape<'static> {
-        Shape {
+    fn shape(max_objects: u32, sides: bool) -> IndexShape<'static> {
+        IndexShape {
             architecture: "squid",
             max_objects,
             block_bytes: 4096,
@@ -242,7 +258,7 @@ mod tests {
     fn an_object_costs_well_below_64_bytes_all_in() {
         for (objects, bytes) in [(1_000_u32, 50), (100_000, 38), (100_000_000, 37)] {
             for (sides, more) in [(false, 0), (true, 9)] {
-                let all = Geometry::new(&shape(objects, sides)).words() * 8;
+                let all = IndexGeometry::new(&shape(objects, sides)).words() * 8;
                 let most = (bytes + more) * u64::from(objects) + 8192;
                 assert!(all as u64 <= most, "{all} bytes for {objects}");
             }
@@ -250,32 +266,32 @@ mod tests {
     }
 
     #[test]
-    fn geometry_round_trips_and_every_flipped_bit_is_noticed() {
+    fn geometry_round_trips_and_notices_flipped_bits() {
         for sides in [false, true] {
-            let geometry = Geometry::new(&shape(1000, sides));
+            let geometry = IndexGeometry::new(&shape(1000, sides));
             let words = RamWords::new(geometry.words());
             geometry.write(&words);
-            assert_eq!(Geometry::read(&words), Ok(geometry));
+            assert_eq!(IndexGeometry::read(&words), Ok(geometry));
             assert_eq!(geometry.architecture(), "squid");
             let fixed = FIXED_AT.into_iter().chain([CHECK_AT]);
             for (at, bit) in fixed.flat_map(|at| (0..64).map(move |bit| (at, bit))) {
                 words.store(at, words.load(at) ^ 1 << bit);
-                assert!(Geometry::read(&words).is_err(), "word {at}, bit {bit}");
+                assert!(IndexGeometry::read(&words).is_err(), "word {at}, bit {bit}");
                 words.store(at, words.load(at) ^ 1 << bit);
             }
-            assert_eq!(Geometry::read(&RamWords::new(geometry.words() + 512)), Err("not an index"));
+            assert_eq!(IndexGeometry::read(&RamWords::new(geometry.words() + 512)), Err("not an index"));
         }
     }
 
     #[test]
     fn an_index_of_version_1_is_read() {
-        let now = Geometry::new(&shape(1000, false));
+        let now = IndexGeometry::new(&shape(1000, false));
         let words = RamWords::new(now.words());
         let fixed = [MAGIC, 1 | 4 << 32, 1000 | 125 << 32, 4096, 16 | 256 << 32];
         fixed.iter().enumerate().for_each(|(at, word)| words.store(at, *word));
         words.store(CHECK_AT, hash(&fixed));
-        let read = Geometry::read(&words).expect("version 1 is known");
-        let as_now = Geometry { version: 2, maker: now.maker, parameters: now.parameters, ..read };
+        let read = IndexGeometry::read(&words).expect("version 1 is known");
+        let as_now = IndexGeometry { version: 2, maker: now.maker, parameters: now.parameters, ..read };
         assert_eq!(as_now, now);
         assert_eq!((read.architecture(), read.parameters), ("squid", [16, 256, 0, 0]));
     }
@@ -283,7 +299,7 @@ mod tests {
     #[test]
     fn parts_do_not_overlap() {
         for objects in [1, 2, 127, 128, 1000] {
-            let geometry = Geometry::new(&shape(objects, true));
+            let geometry = IndexGeometry::new(&shape(objects, true));
             let last_bucket = geometry.bucket(objects - 1).0;
             let last_entry_word = geometry.entry(objects - 1) + ENTRY_WORDS - 1;
             let (first, last) = (geometry.side(0).unwrap(), geometry.side(objects - 1).unwrap());

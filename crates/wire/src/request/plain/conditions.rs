@@ -1,20 +1,20 @@
-//! The conditions of a plain request.
+//! Conditions of a plain request.
 
 use http::HeaderName;
 use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use shoal_core::Fields;
 
-/// The conditions that a plain request may have, each of one line.
+/// Conditions that a plain request may have, each of one line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conditions<'b> {
-    /// The If-None-Match field.
+    /// If-None-Match field.
     pub if_none_match: Option<&'b [u8]>,
-    /// The If-Modified-Since field.
+    /// If-Modified-Since field.
     pub if_modified_since: Option<&'b [u8]>,
 }
 
 impl Conditions<'_> {
-    /// Whether there are none.
+    /// Returns `true` if there are no conditions.
     pub fn is_empty(&self) -> bool {
         self.if_none_match.is_none() && self.if_modified_since.is_none()
     }

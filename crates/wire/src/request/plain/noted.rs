@@ -1,6 +1,6 @@
-//! The fields that decide whether a request is plain, and what it says.
+//! Fields that decide if a request is plain, and fields that a plain request uses.
 
-/// The fields that a plain request may have and that matter, as `V`: values, or where they are.
+/// Relevant fields of a plain request, as `V`: their values, or the places of the values.
 #[derive(Default)]
 pub(super) struct RelevantFields<V> {
     pub host: Option<V>,
@@ -13,11 +13,11 @@ pub(super) struct RelevantFields<V> {
 }
 
 impl<V> RelevantFields<V> {
-    /// Takes note of one field. `None` when it makes the request one that is not plain.
+    /// Records one field. `None` when it makes the request not plain.
     pub fn note(&mut self, name: &[u8], value: &[u8], noted: V) -> Option<()> {
         let is = |lower_case: &str| name.eq_ignore_ascii_case(lower_case.as_bytes());
         let once = |place: &mut Option<V>, noted| place.replace(noted).is_none().then_some(());
-        // By length and first letter, which spares nearly every comparison of names.
+        // Matching by length and first letter avoids nearly every comparison of names.
         let telling = match (name.len(), name.first().map(|byte| byte | 0x20)?) {
             (4, b'h') if is("host") => return once(&mut self.host, noted),
             (5, b'r') if is("range") => {
@@ -53,7 +53,7 @@ impl<V> RelevantFields<V> {
             (19, b'p') => is("proxy-authorization"),
             _ => false,
         };
-        // Other fields that change what a cache does with a request, or where that ends.
+        // The other fields here change a cache's handling of a request, or the request's end.
         (!telling).then_some(())
     }
 }

@@ -1,19 +1,18 @@
-//! The fields of a plain request as they were read, for who needs others than those that it tells
-//! of.
+//! Fields of a plain request as received, for callers that need more than the recorded ones.
 
-use crate::hpack::FieldList;
+use shoal_http2::hpack::FieldList;
 
-/// Where they stand.
+/// Place of the fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FieldSource<'b> {
-    /// The section of a head that was found sound, to its empty line.
+    /// Section of a valid head, up to its empty line.
     Section(&'b [u8]),
-    /// A list, and how many pseudo-fields it begins with.
+    /// List, and the number of pseudo-fields at its start.
     List(&'b FieldList, usize),
 }
 
 impl<'b> FieldSource<'b> {
-    /// Has `taker` look at each name, in any case, and value, in their order.
+    /// Calls `taker` with each name, in any case, and value, in their order.
     pub fn each(self, mut taker: impl FnMut(&'b [u8], &'b [u8])) {
         match self {
             Self::Section(section) => lines(section).for_each(|(name, value)| taker(name, value)),
@@ -24,14 +23,14 @@ impl<'b> FieldSource<'b> {
     }
 }
 
-/// Names and values of a section whose lines are sound.
+/// Returns names and values of a section with valid lines.
 fn lines(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = section;
     std::iter::from_fn(move || {
         let end = memchr::memchr(b'\n', rest)?;
         let line = &rest[..end];
         rest = &rest[end + 1..];
-        // None in the empty line, which is the last.
+        // The empty line, which is the last, has no colon.
         let colon = memchr::memchr(b':', line)?;
         Some((&line[..colon], line[colon + 1..].trim_ascii()))
     })

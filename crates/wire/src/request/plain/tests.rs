@@ -1,13 +1,13 @@
-//! Cases for plain requests: what is one, what is not, and that the ordinary way reads them alike.
+//! Plain requests: accepted ones, others, and agreement with the ordinary parser.
 
 use super::*;
-use crate::hpack::{Decoder, FieldList, encode};
-use crate::{BodyFraming, Parsed};
+use crate::{BodyFraming, ParseOutcome};
 use bytes::BytesMut;
 use http::header::{HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE};
 use http::{Method, Version};
 use proptest::prelude::*;
 use shoal_core::Fields as _;
+use shoal_http2::hpack::{Decoder, FieldList, encode};
 
 const TELLING: [&str; 13] = [
     "TE",
@@ -44,10 +44,10 @@ fn plain_requests_are_seen() {
 }
 
 #[test]
-fn what_a_client_has_and_wants_is_told() {
+fn plain_request_reports_conditions_and_range() {
     let text = "GET / HTTP/1.1\r\nHost: a\r\nif-none-match: \"a\", \"b\"\r\nIf-Modified-Since: then\r\nRange: bytes=0-1\r\n\r\n";
     let mut remembered = SectionCache::new();
-    // Read three times, remembered from the second on.
+    // Read three times; remembered from the second time on.
     for _ in 0..3 {
         let mut parser = HeadParser::new();
         let get = parser.plain_by(&mut remembered, text.as_bytes(), &LIMITS).expect("plain");
@@ -67,7 +67,7 @@ fn plain_requests_of_http_2() {
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let mut block = Vec::new();
         let pseudo = [(":method", method), (":scheme", scheme), (":authority", authority), (":path", path)];
-        // Without an authority, as when Host stands in for it.
+        // Without an authority, as when Host replaces it.
         let said = pseudo.iter().filter(|(name, value)| *name != ":authority" || !value.is_empty());
         for (name, value) in said.chain(fields) {
             encode::field(&mut block, name.as_bytes(), value.as_bytes());
@@ -111,7 +111,7 @@ fn plain_requests_of_http_2() {
         assert_eq!(of(method, uri, &[field]), None, "{method} {uri} {field:?}");
     }
     let of_a_field = TELLING.map(str::to_ascii_lowercase);
-    // These are malformed over HTTP/2, but for TE's one value, which stands above.
+    // These are malformed over HTTP/2, except for TE's one value, tested above.
     let malformed = ["te", "upgrade", "transfer-encoding"];
     for name in of_a_field.into_iter().filter(|name| !malformed.contains(&&**name)) {
         assert_eq!(of("GET", "https://a/", &[(&name, "1")]), None, "{name}");
@@ -157,7 +157,7 @@ fn everything_else_goes_the_ordinary_way() {
     }
 }
 
-/// Heads near to plain ones, and mangled.
+/// Makes heads, nearly plain and mangled.
 fn head() -> impl Strategy<Value = Vec<u8>> {
     let target = prop_oneof!["/[a-c#?%\" ]{0,5}", "http://(a|A|b)(:80)?/?[a-c]{0,3}", Just("*".to_owned())];
     let host = prop_oneof!["(a|A|b|a_b)(:80|:|:0[0-9]{1,5})?", "[ab:.@%\\[\\]]{0,4}"];
@@ -185,17 +185,17 @@ fn head() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
-    fn what_is_plain_the_ordinary_way_reads_alike(bytes in head()) {
+    fn plain_request_equals_ordinary_parse(bytes in head()) {
         let mut parser = HeadParser::new();
         if let Some(get) = parser.peek_fast_path(&bytes, &LIMITS) {
             let mut buffer = BytesMut::from(&bytes[..]);
-            let Parsed::Head(head) = parser.parse(&mut buffer, &LIMITS) else {
+            let ParseOutcome::Head(head) = parser.parse(&mut buffer, &LIMITS) else {
                 panic!("refused: {:?}", String::from_utf8_lossy(&bytes));
             };
             prop_assert_eq!(&head.parts.method, if get.is_head { Method::HEAD } else { Method::GET });
             prop_assert_eq!(head.parts.version, Version::HTTP_11);
             let mut again = BytesMut::from(&bytes[..]);
-            let Parsed::Head(fresh) = HeadParser::new().parse(&mut again, &LIMITS) else { panic!("only when looked at before") };
+            let ParseOutcome::Head(fresh) = HeadParser::new().parse(&mut again, &LIMITS) else { panic!("only when looked at before") };
             prop_assert_eq!(format!("{head:?} {buffer:?}"), format!("{fresh:?} {again:?}"));
             prop_assert_eq!(head.body, BodyFraming::None);
             prop_assert!(head.keep_alive && !head.expects_continue && !head.upgrade && !head.accepts_trailers);

@@ -1,5 +1,4 @@
-//! Cases for remembered sections: which are, for how long, and that nothing but the work is changed
-//! by it.
+//! Remembered sections: their selection, their lifetime, and that they change nothing but the work.
 
 use super::super::{HeadLimits, HeadParser};
 use super::*;
@@ -12,7 +11,7 @@ fn head(line: &str, section: &str) -> Vec<u8> {
     format!("{line} HTTP/1.1\r\n{section}").into_bytes()
 }
 
-/// Whether `head` is plain, and its section was known.
+/// Returns `true` if `head` is plain, and its section was known.
 fn is_known(remembered: &mut SectionCache, head: &[u8]) -> bool {
     let mut parser = HeadParser::new();
     let is_plain = parser.plain_by(remembered, head, &LIMITS).is_some();
@@ -20,7 +19,7 @@ fn is_known(remembered: &mut SectionCache, head: &[u8]) -> bool {
     parser.seen.is_none()
 }
 
-/// Another section that has the place of `section`.
+/// Returns another section with the slot of `section`.
 fn neighbour(section: &str) -> String {
     let place = |section: &str| SectionKey::of(section.as_bytes()).expect("of a fit size").place();
     let others = (0..).map(|number| format!("Host: other{number}\r\n\r\n"));
@@ -47,7 +46,7 @@ fn a_section_is_known_from_its_third_request_on() {
 }
 
 #[test]
-fn clients_that_do_not_repeat_themselves_drive_nobody_out() {
+fn unrepeated_sections_evict_nothing() {
     let mut remembered = SectionCache::new();
     let section = "Host: a\r\n\r\n";
     let (own, other) = (head("GET /", section), head("GET /", &neighbour(section)));
@@ -78,7 +77,7 @@ fn a_section_that_is_driven_out_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_is_not_to_be_kept_is_not() {
+fn unsuitable_section_is_not_kept() {
     let long = format!("Host: a\r\nCookie: {}\r\n\r\n", "b".repeat(SECTION_BYTES_MAX));
     for section in
         [&*long, "Host: a\r\nAuthorization: Basic b\r\n\r\n", "Host: a\r\n\r\nGET /pipelined HTTP/1.1\r\n"]
@@ -104,7 +103,7 @@ fn sections_of_one_key_are_told_apart() {
     assert!(!is_known(&mut remembered, &head("GET /", &other)));
 }
 
-/// What comes behind a head may be chosen so that both together have the head's key.
+/// Bytes behind a head may be chosen so that both together have the head's key.
 #[test]
 fn a_section_that_is_known_ends_where_it_ended() {
     let mut remembered = SectionCache::new();
@@ -123,7 +122,7 @@ fn a_section_that_is_known_ends_where_it_ended() {
     assert_eq!(get, Some(head.len()));
 }
 
-/// Limits are looked at each time.
+/// Limits are checked each time.
 #[test]
 fn a_section_that_is_known_keeps_to_limits() {
     let mut remembered = SectionCache::new();
@@ -139,7 +138,7 @@ fn a_section_that_is_known_keeps_to_limits() {
     assert!(!is_taken(HeadLimits { target_bytes_max: 4, ..exact }));
 }
 
-/// What comes in one buffer: a head, changed or not, and bytes behind it.
+/// Contents of one buffer: a head, changed or not, and bytes behind it.
 #[derive(Clone, Debug)]
 struct Arrival {
     buffer: Vec<u8>,
@@ -190,7 +189,7 @@ fn arrival(sections: Vec<String>) -> impl Strategy<Value = Arrival> {
     )
 }
 
-/// A section that has the same key, unless the last word is changed.
+/// Returns a section with the same key, unless the last word is changed.
 fn with_words_swapped(section: &str, at: [prop::sample::Index; 2]) -> String {
     let mut bytes = section.as_bytes().to_vec();
     let (words, _) = bytes.as_chunks_mut::<8>();
@@ -199,7 +198,7 @@ fn with_words_swapped(section: &str, at: [prop::sample::Index; 2]) -> String {
     String::from_utf8(bytes).expect("ASCII")
 }
 
-/// Sections, and what comes when each of them is remembered.
+/// Makes sections, and the buffers that arrive when each of them is remembered.
 fn arrivals() -> impl Strategy<Value = (Vec<String>, Vec<Arrival>)> {
     let field = "(Accept|cookie|x-[ab]|Referer|user-agent|Connection|TE|authorization):[ \t]?[a-c:]{0,9}";
     let fields = (0..3usize, prop::collection::vec(field, 0..4));
@@ -216,7 +215,7 @@ fn arrivals() -> impl Strategy<Value = (Vec<String>, Vec<Arrival>)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
-    fn what_is_remembered_changes_no_answer((sections, arrivals) in arrivals()) {
+    fn remembered_section_changes_no_answer((sections, arrivals) in arrivals()) {
         let mut remembered = SectionCache::new();
         for section in &sections {
             for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! What is damaged, fails, or was made by another architecture costs misses, and nothing else.
+//! Damage, failures and stores of another architecture cost misses, and nothing else.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn damaged_files_are_misses() {
 }
 
 #[test]
-fn what_a_damaged_metadata_file_leaves_is_given_back_by_whoever_comes_upon_it() {
+fn damaged_metadata_file_gives_its_space_back() {
     let begin = |store: &Cern| {
         let mut insert = store.insert(&key(1), &metadata_of(1, 2, 90_000), None).unwrap();
         insert.append(&body_of(1, 2, 90_000)).unwrap();
@@ -72,7 +72,7 @@ fn what_a_damaged_metadata_file_leaves_is_given_back_by_whoever_comes_upon_it() 
 }
 
 #[test]
-fn what_a_full_disk_cut_short_takes_no_space_that_nobody_is_charged_for() {
+fn writes_cut_by_full_disk_leave_no_uncharged_space() {
     let mut failed = 0;
     for seed in 0..10 {
         let disk = Disk::new(4 << 20, 0);

@@ -1,5 +1,4 @@
-//! What a tree of URL folders promises: locks, limits, crashes, damage, and how many calls it
-//! makes.
+//! Promises of a tree of URL folders: locks, limits, crashes, damage, and the number of calls.
 
 mod damage;
 
@@ -14,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-/// A disk that outlives the store.
+/// Disk that outlives the store.
 #[derive(Clone)]
 struct Disk {
     files: Arc<MemoryFs>,
@@ -30,12 +29,8 @@ impl Disk {
         let settings = ArchitectureOptions {
             disk_bytes,
             max_objects,
-            object_max_bytes: 1 << 30,
-            files_per_folder: 0,
-            replacement: "clock",
-            segments: Default::default(),
-            volume: Default::default(),
             now: Timestamp::from_seconds(1_000_000),
+            ..ArchitectureOptions::default()
         };
         Self { files: Arc::new(MemoryFs::new(1 << 40)), settings }
     }
@@ -44,14 +39,14 @@ impl Disk {
         self.try_open_through(self.files.clone()).expect("the store opens")
     }
 
-    /// Without the background thread.
+    /// Opens the store without the background thread.
     fn try_open_through(&self, files: Arc<dyn FileSystem>) -> Result<Cern, Error> {
         let name = architecture("cern")?.name;
         let parts = parts(files, MemoryHome::default());
         Ok(Cern { tree: Arc::new(UrlTree::open(name, &self.settings, parts)?), _maintenance: None })
     }
 
-    /// Opens, and counts what is there.
+    /// Opens the store, and counts the tree.
     fn reopen(&self) -> Cern {
         let store = self.open();
         maintain(&store.tree);
@@ -70,8 +65,7 @@ impl Disk {
     }
 }
 
-/// The running totals are what counting anew comes to, and no file is there that belongs to no
-/// object.
+/// Checks that the running totals equal a new count, and that every file belongs to an object.
 fn check_books(disk: &Disk, store: &Cern) {
     let now = store.tree.totals.now();
     assert!(!now.counting);
@@ -110,7 +104,7 @@ fn objects_come_back_under_their_urls() {
 }
 
 #[test]
-fn an_insert_that_cannot_have_all_its_folders_leaves_none() {
+fn insert_without_room_for_folders_leaves_none() {
     let disk = Disk::new(1 << 20, 0);
     let store = disk.open();
     let url = |from: u32| (from..from + 9).fold("http://h".to_owned(), |url, n| format!("{url}/{n}"));
@@ -149,13 +143,13 @@ fn a_url_may_be_object_and_folder_at_once() {
 }
 
 #[test]
-fn a_locked_object_is_neither_served_nor_inserted_by_another() {
+fn locked_object_is_neither_served_nor_inserted() {
     let disk = Disk::new(100 << 20, 0);
     let store = disk.open();
     put(&store, 1, 1, 1000).unwrap();
     let mut insert = store.insert(&key(1), &metadata_of(1, 2, 2000), None).unwrap();
     assert!(fetch(&store, 1).is_none(), "fetched from the origin meanwhile");
-    assert!(matches!(put(&store, 1, 3, 10), Err(Error::Declined(Declined::Locked))), "and not stored");
+    assert!(matches!(put(&store, 1, 3, 10), Err(Error::Declined(InsertRefusal::Locked))), "and not stored");
     put(&store, 2, 1, 10).unwrap();
     insert.append(&body_of(1, 2, 2000)).unwrap();
     let body = insert.body();
@@ -202,21 +196,21 @@ fn the_calls_are_those_of_the_original() {
     put(&store, 1, 1, 8_000).unwrap();
     let insert = calls(&door);
     // Lock, object, metadata: three files made, one of them removed. Folders: scheme, host, path.
-    // The lock is tried first.
+    // The lock is tried before its folders exist.
     assert_eq!((insert.creates, insert.writes, insert.unlinks), (4, 2, 1), "{insert:?}");
     assert!(matches(&store, 1, 1, 8_000));
     assert_eq!(calls(&door), Calls { opens: 2, reads: 3, others: 1, ..Calls::default() });
 }
 
 #[test]
-fn space_and_objects_stay_under_the_limits_and_the_walk_makes_room() {
+fn limits_hold_and_walk_makes_room() {
     for (disk, objects_max) in [(Disk::new(2 << 20, 0), u64::MAX), (Disk::new(1 << 30, 40), 40)] {
         let store = disk.open();
         let (mut stored, mut declined) = (0, 0);
         for n in 0..600 {
             match put(&store, n, 1, 1_000 + (n as usize * 997) % 20_000) {
                 Ok(()) => stored += 1,
-                Err(Error::Declined(Declined::NoSpace)) => declined += 1,
+                Err(Error::Declined(InsertRefusal::NoSpace)) => declined += 1,
                 Err(error) => panic!("{error}"),
             }
             let usage = store.usage();
@@ -234,7 +228,7 @@ fn space_and_objects_stay_under_the_limits_and_the_walk_makes_room() {
 }
 
 #[test]
-fn what_is_asked_for_stays() {
+fn requested_objects_survive_walk() {
     let disk = Disk::new(1 << 30, 100);
     let store = disk.open();
     (0..10).for_each(|n| put(&store, n, 1, 100).unwrap());
@@ -249,7 +243,7 @@ fn what_is_asked_for_stays() {
 }
 
 #[test]
-fn what_is_removed_while_it_is_read_stays_charged_until_it_is_let_go() {
+fn object_removed_during_read_stays_charged() {
     let disk = Disk::new(100 << 20, 0);
     let store = disk.open();
     put(&store, 1, 1, 300_000).unwrap();
@@ -302,10 +296,10 @@ fn threads_never_see_a_wrong_body() {
     check_books(&disk, &store);
 }
 
-/// Right contents of a few keys: the versions that each may have.
+/// Allowed contents of a few keys: the versions that each may have.
 type Right = HashMap<u64, Vec<Option<(u64, usize)>>>;
 
-/// Puts, updates and removes until the crash. Returns what is right afterwards.
+/// Puts, updates and removes until the crash. Returns the allowed contents.
 fn live_until(disk: &Disk, crash: &Arc<CrashPoint>) -> Right {
     let mut right = Right::new();
     let faults = Faults::new(5).crash_at(Arc::clone(crash));
@@ -373,7 +367,7 @@ fn killed_at_any_call_everything_committed_is_served() {
 }
 
 #[test]
-fn after_a_power_loss_nothing_wrong_is_served_and_counting_ends() {
+fn power_loss_serves_nothing_wrong_and_count_ends() {
     let mut survived = 0;
     for seed in 0..150 {
         let disk = Disk::new(8 << 20, 0);

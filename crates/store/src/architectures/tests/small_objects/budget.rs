@@ -1,15 +1,16 @@
-//! How many calls reach the disk for small objects: what the memory-mapped file is for (2.4.2).
+//! Number of calls to the disk for small objects: the purpose of the memory-mapped file (2.4.2).
 
 use super::*;
+use crate::StoreView;
 use crate::architectures::files::FileStore;
 use crate::fs::{Calls, CountingFs};
 use std::sync::Arc;
 
 for_each_with_segments! {
     a_miss_makes_no_call,
-    a_hit_is_one_read_of_the_mapped_file_and_no_call_else,
+    hit_is_one_read_of_mapped_file,
     an_insert_is_one_write_to_the_mapped_file,
-    a_replacement_in_a_full_store_makes_and_removes_no_file,
+    replacement_in_full_store_touches_no_file,
     an_insert_given_up_while_it_is_small_makes_no_call,
     a_removal_makes_no_call,
     metadata_is_updated_with_one_read_and_one_write,
@@ -23,7 +24,7 @@ fn counted(world: &World) -> (FileStore, Arc<CountingFs>) {
     (store, door)
 }
 
-/// The calls without the bytes.
+/// Returns the calls without the bytes.
 fn calls(door: &CountingFs) -> Calls {
     Calls { bytes_read: 0, bytes_written: 0, ..door.take() }
 }
@@ -47,7 +48,7 @@ fn a_miss_makes_no_call(architecture: &str) {
     assert_eq!(door.take(), Calls::default());
 }
 
-fn a_hit_is_one_read_of_the_mapped_file_and_no_call_else(architecture: &str) {
+fn hit_is_one_read_of_mapped_file(architecture: &str) {
     let (store, door) = counted(&roomy(architecture));
     for segment in SEGMENTS {
         let length = fitting(1, segment);
@@ -62,7 +63,7 @@ fn a_hit_is_one_read_of_the_mapped_file_and_no_call_else(architecture: &str) {
 
 fn an_insert_is_one_write_to_the_mapped_file(architecture: &str) {
     let (store, door) = counted(&roomy(architecture));
-    // The first insert may raise what the index has promised; that is not the door's.
+    // The first insert may raise the index's ceiling, which is not a call to the files.
     for (n, segment) in (0..).zip(SEGMENTS.repeat(3)) {
         let put = if n % 2 == 0 { put } else { put_announced };
         put(&store, n, 1, fitting(n, segment)).unwrap();
@@ -72,7 +73,7 @@ fn an_insert_is_one_write_to_the_mapped_file(architecture: &str) {
     }
 }
 
-fn a_replacement_in_a_full_store_makes_and_removes_no_file(architecture: &str) {
+fn replacement_in_full_store_touches_no_file(architecture: &str) {
     let (store, door) = counted(&tight(architecture));
     let length = fitting(99_999, 2048);
     let first = (0..3_000).find(|n| {
@@ -127,7 +128,7 @@ fn opening_reads_nothing_however_much_is_stored(architecture: &str) {
     let store = world.open_through(door.clone());
     let when_full = calls(&door);
     assert_eq!(when_full, when_empty);
-    // What the signature says of the secret, in one file.
+    // The reads of the secret in the signature, in one file.
     assert_eq!((when_full.map_reads, when_full.reads, when_full.opens), (0, 2, 1));
     assert!(fetch(&store, 700).is_some());
 }

@@ -1,26 +1,26 @@
-//! The process is killed at every call to the disk, every write to the mapped file and every store
-//! to the index.
+//! Kills at every call to the disk, every write to the mapped file and every store to the index.
 
 use super::*;
+use crate::StoreView;
 use crate::fs::{CrashPoint, Faults, FaultyFs, FileSystem};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 for_each_with_segments! {
     killed_at_any_step_everything_committed_is_served,
-    killed_at_any_step_of_a_full_store_only_what_was_being_given_up_is_missing,
-    killed_while_the_store_is_made_it_is_made_the_next_time,
+    kill_in_full_store_loses_only_the_victim,
+    kill_during_creation_is_repaired_by_next_open,
     killed_again_while_the_next_opening_settles_things,
 }
 
-/// What a caller does, and about which object.
+/// Call to the store, with its object.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Put(u64, u64, usize),
     Update(u64, usize),
     Remove(u64),
     GiveUp(u64, usize),
-    /// In order, with notes of what replacement knows; the store is used on.
+    /// Orderly close, with the notes of replacement; the store is used further.
     Close,
 }
 
@@ -60,7 +60,7 @@ fn subject(operation: Operation) -> u64 {
     }
 }
 
-/// Does one thing. Failures are the crash's; what counts is what is found afterwards.
+/// Performs one operation. Failures belong to the crash; only the state afterwards is checked.
 fn perform(store: &dyn Store, operation: Operation) {
     match operation {
         Operation::Put(n, version, length) => drop(put(store, n, version, length)),
@@ -77,7 +77,7 @@ fn perform(store: &dyn Store, operation: Operation) {
     }
 }
 
-/// What is right for the operation's key once it is done.
+/// Returns the allowed state of the operation's key afterwards.
 fn outcome(operation: Operation, before: Option<&Object>) -> Option<Object> {
     match operation {
         Operation::Put(n, version, length) => {
@@ -89,12 +89,11 @@ fn outcome(operation: Operation, before: Option<&Object>) -> Option<Object> {
     }
 }
 
-/// What a life that ended has left to be found.
+/// Allowed contents after a series of operations.
 #[derive(Default)]
 struct Right {
     objects: HashMap<u64, Object>,
-    /// What the crash came in the middle of, and what its object may be found to be beside what it
-    /// was.
+    /// The interrupted operation's key, with the allowed states beside the old one.
     cut_short: Option<(u64, Vec<Option<Object>>)>,
     crashed: bool,
 }
@@ -107,7 +106,7 @@ impl Right {
     }
 }
 
-/// Lives until the crash, if it comes.
+/// Runs until the crash, if it comes.
 fn live_until(world: &World, crash: &Arc<CrashPoint>, life: &[Operation]) -> Right {
     world.home.crash_at(Arc::clone(crash));
     let faults = Faults::new(5).crash_at(Arc::clone(crash));
@@ -123,7 +122,7 @@ fn live_until(world: &World, crash: &Arc<CrashPoint>, life: &[Operation]) -> Rig
         if crash.has_come() {
             let mut allowed = vec![after];
             if matches!(operation, Operation::Update(..)) {
-                // Torn in its place it is a miss.
+                // An update torn in its place is a miss.
                 allowed.push(None);
             }
             right.cut_short = Some((n, allowed));
@@ -138,7 +137,7 @@ fn live_until(world: &World, crash: &Arc<CrashPoint>, life: &[Operation]) -> Rig
     right
 }
 
-/// Opens what is left and uses it.
+/// Opens the store after the crash and uses it.
 fn check(world: &World, right: &Right, what: &str) {
     let store = world.open();
     let mut there = 0;
@@ -182,14 +181,14 @@ fn killed_at_any_step_everything_committed_is_served(architecture: &str) {
     assert!(steps > 300, "{steps} steps");
 }
 
-/// A full store of which each insert gives up another object, in place.
-fn killed_at_any_step_of_a_full_store_only_what_was_being_given_up_is_missing(architecture: &str) {
+/// In a full store, each insert evicts another object in its place.
+fn kill_in_full_store_loses_only_the_victim(architecture: &str) {
     let full = world(architecture, 1 << 20, 32 << 10, 200);
     let filled = fill(&full);
     full.files.sync().unwrap();
     let mut steps = 0;
     loop {
-        // Each round has a disk of its own.
+        // Each round has its own disk.
         let files = Arc::new(full.files.after_power_loss(|_| 0));
         let world = World { files, ..full.after_kill() };
         let crash = CrashPoint::after(steps);
@@ -211,8 +210,7 @@ fn killed_at_any_step_of_a_full_store_only_what_was_being_given_up_is_missing(ar
     assert!(steps > 50, "{steps} steps");
 }
 
-/// Fills a store with objects of two segment sizes until it gives up others. Returns the next
-/// number.
+/// Fills a store with objects of two segment sizes until it evicts others. Returns the next number.
 fn fill(world: &World) -> u64 {
     let store = world.open();
     let full = (0..5_000).find(|n| {
@@ -226,7 +224,7 @@ fn length_of(n: u64) -> usize {
     if n.is_multiple_of(2) { 700 } else { 300 }
 }
 
-/// Inserts until the crash. Returns what was there when the last insert began.
+/// Inserts until the crash. Returns the objects that were there when the last insert began.
 fn replace_until(store: &dyn Store, next: u64, crash: &CrashPoint) -> HashSet<u64> {
     let mut before = HashSet::new();
     for n in next..next + REPLACED {
@@ -267,7 +265,7 @@ fn check_full(world: &World, before: &HashSet<u64>, filled: u64, what: &str) {
     assert_eq!(usage.objects, there, "{what}");
 }
 
-fn killed_while_the_store_is_made_it_is_made_the_next_time(architecture: &str) {
+fn kill_during_creation_is_repaired_by_next_open(architecture: &str) {
     for steps in 0..40 {
         let world = world(architecture, 4 << 20, 1 << 20, 200);
         let right = live_until(&world, &CrashPoint::after(steps), &LIFE);
@@ -288,7 +286,7 @@ fn killed_again_while_the_next_opening_settles_things(architecture: &str) {
             let world = world.after_kill();
             let crash = CrashPoint::after(again);
             world.home.crash_at(Arc::clone(&crash));
-            // The files are shared by all rounds: settling can be repeated.
+            // All rounds share the files: settling can be repeated.
             let faults = Faults::new(6).crash_at(Arc::clone(&crash));
             drop(world.try_open_through(Arc::new(FaultyFs::new(world.files.clone(), faults))));
             let store = world.after_kill().open();
@@ -308,7 +306,7 @@ fn killed_again_while_the_next_opening_settles_things(architecture: &str) {
     }
 }
 
-/// No object has this number.
+/// Number without an object.
 const NOBODY: u64 = 9;
-/// Inserts into a full store of which each is tried to be killed.
+/// Inserts into a full store, each with a kill at every step.
 const REPLACED: u64 = 4;

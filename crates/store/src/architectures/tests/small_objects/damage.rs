@@ -1,19 +1,20 @@
-//! Bytes of the mapped file that are not what was written: misses, counted, and never a wrong body.
+//! Changed bytes in the mapped file: counted misses, and never a wrong body.
 
 use super::*;
+use crate::StoreView;
 use crate::fs::{Access, FileSystem, read_full};
 use proptest::prelude::*;
 
 for_each_with_segments! {
     any_flipped_bit_of_a_record_is_noticed,
-    a_corrupt_object_is_a_miss_is_counted_is_dropped_and_its_place_used_again,
-    a_record_in_another_place_is_not_taken_for_the_one_that_belongs_there,
+    corrupt_object_is_dropped_and_its_slot_reused,
+    misplaced_record_is_refused,
     an_older_version_in_its_place_is_a_miss,
-    an_update_of_metadata_does_not_bless_what_is_damaged,
-    a_mapped_file_of_another_length_is_refused_or_costs_misses_only,
+    metadata_update_keeps_body_damage_visible,
+    mapped_file_of_wrong_length_costs_misses_only,
 }
 
-/// A store with some objects of each segment size.
+/// Makes a store with some objects of each segment size.
 fn filled(architecture: &str) -> World {
     let world = world(architecture, 2 << 20, 256 << 10, 300);
     let store = world.open();
@@ -33,22 +34,22 @@ fn bytes_of(world: &World, path: &str) -> Vec<u8> {
     bytes
 }
 
-/// Where some bytes that stand there once stand in the mapped file.
+/// Returns the offset in the mapped file of bytes that occur there once.
 fn find(bytes: &[u8], wanted: &[u8]) -> usize {
     bytes.windows(wanted.len()).position(|window| window == wanted).expect("they stand there")
 }
 
-/// Where object `n`'s full key stands: metadata follows it.
+/// Returns the offset of object `n`'s full key: metadata follows the key.
 fn key_at(bytes: &[u8], n: u64) -> usize {
     find(bytes, &[key(n).full(), &metadata_of(n, 1, length_of(n))].concat())
 }
 
-/// Where its body stands.
+/// Returns the offset of the object's body.
 fn body_at(bytes: &[u8], n: u64) -> usize {
     find(bytes, &body_of(n, 1, 200))
 }
 
-/// The object, or none; a wrong one fails.
+/// Returns `true` if the object is there, `false` if it is absent; fails if it is wrong.
 fn is_right(store: &dyn Store, n: u64, what: &str) -> bool {
     let Some(found) = fetch(store, n) else { return false };
     assert_eq!(found, (metadata_of(n, 1, length_of(n)), body_of(n, 1, length_of(n))), "{what}: {n}");
@@ -62,8 +63,8 @@ fn any_flipped_bit_of_a_record_is_noticed(architecture: &str) {
     for n in [0, 4] {
         let (key_at, body_at) = (key_at(&bytes, n), body_at(&bytes, n));
         let head = key(n).full().len() + metadata_of(n, 1, length_of(n)).len();
-        // Every bit of header, key, metadata and checksum, and one of each of some bytes of the
-        // body. Between metadata and body is room that may hold anything.
+        // Every bit of header, key, metadata and checksum, and one bit of some bytes of the body.
+        // The room between metadata and body may hold any bytes.
         let every = (key_at - HEADER_BYTES..key_at + head)
             .chain(body_at + length_of(n)..body_at + length_of(n) + 8)
             .flat_map(|byte| (0..8).map(move |bit| (byte, bit)));
@@ -81,7 +82,7 @@ fn any_flipped_bit_of_a_record_is_noticed(architecture: &str) {
     }
 }
 
-fn a_corrupt_object_is_a_miss_is_counted_is_dropped_and_its_place_used_again(architecture: &str) {
+fn corrupt_object_is_dropped_and_its_slot_reused(architecture: &str) {
     let world = filled(architecture);
     let mapped = mapped_file(architecture);
     let bytes = bytes_of(&world, &mapped);
@@ -101,11 +102,11 @@ fn a_corrupt_object_is_a_miss_is_counted_is_dropped_and_its_place_used_again(arc
     assert_eq!((store.usage().corrupt, store.usage().objects), (20, 20));
 }
 
-fn a_record_in_another_place_is_not_taken_for_the_one_that_belongs_there(architecture: &str) {
+fn misplaced_record_is_refused(architecture: &str) {
     let world = filled(architecture);
     let mapped = mapped_file(architecture);
     let bytes = bytes_of(&world, &mapped);
-    // Two of one size change places, 512 bytes at a time, so that no layout need be known.
+    // Two objects of one size change places, 512 bytes at a time, so that the test needs no layout.
     let (a, b) = (key_at(&bytes, 2) / 512 * 512, key_at(&bytes, 7) / 512 * 512);
     for units in 1..=4 {
         world.files.tamper(&mapped, |now| {
@@ -128,8 +129,8 @@ fn an_older_version_in_its_place_is_a_miss(architecture: &str) {
         assert!(store.update_metadata(&key(n), &metadata_of(n, 2, length_of(n)), &|_| true).unwrap());
     }
     let new = bytes_of(&world, &mapped);
-    // Half of the units are old: as after a power loss that is not noticed. Either version or a
-    // miss, nothing mixed.
+    // Half of the units are old, as after an unnoticed power loss. Either version or a miss, and no
+    // mixture.
     for odd in [0, 1] {
         world.files.tamper(&mapped, |now| {
             for (unit, bytes) in now.chunks_mut(512).enumerate() {
@@ -146,7 +147,7 @@ fn an_older_version_in_its_place_is_a_miss(architecture: &str) {
     }
 }
 
-fn an_update_of_metadata_does_not_bless_what_is_damaged(architecture: &str) {
+fn metadata_update_keeps_body_damage_visible(architecture: &str) {
     let world = filled(architecture);
     let mapped = mapped_file(architecture);
     let bytes = bytes_of(&world, &mapped);
@@ -155,13 +156,13 @@ fn an_update_of_metadata_does_not_bless_what_is_damaged(architecture: &str) {
         let at = body_at(&bytes, n) + 100;
         world.files.tamper(&mapped, |bytes| bytes[at] ^= 4);
         let updated = store.update_metadata(&key(n), b"seen again", &|_| true);
-        // Whatever the update says, the body is not what it was.
+        // The body has changed, with any result of the update.
         drop(updated);
         assert_eq!(fetch(&store, n), None, "{n}");
     }
 }
 
-fn a_mapped_file_of_another_length_is_refused_or_costs_misses_only(architecture: &str) {
+fn mapped_file_of_wrong_length_costs_misses_only(architecture: &str) {
     for change in [-1_i64, -5_000, 1, 8_192, i64::MIN] {
         let world = filled(architecture);
         let mapped = mapped_file(architecture);
@@ -221,7 +222,7 @@ proptest! {
         prop_assert_eq!(store.usage().objects, found as u64);
     }
 
-    /// The side words and all else in the index, where the mapped file is as it was.
+    /// Damages the side words and everything else in the index; the mapped file is intact.
     #[test]
     fn an_index_with_random_damage_costs_misses_only(seed: u64, changes in 1_u64..200, which in 0..3_usize) {
         use crate::index::Words;
@@ -241,7 +242,7 @@ proptest! {
         for round in 0..3 {
             (0..20).for_each(|n| _ = is_right(&store, n, "before the repair"));
             for n in 100..110 {
-                // While all is suspect an insert may be declined.
+                // While all entries are suspect an insert may be declined.
                 let stored = put(&store, n, 1, length_of(n)).is_ok();
                 prop_assert!(is_right(&store, n, "new") || !stored || round == 0);
             }

@@ -1,18 +1,18 @@
-//! A finite mapped file: what is given up, what stays, and the limits that hold meanwhile (section
-//! 3).
+//! Finite mapped file: its victims, its survivors, and its limits (section 3).
 
 use super::*;
+use crate::StoreView;
 use crate::fs::{Faults, FaultyFs};
-use crate::{Declined, Error};
+use crate::{Error, InsertRefusal};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 for_each_with_segments! {
-    bytes_stay_under_the_limit_and_what_is_served_is_right,
-    the_newest_object_is_there_however_full_the_store_is,
-    what_is_asked_for_stays,
+    bytes_stay_under_limit_and_bodies_are_right,
+    newest_object_is_there_in_full_store,
+    requested_objects_stay,
     an_object_replaces_one_of_its_own_segment_size,
     a_size_that_has_no_segment_goes_to_files,
     a_body_that_is_being_read_is_not_overwritten,
@@ -22,8 +22,8 @@ for_each_with_segments! {
     the_number_of_objects_is_limited_too,
 }
 
-/// Fills the store with objects of one length, from `first` on, until it gives up others. Returns
-/// the next number.
+/// Fills the store with objects of one length, from `first` on, until it evicts others. Returns the
+/// next number.
 fn fill(store: &dyn Store, first: u64, length: usize) -> u64 {
     let before = store.usage().evictions;
     let last = (first..first + 5_000).find(|n| {
@@ -33,7 +33,7 @@ fn fill(store: &dyn Store, first: u64, length: usize) -> u64 {
     last.expect("it is full in the end") + 1
 }
 
-fn bytes_stay_under_the_limit_and_what_is_served_is_right(architecture: &str) {
+fn bytes_stay_under_limit_and_bodies_are_right(architecture: &str) {
     let world = tight(architecture);
     let store = world.open();
     let mut random = Random(1);
@@ -50,7 +50,7 @@ fn bytes_stay_under_the_limit_and_what_is_served_is_right(architecture: &str) {
         let length = some_length(&mut random);
         match put(&store, n, version, length) {
             Ok(()) => drop(versions.insert(n, (version, length))),
-            Err(Error::Declined(Declined::NoSpace)) => {}
+            Err(Error::Declined(InsertRefusal::NoSpace)) => {}
             Err(error) => panic!("{error}"),
         }
         let usage = store.usage();
@@ -64,7 +64,7 @@ fn bytes_stay_under_the_limit_and_what_is_served_is_right(architecture: &str) {
     assert_eq!(found as u64, usage.objects);
 }
 
-fn the_newest_object_is_there_however_full_the_store_is(architecture: &str) {
+fn newest_object_is_there_in_full_store(architecture: &str) {
     for segment in SEGMENTS {
         let world = tight(architecture);
         let store = world.open();
@@ -77,7 +77,7 @@ fn the_newest_object_is_there_however_full_the_store_is(architecture: &str) {
     }
 }
 
-fn what_is_asked_for_stays(architecture: &str) {
+fn requested_objects_stay(architecture: &str) {
     let world = tight(architecture);
     let store = world.open();
     let length = fitting(99_999, 1024);

@@ -1,15 +1,15 @@
-//! What replacement knows of small objects outlives a close in order, and what it knew once harms
-//! nobody later.
+//! Notes of replacement on small objects survive an orderly close, and outdated notes do no harm.
 
 use super::*;
+use crate::StoreView;
 use crate::architectures::SegmentPolicy;
 use crate::architectures::files::FileStore;
 
 for_each_with_segments! {
-    what_was_asked_for_stays_after_a_close_in_order,
+    requested_objects_stay_after_orderly_close,
     without_a_close_in_order_all_begin_alike,
     notes_of_an_older_close_harm_nothing,
-    every_policy_serves_what_it_stored,
+    every_policy_serves_stored_objects,
 }
 
 const POLICIES: [SegmentPolicy; 4] = [
@@ -18,7 +18,7 @@ const POLICIES: [SegmentPolicy; 4] = [
     SegmentPolicy::FbcResident { c_max: 3, a_max: 100 },
     SegmentPolicy::LruResident,
 ];
-/// Objects that are asked for often.
+/// Objects with many hits.
 const POPULAR: u64 = 10;
 
 fn tight_with(architecture: &str, policy: SegmentPolicy) -> World {
@@ -31,8 +31,7 @@ fn length() -> usize {
     fitting(99_999, 1024)
 }
 
-/// Fills the segments of one size, of which the first objects are asked for often. Returns the next
-/// number.
+/// Fills the segments of one size; the first objects get many hits. Returns the next number.
 fn fill_with_popular(store: &FileStore) -> u64 {
     let mut next = 0;
     while store.usage().evictions == 0 {
@@ -43,14 +42,14 @@ fn fill_with_popular(store: &FileStore) -> u64 {
     next
 }
 
-/// How many popular ones are left after as many new objects as all but a few of the segments hold.
+/// Returns the number of popular objects left after new ones that fill all but a few segments.
 fn left_after_new_ones(store: &FileStore, next: u64) -> usize {
     maintain(&store.core);
     (next..next + next - 2 * POPULAR).for_each(|n| put(store, n, 1, length()).unwrap());
     (0..POPULAR).filter(|n| matches(store, *n, 1, length())).count()
 }
 
-fn what_was_asked_for_stays_after_a_close_in_order(architecture: &str) {
+fn requested_objects_stay_after_orderly_close(architecture: &str) {
     for policy in POLICIES {
         let world = tight_with(architecture, policy);
         let store = world.open();
@@ -79,8 +78,8 @@ fn notes_of_an_older_close_harm_nothing(architecture: &str) {
         let store = world.open();
         let next = fill_with_popular(&store);
         store.close().unwrap();
-        // Removed, replaced by a file, by a segment of another size, and by others: then the
-        // process is killed.
+        // Removed, or replaced by a file, by a segment of another size and by others. The process
+        // is killed after this.
         assert!(store.remove(&key(0)).unwrap());
         put(&store, 1, 2, 20_000).unwrap();
         put(&store, 2, 2, 300).unwrap();
@@ -100,7 +99,7 @@ fn notes_of_an_older_close_harm_nothing(architecture: &str) {
     }
 }
 
-fn every_policy_serves_what_it_stored(architecture: &str) {
+fn every_policy_serves_stored_objects(architecture: &str) {
     for policy in POLICIES {
         let world = tight_with(architecture, policy);
         let mut store = world.open();

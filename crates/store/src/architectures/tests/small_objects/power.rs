@@ -1,24 +1,24 @@
-//! Power is lost: pages of the mapped file, of object files and of the index are of different age
-//! afterwards.
+//! Power losses: pages of the mapped file, of object files and of the index then differ in age.
 
 use super::*;
+use crate::StoreView;
 use crate::fs::FileSystem;
 use crate::index::MemoryHome;
 use std::collections::HashMap;
 
 for_each_with_segments! {
     nothing_wrong_is_served_and_the_repair_ends,
-    a_full_store_that_went_on_after_a_power_loss_serves_nothing_wrong,
+    full_store_after_power_loss_serves_nothing_wrong,
     power_lost_after_an_orderly_close_loses_nothing,
-    an_object_replaced_after_a_power_loss_does_not_come_back,
+    object_replaced_after_power_loss_stays_away,
     a_lost_index_costs_misses_and_the_store_goes_on,
-    a_lost_mapped_file_costs_misses_and_the_store_goes_on,
+    lost_mapped_file_costs_misses_only,
 }
 
 /// Metadata and body of every version that a key has had.
 type Versions = HashMap<u64, Vec<(Vec<u8>, Vec<u8>)>>;
 
-/// Random inserts, updates, removals and closings.
+/// Runs random inserts, updates, removals and closes.
 fn live(store: &dyn Store, random: &mut Random, first: u64, operations: u64, versions: &mut Versions) {
     for version in first..first + operations {
         let n = random.below(60);
@@ -44,7 +44,7 @@ fn live(store: &dyn Store, random: &mut Random, first: u64, operations: u64, ver
     }
 }
 
-/// Looks for everything; what is found must have been stored once. Returns how much was found.
+/// Looks up all objects; each one found must have been stored once. Returns their number.
 fn look(store: &dyn Store, versions: &Versions, what: &str) -> u64 {
     let mut found = 0;
     for (n, versions) in versions {
@@ -80,9 +80,9 @@ fn nothing_wrong_is_served_and_the_repair_ends(architecture: &str) {
     assert!(survived > 300, "{survived}");
 }
 
-/// Entries of different age may name one place: what is written there later must not be taken for
-/// another's.
-fn a_full_store_that_went_on_after_a_power_loss_serves_nothing_wrong(architecture: &str) {
+/// Entries of different age may name one place: a later record there must not be taken for another
+/// object.
+fn full_store_after_power_loss_serves_nothing_wrong(architecture: &str) {
     for seed in 0..12 {
         let mut world = world(architecture, 512 << 10, 64 << 10, 200);
         let mut versions = Versions::new();
@@ -118,13 +118,13 @@ fn power_lost_after_an_orderly_close_loses_nothing(architecture: &str) {
     }
 }
 
-fn an_object_replaced_after_a_power_loss_does_not_come_back(architecture: &str) {
+fn object_replaced_after_power_loss_stays_away(architecture: &str) {
     for seed in 0..20 {
         let world = roomy(architecture);
         let store = world.open();
         (0..20).for_each(|n| put(&store, n, 1, 900).unwrap());
         store.close().unwrap();
-        // To a segment of the same size, of another, and to a file.
+        // To a segment of the same size, of another size, and to a file.
         (0..20).for_each(|n| put(&store, n, 2, [900, 3_000, 9_000][n as usize % 3]).unwrap());
         let lost = world.after_power_loss(seed);
         let after = lost.open();
@@ -156,7 +156,7 @@ fn a_lost_index_costs_misses_and_the_store_goes_on(architecture: &str) {
     assert_eq!(store.usage().objects, 200);
 }
 
-fn a_lost_mapped_file_costs_misses_and_the_store_goes_on(architecture: &str) {
+fn lost_mapped_file_costs_misses_only(architecture: &str) {
     let world = roomy(architecture);
     let store = world.open();
     (0..100).for_each(|n| put(&store, n, 1, n as usize * 200).unwrap());

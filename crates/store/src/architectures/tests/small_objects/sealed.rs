@@ -1,5 +1,4 @@
-//! Records that somebody else made are no records, wherever the index leads; those of earlier
-//! versions are taken over.
+//! Forged records are refused wherever the index leads; records of earlier versions are migrated.
 
 use super::*;
 use crate::architectures::files::FileStore;
@@ -12,14 +11,14 @@ use shoal_policy::SegmentClass;
 for_each_with_segments! {
     a_record_in_the_body_of_another_is_none,
     a_file_of_an_earlier_version_is_taken_over,
-    a_file_of_an_earlier_version_is_taken_over_after_a_kill_on_the_way,
-    after_a_loss_of_power_the_objects_of_an_earlier_version_are_misses,
+    earlier_file_is_migrated_after_interrupted_try,
+    earlier_objects_are_misses_after_power_loss,
 }
 
-/// The mapped file's name in earlier versions.
+/// Name of the mapped file in earlier versions.
 const UNSEALED: &str = "segments";
 
-/// What the index has of objects in segments.
+/// Returns the index entries of objects in segments.
 fn small(store: &FileStore) -> Vec<(IndexedObject, SegmentLocation)> {
     let numbers = 0..store.core.index.geometry().max_objects;
     let seen = numbers.filter_map(|number| match store.core.index.examine(number) {
@@ -35,7 +34,7 @@ fn mapping(world: &World, path: &str) -> Box<dyn Mapping> {
     world.files.map(path, world.files.length(path).unwrap()).unwrap()
 }
 
-/// The object file in a segment, as it is specified.
+/// Returns the object file in a segment, as it is specified.
 fn record(store: &FileStore, found: IndexedObject) -> Vec<u8> {
     let file = store.core.open_bytes(found.number, found.side, Access::Read).unwrap();
     let mut bytes = vec![0; 8192];
@@ -44,12 +43,12 @@ fn record(store: &FileStore, found: IndexedObject) -> Vec<u8> {
     bytes
 }
 
-/// Where the needle stands.
+/// Returns the position of the needle.
 fn position(hay: &[u8], needle: &[u8]) -> Option<usize> {
     hay.windows(needle.len()).position(|bytes| bytes == needle)
 }
 
-/// A file of these bytes, as a forger sees what he has made.
+/// File of these bytes, as a forger sees the forgery.
 struct Plain(Vec<u8>);
 
 impl File for Plain {
@@ -73,8 +72,7 @@ impl File for Plain {
     }
 }
 
-/// The forger even knows the victim's record byte by byte, but for what stands on the disk in place
-/// of its check.
+/// The forger even knows the victim's record byte by byte, except for its sealed check on disk.
 fn a_record_in_the_body_of_another_is_none(architecture: &str) {
     let world = roomy(architecture);
     let store = world.open();
@@ -91,7 +89,7 @@ fn a_record_in_the_body_of_another_is_none(architecture: &str) {
             small(&store).into_iter().find(|(found, _)| found.number != victim.number).unwrap();
         place.offset() + position(&record(&store, found), &forged).unwrap() as u64
     };
-    // Aligned as a segment is.
+    // Aligned like a segment.
     let at = forge((512 - forge(0) % 512) as usize);
     assert_eq!(at % 512, 0);
     read_head(&Plain(forged.clone()), victim.number, 512, Some(&key(1)))
@@ -105,8 +103,7 @@ fn a_record_in_the_body_of_another_is_none(architecture: &str) {
     assert_eq!(fetch(&store, 1), None);
 }
 
-/// Makes of the store what an earlier version would have left, but for one record of so many, which
-/// stay sealed.
+/// Converts the store to an earlier version's, but one record in `sealed_one_in` stays sealed.
 fn as_of_earlier_version(world: &World, store: &FileStore, sealed_one_in: u32) {
     for (found, place) in small(store) {
         if found.number % sealed_one_in != 0 || sealed_one_in == 1 {
@@ -118,7 +115,7 @@ fn as_of_earlier_version(world: &World, store: &FileStore, sealed_one_in: u32) {
     world.files.rename(segments::PATH, UNSEALED).unwrap();
 }
 
-/// A closed store of fifty objects as an earlier version would have left it.
+/// Makes a closed store of fifty objects as an earlier version leaves it.
 fn left(architecture: &str, sealed_one_in: u32) -> World {
     let world = roomy(architecture);
     let store = world.open();
@@ -147,11 +144,11 @@ fn a_file_of_an_earlier_version_is_taken_over(architecture: &str) {
     is_taken_over(&left(architecture, 1));
 }
 
-fn a_file_of_an_earlier_version_is_taken_over_after_a_kill_on_the_way(architecture: &str) {
+fn earlier_file_is_migrated_after_interrupted_try(architecture: &str) {
     is_taken_over(&left(architecture, 3));
 }
 
-fn after_a_loss_of_power_the_objects_of_an_earlier_version_are_misses(architecture: &str) {
+fn earlier_objects_are_misses_after_power_loss(architecture: &str) {
     let mut world = left(architecture, 1);
     // Used, and not closed.
     let store = world.open();

@@ -1,24 +1,24 @@
-//! What a caller does with small objects, and with those that grow out of the segments and back
-//! into them.
+//! Calls with small objects, and with objects that grow out of the segments and return.
 
 use super::*;
+use crate::StoreView;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
 for_each_with_segments! {
-    small_objects_come_back_and_take_no_file_of_their_own,
-    a_record_of_at_most_8192_bytes_stands_in_a_segment_and_a_longer_one_in_a_file,
+    small_objects_take_no_file_of_their_own,
+    record_above_8192_bytes_is_a_file,
     an_object_moves_from_a_segment_to_a_file_and_back,
-    a_body_is_read_while_it_is_written_across_the_border,
-    a_body_stays_readable_after_commit_removal_and_replacement,
-    metadata_is_replaced_in_its_segment_in_a_larger_one_and_in_a_file,
+    body_is_read_while_written_across_border,
+    body_stays_readable_after_removal_or_replacement,
+    metadata_update_in_segment_larger_one_or_file,
     metadata_of_another_object_is_left_alone,
-    nothing_is_visible_before_commit_and_nothing_remains_without_it,
-    a_body_of_another_length_than_announced_is_not_stored,
+    uncommitted_insert_is_invisible_and_leaves_nothing,
+    body_of_unannounced_length_is_not_stored,
     a_store_is_warm_after_a_kill_and_after_a_clean_end,
 }
 
-fn small_objects_come_back_and_take_no_file_of_their_own(architecture: &str) {
+fn small_objects_take_no_file_of_their_own(architecture: &str) {
     let world = roomy(architecture);
     let store = world.open();
     let mapped = mapped_file(architecture);
@@ -34,7 +34,7 @@ fn small_objects_come_back_and_take_no_file_of_their_own(architecture: &str) {
     assert_eq!((usage.objects, usage.corrupt, usage.evictions), (lengths.len() as u64, 0, 0));
 }
 
-fn a_record_of_at_most_8192_bytes_stands_in_a_segment_and_a_longer_one_in_a_file(architecture: &str) {
+fn record_above_8192_bytes_is_a_file(architecture: &str) {
     let mapped = mapped_file(architecture);
     for put in [put, put_announced] {
         let world = roomy(architecture);
@@ -45,7 +45,7 @@ fn a_record_of_at_most_8192_bytes_stands_in_a_segment_and_a_longer_one_in_a_file
             !large_objects(&world, &mapped).is_empty()
         };
         let fits = fitting(1, 8192);
-        // The lengths themselves have as many digits there.
+        // The printed lengths have equally many digits there.
         assert!((fits - 20..=fits).all(|length| !is_in_file(length)));
         assert!((fits + 1..fits + 20).all(is_in_file));
         assert!(!is_in_file(fits), "back in a segment, and the file is gone");
@@ -69,7 +69,7 @@ fn an_object_moves_from_a_segment_to_a_file_and_back(architecture: &str) {
     assert_eq!((fetch(&store, 1), store.usage().objects), (None, 0));
 }
 
-fn a_body_is_read_while_it_is_written_across_the_border(architecture: &str) {
+fn body_is_read_while_written_across_border(architecture: &str) {
     let world = roomy(architecture);
     let store = world.open();
     for (length, is_committed) in
@@ -95,7 +95,7 @@ fn a_body_is_read_while_it_is_written_across_the_border(architecture: &str) {
     }
 }
 
-fn a_body_stays_readable_after_commit_removal_and_replacement(architecture: &str) {
+fn body_stays_readable_after_removal_or_replacement(architecture: &str) {
     let world = roomy(architecture);
     let store = world.open();
     for length in [0, 300, 3_000, 7_900] {
@@ -104,14 +104,14 @@ fn a_body_stays_readable_after_commit_removal_and_replacement(architecture: &str
         put(&store, 1, 2, length).unwrap();
         let second = store.open(&key(1)).unwrap().unwrap().body;
         assert!(store.remove(&key(1)).unwrap());
-        // Whatever takes their places, should these have been given back already.
+        // Objects that take these places, if the places were freed too early.
         (10..60).for_each(|n| put(&store, n, length as u64, length).unwrap());
         assert_eq!(reader.read(0, usize::MAX).unwrap(), body_of(1, 1, length), "{length}");
         assert_eq!(second.read(0, usize::MAX).unwrap(), body_of(1, 2, length), "{length}");
     }
 }
 
-fn metadata_is_replaced_in_its_segment_in_a_larger_one_and_in_a_file(architecture: &str) {
+fn metadata_update_in_segment_larger_one_or_file(architecture: &str) {
     let world = roomy(architecture);
     let store = world.open();
     let mapped = mapped_file(architecture);
@@ -126,7 +126,7 @@ fn metadata_is_replaced_in_its_segment_in_a_larger_one_and_in_a_file(architectur
         }
     }
     assert_eq!(store.usage().objects, 10);
-    // An object that has gone to a file on account of its metadata may stay there.
+    // An object that moved to a file because of its metadata may stay there.
     assert!(large_objects(&world, &mapped).len() <= 5);
 }
 
@@ -143,7 +143,7 @@ fn metadata_of_another_object_is_left_alone(architecture: &str) {
     assert_eq!(fetch(&store, 1), Some((b"m".to_vec(), body_of(1, 1, 300))));
 }
 
-fn nothing_is_visible_before_commit_and_nothing_remains_without_it(architecture: &str) {
+fn uncommitted_insert_is_invisible_and_leaves_nothing(architecture: &str) {
     let world = roomy(architecture);
     let store = world.open();
     let (before, files) = (store.usage(), world.files.files());
@@ -164,7 +164,7 @@ fn nothing_is_visible_before_commit_and_nothing_remains_without_it(architecture:
     assert!(matches(&store, 1, 1, 300), "what was there stays");
 }
 
-fn a_body_of_another_length_than_announced_is_not_stored(architecture: &str) {
+fn body_of_unannounced_length_is_not_stored(architecture: &str) {
     let world = roomy(architecture);
     let store = world.open();
     for (announced, real) in [(10, 9), (10, 11), (400, 0), (5_000, 9_000), (9_000, 5_000)] {
@@ -197,7 +197,7 @@ fn a_store_is_warm_after_a_kill_and_after_a_clean_end(architecture: &str) {
     let store = rebooted.open();
     assert_eq!(store.usage(), usage);
     assert!((0..200).all(|n| matches(&store, n, n, length(n))));
-    // What is placed next stands beside them and not upon them.
+    // New objects are placed beside the others and not over them.
     (200..400).for_each(|n| put(&store, n, n, length(n)).unwrap());
     assert!((0..400).all(|n| matches(&store, n, n, length(n))));
     assert_eq!(store.usage().corrupt, 0);
@@ -206,7 +206,7 @@ fn a_store_is_warm_after_a_kill_and_after_a_clean_end(architecture: &str) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Nothing is given up where there is room: the store is a map.
+    /// With enough room nothing is evicted: the store is a map.
     #[test]
     fn agrees_with_a_map(seed: u64, which in 0..3_usize) {
         let world = roomy(["squidm", "squidml", "squidmla"][which]);

@@ -1,8 +1,10 @@
-//! What is done without the device: that it makes no call, and comes to the same as what may wait.
+//! Calls without the device: they make no call to the disk, and have the result of the calls that
+//! may wait.
 
 use super::*;
 use crate::TryInsert;
 use crate::fs::CountingFs;
+use crate::{PromptStore, StoreUpkeep};
 use bytes::Bytes;
 use std::collections::HashMap;
 
@@ -11,7 +13,7 @@ fn offer(store: &VolumeStore, number: u32, version: u32, length: usize) -> Resul
     store.try_insert(&key(number), &metadata_of(version, length), &body, &|| true)
 }
 
-/// The version that is found without the device.
+/// Returns the version that is found without the device.
 fn at_hand(store: &VolumeStore, number: u32) -> Option<u32> {
     let stored = store.try_open(&key(number))?;
     let length = stored.body.length() as usize;
@@ -23,7 +25,7 @@ fn at_hand(store: &VolumeStore, number: u32) -> Option<u32> {
 }
 
 #[test]
-fn what_waits_and_what_lies_in_a_window_is_found_without_a_call() {
+fn queued_and_windowed_objects_need_no_call() {
     let world = World::new(16 << 20);
     let counted = Arc::new(CountingFs::new(world.files.clone()));
     let store = world.try_open(counted.clone()).unwrap();
@@ -51,7 +53,7 @@ fn what_waits_and_what_lies_in_a_window_is_found_without_a_call() {
 }
 
 #[test]
-fn what_was_read_with_others_can_be_had_alone() {
+fn body_from_window_can_be_detached() {
     let world = World::new(16 << 20);
     let store = world.open();
     offer(&store, 1, 1, 1500).unwrap();
@@ -65,7 +67,7 @@ fn what_was_read_with_others_can_be_had_alone() {
 }
 
 #[test]
-fn who_may_not_wait_is_told_once_that_something_is_due_and_then_that_he_would_have_to() {
+fn try_insert_reports_due_once_then_would_block() {
     let world = World::new(16 << 20);
     let store = world.open();
     let mut answers = HashMap::new();
@@ -87,7 +89,7 @@ fn who_may_not_wait_is_told_once_that_something_is_due_and_then_that_he_would_ha
 }
 
 #[test]
-fn what_should_not_be_is_taken_back_for_good() {
+fn invalidated_insert_is_removed_for_good() {
     let world = World::new(16 << 20);
     let store = world.open();
     put(&store, 1, 1, 3000).unwrap();
@@ -107,7 +109,7 @@ fn what_should_not_be_is_taken_back_for_good() {
 }
 
 #[test]
-fn large_bodies_and_a_store_without_background_work_wait() {
+fn large_body_or_lone_store_would_block() {
     let world = World::new(16 << 20);
     let store = world.open();
     assert_eq!(offer(&store, 1, 1, 65_536).unwrap(), TryInsert::Inserted);
@@ -141,14 +143,14 @@ fn probation_is_the_same() {
         number += 1;
     }
     store.write_all();
-    let declined = |answer| matches!(answer, Err(Error::Declined(crate::Declined::OnProbation)));
+    let declined = |answer| matches!(answer, Err(Error::Declined(crate::InsertRefusal::OnProbation)));
     assert!(declined(offer(&store, 5000, 1, 10_000)));
     assert_eq!(version_of(&store, 5000), None);
     assert_eq!(offer(&store, 5000, 1, 10_000).unwrap(), TryInsert::Inserted, "asked for again");
     assert_eq!(version_of(&store, 5000), Some(1));
 }
 
-/// Random calls of both kinds, against a map of what was stored last.
+/// Runs random calls of both kinds, against a map of the latest versions.
 #[test]
 fn both_ways_mixed_give_the_latest_or_nothing() {
     let mut random = Random(11);
@@ -198,7 +200,7 @@ fn both_ways_mixed_give_the_latest_or_nothing() {
     assert!(found > 5000, "{found} hits");
 }
 
-/// A stripe that was never written is not read before it is.
+/// A stripe is not read before its first write.
 #[test]
 fn a_new_volume_is_filled_without_reading() {
     let world = World::new(8 << 20);

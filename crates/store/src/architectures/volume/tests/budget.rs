@@ -1,4 +1,4 @@
-//! What each call costs, counted at the door.
+//! Cost of each call, counted at the file system.
 
 use super::*;
 use crate::fs::{Calls, CountingFs};
@@ -67,7 +67,7 @@ fn neighbours_come_with_one_read() {
 }
 
 #[test]
-fn objects_of_a_site_that_were_missed_among_others_come_with_one_read() {
+fn interleaved_objects_of_a_site_take_one_read() {
     let budget = Budget::new(&World::new(16 << 20));
     for number in 0..100 {
         put(&budget.store, number, 1, 1500).unwrap();
@@ -82,7 +82,7 @@ fn objects_of_a_site_that_were_missed_among_others_come_with_one_read() {
 }
 
 #[test]
-fn inserts_reach_the_disk_as_whole_stripes_and_little_else() {
+fn inserts_are_written_as_whole_stripes() {
     let mut world = World::new(64 << 20);
     world.settings.volume.stripe_bytes = 1 << 20;
     let budget = Budget::new(&world);
@@ -97,7 +97,7 @@ fn inserts_reach_the_disk_as_whole_stripes_and_little_else() {
         store.write_all();
     });
     let stripes = admitted.div_ceil(1 << 20) + 2;
-    // The index's header says first that the store is in use.
+    // The index's header first records that the store is in use.
     assert!(cost.writes <= stripes + 1, "{} writes for {stripes} stripes", cost.writes);
     let percent = cost.bytes_written as f64 / admitted as f64;
     assert!(percent <= 1.02, "{percent} bytes written for a byte admitted");

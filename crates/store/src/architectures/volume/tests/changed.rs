@@ -1,22 +1,23 @@
-//! What is served before the log has been followed: only what nothing in it can overrule.
+//! Lookups before the log has been followed: they serve only objects that the log cannot overrule.
 
-use super::super::changed::Changed;
-use super::super::checkpoint::Header;
+use super::super::changed::ChangedKeys;
+use super::super::checkpoint::CheckpointHeader;
 use super::scripted::{Fate, Kind, Scripted};
 use super::*;
+use crate::PromptStore;
 use shoal_core::Key;
 
 impl World {
-    /// Found by a process that has just begun, and has not looked at the log for it; and whether it
-    /// would have to.
+    /// Returns the version that a newly started process finds without following the log, and
+    /// whether it followed the log.
     fn found_at_once(&self, number: u32) -> (Option<u32>, bool) {
         let store = self.try_open_unrecovered(self.files.clone()).unwrap();
         (version_of(&store, number), store.volume.directory.is_followed.load(Relaxed))
     }
 }
 
-/// Objects 0 to 99 are in the index; of these 0 to 19 are replaced since, 20 to 29 removed, and 100
-/// to 149 are new.
+/// Objects 0 to 99 are in the index. Since then, 0 to 19 are replaced, 20 to 29 removed, and 100 to
+/// 149 are new.
 fn changed_since() -> World {
     let world = World::new(24 << 20);
     let store = world.open();
@@ -39,7 +40,7 @@ fn expected(number: u32) -> Option<u32> {
 }
 
 #[test]
-fn what_nothing_can_overrule_is_served_before_the_log_has_been_followed() {
+fn unchanged_objects_are_served_before_recovery() {
     let world = changed_since();
     for number in 0..150 {
         let (found, is_followed) = world.found_at_once(number);
@@ -56,10 +57,9 @@ fn what_nothing_can_overrule_is_served_before_the_log_has_been_followed() {
 
 type Damage<'a> = &'a dyn Fn(&World, &MemoryFs);
 
-/// Neither after a loss of power, which takes the marks along, nor with those of another index, nor
-/// with damaged ones.
+/// The marks are lost in a power loss, belong to another index, or are damaged.
 #[test]
-fn without_marks_all_objects_wait_for_the_end_of_the_log() {
+fn objects_without_marks_wait_for_log_end() {
     let names = |world: &World| world.transient.list("", 10).unwrap();
     let lost = |world: &World, marks: &MemoryFs| {
         names(world).iter().for_each(|name| drop(marks.unlink(name)));
@@ -81,7 +81,7 @@ fn without_marks_all_objects_wait_for_the_end_of_the_log() {
     }
 }
 
-/// Both copies go on from the same place, and come to the same generation.
+/// Both copies continue from one place, and reach equal generations.
 #[test]
 fn marks_of_a_copy_of_the_volume_do_not_count() {
     let world = changed_since();
@@ -104,15 +104,16 @@ fn marks_of_a_copy_of_the_volume_do_not_count() {
     }
 }
 
-/// What comes while an index is written is of both, for either may be the one on disk after a kill.
+/// Either index may be on disk after a kill, so a key that changes while one is written belongs to
+/// both.
 #[test]
-fn a_key_that_changes_while_an_index_is_written_is_marked_in_both() {
+fn key_changed_during_checkpoint_is_marked_in_both() {
     let files: Arc<MemoryFs> = Arc::new(MemoryFs::new(1 << 30));
-    let header = |sequence| Header { sequence, is_clean: sequence == 1, ..some_header() };
-    let open = |header: &Header| Changed::open(Some(files.clone()), (7, 1000, 5), Some(header));
+    let header = |sequence| CheckpointHeader { sequence, is_clean: sequence == 1, ..some_header() };
+    let open = |header: &CheckpointHeader| ChangedKeys::open(Some(files.clone()), (7, 1000, 5), Some(header));
     let keys: Vec<Key> = (0..4).map(|number| key(number).hash()).collect();
-    let known = |changed: &Changed| keys.iter().map(|key| changed.may_have(*key)).collect::<Vec<_>>();
-    let add = |changed: &Changed, number: usize| changed.add([keys[number]].into_iter());
+    let known = |changed: &ChangedKeys| keys.iter().map(|key| changed.may_have(*key)).collect::<Vec<_>>();
+    let add = |changed: &ChangedKeys, number: usize| changed.add([keys[number]].into_iter());
     let changed = open(&header(1));
     add(&changed, 0);
     changed.begin(&header(2));
@@ -130,14 +131,14 @@ fn a_key_that_changes_while_an_index_is_written_is_marked_in_both() {
     assert_eq!(known(&open(&header(3))), [true; 4], "it may be on disk, and lacks what came then");
     assert_eq!(known(&open(&header(2))), [true; 4]);
     let changed = open(&header(2));
-    changed.rename(&Header { generation: 5, ..header(2) });
+    changed.rename(&CheckpointHeader { generation: 5, ..header(2) });
     assert_eq!(known(&open(&header(2))), [true; 4]);
 }
 
-/// What has been crowded out of the table, or given up for another, is in the index on disk until
-/// that is written anew.
+/// An object crowded out of the table, or evicted for another, stays in the index on disk until the
+/// next checkpoint.
 #[test]
-fn what_the_table_has_lost_is_removed_for_good_all_the_same() {
+fn object_lost_from_table_is_removed_for_good() {
     let mut world = World::new(24 << 20);
     world.settings.max_objects = 100;
     for kept in [100, 300, 500] {
@@ -146,7 +147,7 @@ fn what_the_table_has_lost_is_removed_for_good_all_the_same() {
         (0..kept).for_each(|number| put(&store, number, 1, 700).unwrap());
         store.write_all();
         store.write_index();
-        // Which of them has to go depends on their hits, and those are forgotten with the process.
+        // The victims depend on the hits, which are lost with the process.
         (0..kept).step_by(2).for_each(|number| assert_eq!(version_of(&store, number), Some(1)));
         (1000..1900).for_each(|number| put(&store, number, 1, 700).unwrap());
         store.write_all();
@@ -162,10 +163,9 @@ fn what_the_table_has_lost_is_removed_for_good_all_the_same() {
     }
 }
 
-/// Its stripe has been given up and written over in part, and the rest of it, where the object
-/// stands, has not.
+/// The stripe was reclaimed and partly overwritten; the part with the object was not.
 #[test]
-fn what_stands_in_a_stripe_that_is_being_written_over_is_removed_for_good_all_the_same() {
+fn object_in_half_overwritten_stripe_stays_removed() {
     let world = World::new(6 << 20);
     let store = world.open();
     let mut number = 0;
@@ -195,9 +195,9 @@ fn what_stands_in_a_stripe_that_is_being_written_over_is_removed_for_good_all_th
     assert_eq!(back, 0, "of {} that were given up and removed", given_up.len());
 }
 
-/// A stripe has been given up, and what was to be written over it could not be.
+/// A stripe was reclaimed, and the write over it failed.
 #[test]
-fn what_stood_where_a_write_failed_is_removed_for_good_all_the_same() {
+fn object_under_failed_write_stays_removed() {
     let world = World::new(6 << 20);
     let door = Scripted::new(&world.files);
     let store = world.try_open(door.clone()).unwrap();
@@ -230,15 +230,15 @@ fn what_stood_where_a_write_failed_is_removed_for_good_all_the_same() {
     assert_eq!(back, 0, "of {} that were given up and removed", given_up.len());
 }
 
-/// Any order of all that changes an object, killed at any time: what was removed stays away, and
-/// what was written is not undone.
+/// Runs all changing calls in any order, with kills at any time: removed objects stay away, and
+/// durable ones remain.
 #[test]
-fn whatever_was_done_before_a_kill_nothing_older_is_served() {
+fn kill_after_any_history_serves_nothing_older() {
     for seed in 0..super::crash::budget(24) {
         let mut random = Random(seed);
         let mut world = World::new([3 << 20, 6 << 20, 24 << 20][seed as usize % 3]);
         world.settings.max_objects = [60, 2000][seed as usize / 3 % 2];
-        // The oldest version that may be found, by object.
+        // Oldest allowed version, by object.
         let mut oldest: Vec<u32> = vec![0; 400];
         let mut version = 0;
         for _ in 0..3 {
@@ -281,7 +281,7 @@ fn whatever_was_done_before_a_kill_nothing_older_is_served() {
     }
 }
 
-fn some_header() -> Header {
+fn some_header() -> CheckpointHeader {
     let store = World::new(8 << 20).open();
     store.volume.directory.header(&store.volume.writer.lock(), false)
 }

@@ -1,22 +1,23 @@
-//! Everything at once: laps, removals, replacements and updates, writes that fail or only say so,
-//! kills and losses of power. What is found is the latest, or nothing; after a crash nothing older
-//! than what had been brought to disk.
+//! All faults together: laps, removals, replacements and updates, failed or falsely failed writes,
+//! kills and power losses. A lookup finds the latest version or none. After a crash no version
+//! older than the last durable one is found.
 
 use super::scripted::{Fate, Kind, Scripted};
 use super::*;
 use crate::TryInsert;
+use crate::{PromptStore, StoreView};
 use std::collections::HashMap;
 
 const OBJECTS: u32 = 120;
 
-/// What is known of one object.
+/// Expected state of one object.
 #[derive(Clone, Copy, Default)]
 struct Known {
-    /// What it is now, if it is: a version, or 0 when it should be gone.
+    /// Current version, or 0 when the object should be gone.
     now: u32,
-    /// The same when everything was last brought to disk.
+    /// Version at the last sync.
     durable: u32,
-    /// Versions begun since, from this one on.
+    /// First of the versions begun since.
     since: u32,
 }
 
@@ -27,7 +28,7 @@ struct Session {
     random: Random,
     known: HashMap<u32, Known>,
     step: u32,
-    /// Of a thousand writes.
+    /// Failed writes in a thousand.
     failing: u64,
     seed: u64,
 }
@@ -78,7 +79,7 @@ impl Session {
     fn put(&mut self, number: u32) {
         let (version, length) = self.begin(number);
         if put(&self.store, number, version, length).is_err() {
-            // As the shelf does: the older one must not come back.
+            // Like the proxy: the older version must not come back.
             self.remove(number);
         }
     }
@@ -99,7 +100,7 @@ impl Session {
         self.known.entry(number).or_default().now = 0;
     }
 
-    /// With room to spare, or more than there is.
+    /// The new metadata fits the spare room, or exceeds it.
     fn update(&mut self, number: u32) {
         let longer = if self.random.below(2) == 0 { " " } else { "                              " };
         let Some(stored) = self.store.open(&key(number)).ok().flatten() else { return };
@@ -123,7 +124,7 @@ impl Session {
         assert!(version.is_none_or(|version| version == now), "{number}: {version:?} for {now}, seed {seed}");
     }
 
-    /// Whatever is found is whole, or says that it is not.
+    /// Returns the version found, which must be whole or report that it is not.
     fn found(&self, number: u32) -> Option<u32> {
         let stored = self.store.open(&key(number)).ok()??;
         let text = String::from_utf8(stored.metadata.to_vec()).expect("metadata as it was written");
@@ -133,8 +134,7 @@ impl Session {
         while body.len() < length {
             match stored.body.read(body.len() as u64, 50_000) {
                 Ok(read) if !read.is_empty() => body.extend_from_slice(&read),
-                // A piece could not be written, which is known by now, and was not when the object
-                // was asked for.
+                // A piece could not be written. This is known now, but was unknown at the lookup.
                 _ => return None,
             }
         }
@@ -142,7 +142,7 @@ impl Session {
         Some(version)
     }
 
-    /// Ends without a word, and begins again.
+    /// Ends without an orderly close, and begins again.
     fn crash(&mut self, loses_power: bool) {
         let seed = self.random.next();
         if loses_power {

@@ -1,17 +1,18 @@
-//! A process killed, or power lost, at any call to the disk.
+//! Kills and power losses at any call to the disk.
 
 use super::*;
 use crate::fs::{CrashPoint, Faults, FaultyFs};
+use crate::{PromptStore, StoreView};
 use std::collections::{HashMap, HashSet};
 
-/// What a session did before it was stopped.
+/// Actions of a session before it was stopped.
 #[derive(Default)]
 struct History {
-    /// Versions ever begun, by object.
+    /// All versions ever begun, by object.
     begun: HashMap<u32, HashSet<u32>>,
-    /// Removed for certain, and not inserted since.
+    /// Objects surely removed, and not inserted since.
     removed: HashSet<u32>,
-    /// On disk for certain, and neither removed nor replaced since.
+    /// Versions surely on disk, and neither removed nor replaced since.
     durable: HashMap<u32, u32>,
 }
 
@@ -55,10 +56,10 @@ fn work(store: &VolumeStore, seed: u64, version_from: u32, history: &mut History
     }
 }
 
-/// A removal that is acknowledged before the log has been followed, whose index knows nothing of
-/// what is removed.
+/// The removal is acknowledged before the log has been followed, and the index lacks the removed
+/// object.
 #[test]
-fn what_is_removed_before_the_log_is_followed_stays_away_after_a_kill() {
+fn removal_before_recovery_survives_kill() {
     let world = World::new(16 << 20);
     let store = world.open();
     (0..100).for_each(|number| put(&store, number, 1, 9000).unwrap());
@@ -72,9 +73,9 @@ fn what_is_removed_before_the_log_is_followed_stays_away_after_a_kill() {
     }
 }
 
-/// The same where the log cannot be read then: it is not said to be done.
+/// The log is unreadable then: the removal is not acknowledged.
 #[test]
-fn what_is_removed_while_the_log_cannot_be_read_is_an_error_or_stays_away() {
+fn removal_with_unreadable_log_fails_or_lasts() {
     for fails_from in 0..60 {
         let world = World::new(16 << 20);
         let store = world.open();
@@ -93,7 +94,7 @@ fn what_is_removed_while_the_log_cannot_be_read_is_an_error_or_stays_away() {
     }
 }
 
-/// Nothing wrong is served, nothing durable is missing, and the store goes on.
+/// Checks that nothing wrong is served, that nothing durable is missing, and that the store works.
 fn check(world: &World, history: &History, what: &str) {
     let store = world.open();
     for number in 0..60 {
@@ -120,7 +121,7 @@ fn check(world: &World, history: &History, what: &str) {
     }
 }
 
-/// Bigger than what is written, so that nothing is given up.
+/// Makes a volume larger than all writes, so that nothing is evicted.
 fn roomy() -> World {
     World::new(24 << 20)
 }
@@ -139,7 +140,7 @@ fn stopped_at(world: &World, seed: u64, calls: u64, history: &mut History) -> bo
 }
 
 #[test]
-fn killed_at_every_call_nothing_is_lost_that_was_written() {
+fn kill_at_any_call_loses_no_written_object() {
     let mut calls = 0;
     loop {
         let world = roomy();
@@ -155,7 +156,7 @@ fn killed_at_every_call_nothing_is_lost_that_was_written() {
 }
 
 #[test]
-fn power_lost_at_any_call_nothing_is_lost_that_was_synced() {
+fn power_loss_at_any_call_loses_no_synced_object() {
     for seed in 0..budget(150) {
         let world = roomy();
         let mut history = History::default();
@@ -181,14 +182,14 @@ fn crash_after_crash() {
 }
 
 #[test]
-fn a_header_read_before_it_was_on_disk_does_not_count_as_written() {
+fn unsynced_header_does_not_count_as_written() {
     let world = roomy();
     let store = world.open();
     put(&store, 1, 1, 3000).unwrap();
     store.close().unwrap();
     drop(store);
-    // Killed also just after the header was written that says that the log goes on, so that only
-    // the kernel has it.
+    // Also killed just after the header that marks the log as growing was written, while only the
+    // kernel has this header.
     let mut calls = 0;
     loop {
         let world = world.after_power_loss(0);
@@ -213,7 +214,7 @@ fn a_header_read_before_it_was_on_disk_does_not_count_as_written() {
     }
 }
 
-/// With the cursor going round, objects may be gone; wrong they may not be.
+/// Objects may be gone, since the cursor goes round, but must not be wrong.
 #[test]
 fn crashes_in_a_full_volume_serve_nothing_wrong() {
     for seed in 0..budget(60) {
@@ -246,9 +247,9 @@ fn without_its_index_the_volume_is_read_through() {
     }
 }
 
-/// The index on disk may name it, and so may what the log says before it says that it was removed.
+/// The index on disk may name the object, and so may the log before the line with its removal.
 #[test]
-fn what_was_removed_is_not_served_before_the_log_has_been_followed_either() {
+fn removed_object_is_not_served_before_recovery() {
     let world = roomy();
     let store = world.open();
     let is_removed = |number: u32| number.is_multiple_of(5);
@@ -260,7 +261,7 @@ fn what_was_removed_is_not_served_before_the_log_has_been_followed_either() {
     for number in (0..120).filter(|number| is_removed(*number)) {
         store.remove(&key(number)).unwrap();
     }
-    // Stripes later than the objects are.
+    // Stripes later than the objects'.
     (200..230).for_each(|number| put(&store, number, 1, 50_000).unwrap());
     store.write_all();
     drop(store);
@@ -283,9 +284,9 @@ fn what_was_removed_is_not_served_before_the_log_has_been_followed_either() {
     }
 }
 
-/// A purge that was asked for meanwhile counts all the same.
+/// A purge meanwhile takes effect too.
 #[test]
-fn closed_before_the_log_has_been_followed_to_its_end_nothing_is_lost() {
+fn close_before_recovery_ends_loses_nothing() {
     for steps in [0, 1, 3, 10] {
         let world =
             World { settings: ArchitectureOptions { max_objects: 60_000, ..roomy().settings }, ..roomy() };
@@ -311,16 +312,16 @@ fn closed_before_the_log_has_been_followed_to_its_end_nothing_is_lost() {
     }
 }
 
-/// Seeds, times the factor that a long run asks for.
+/// Returns the number of seeds, times the factor that a long run sets.
 pub(super) fn budget(seeds: u64) -> u64 {
     let times = std::env::var("SHOAL_CRASH_TIMES").ok().and_then(|times| times.parse::<u64>().ok());
     seeds * times.unwrap_or(1)
 }
 
-/// The index on disk has the first version, the log the second, and only the second's record is
-/// marked as removed.
+/// The index on disk has the first version, the log the second. Only the second's record is marked
+/// as removed.
 #[test]
-fn what_was_replaced_does_not_come_back_after_a_kill() {
+fn replaced_object_stays_away_after_kill() {
     for is_removed in [false, true] {
         let world = World::new(64 << 20);
         let store = world.open();
@@ -339,15 +340,15 @@ fn what_was_replaced_does_not_come_back_after_a_kill() {
     }
 }
 
-/// Stripes are entered from the oldest to the newest when there is no index: until then nothing is
-/// the latest for sure.
+/// Without an index the stripes are entered from the oldest to the newest: until the end no version
+/// is surely the latest.
 #[test]
-fn what_was_replaced_does_not_come_back_while_an_index_is_made() {
+fn replaced_object_stays_away_during_rebuild() {
     let world = World::new(64 << 20);
     let store = world.open();
     for version in [1, 2] {
         put(&store, 1, version, 5000).unwrap();
-        // More than a stripe, so that the next version stands in another.
+        // More than a stripe, so that the next version is in another.
         (100..160).for_each(|number| put(&store, number, version, 9000).unwrap());
         store.write_all();
     }

@@ -1,7 +1,8 @@
-//! Bits flipped anywhere, disks that fail: a miss, never a wrong byte, and the store goes on.
+//! Flipped bits and failing disks: misses, never a wrong byte, and the store continues.
 
 use super::*;
-use crate::architectures::volume::format::Geometry;
+use crate::StoreView;
+use crate::architectures::volume::format::VolumeGeometry;
 use crate::architectures::volume::opening::plan;
 use crate::fs::{Faults, FaultyFs, PAGE_BYTES};
 
@@ -22,7 +23,7 @@ fn flipped_bits_are_misses() {
         drop(store);
         let mut random = Random(seed);
         for path in [DATA, INDEX] {
-            // The superblock is checked when the volume is opened, and refused.
+            // Opening checks the superblock and refuses a damaged one.
             let from = if path == DATA { 4096 } else { 0 };
             world.files.tamper(path, |bytes| {
                 for _ in 0..200 {
@@ -50,8 +51,7 @@ fn flipped_bits_are_misses() {
     }
 }
 
-/// After a kill what was written last may be there in part, which is no damage; what had been there
-/// for long is as it was.
+/// After a kill the last writes may be partial, which is no damage; older records must be intact.
 #[test]
 fn damage_is_counted_after_a_kill_too() {
     let mut world = World::new(48 << 20);
@@ -69,7 +69,7 @@ fn damage_is_counted_after_a_kill_too() {
     for (number, corrupt) in [(3999, 0), (2000, 1)] {
         assert_eq!((version_of(&store, number), store.usage().corrupt), (None, corrupt), "{number}");
     }
-    // What this process has written is in no doubt, wherever that is.
+    // Records of this process are in no doubt, anywhere.
     put(&store, 3999, 2, 9000).unwrap();
     let volume = &store.volume;
     let end = volume.writer.lock().stripe;
@@ -83,9 +83,9 @@ fn damage_is_counted_after_a_kill_too() {
     assert_eq!((version_of(&store, 3999), store.usage().corrupt), (None, 2));
 }
 
-/// As after a loss of power that took the last writes to the log and not those to the index.
+/// As after a power loss that kept the last writes to the log and lost those to the index.
 #[test]
-fn what_stood_in_the_place_of_a_newer_version_is_not_taken_for_it() {
+fn older_record_in_newer_place_is_refused() {
     let world = World::new(4 << 20);
     let store = world.open();
     put(&store, 1, 1, 4000).unwrap();
@@ -100,7 +100,7 @@ fn what_stood_in_the_place_of_a_newer_version_is_not_taken_for_it() {
         put(&store, number, 1, 8000).unwrap();
         store.write_all();
     }
-    // The next stripe is the first, and begins with it again.
+    // The next stripe is the first, which begins again.
     store.volume.writer.lock().offset = stripe_bytes;
     let mut before = Vec::new();
     world.files.tamper(DATA, |bytes| before.clone_from(bytes));
@@ -117,13 +117,13 @@ fn what_stood_in_the_place_of_a_newer_version_is_not_taken_for_it() {
 fn a_superblock_that_makes_no_sense_is_refused() {
     let sound = World::new(4 << 20).open().volume.geometry;
     for geometry in [
-        Geometry { stripe_bytes: 0, ..sound },
-        Geometry { stripe_bytes: sound.stripe_bytes + 8, ..sound },
-        Geometry { stripe_bytes: 1 << 63, ..sound },
-        Geometry { stripes: 0, ..sound },
-        Geometry { stripes: u32::MAX, ..sound },
-        Geometry { buckets: 0, ..sound },
-        Geometry { buckets: u64::MAX / 8, ..sound },
+        VolumeGeometry { stripe_bytes: 0, ..sound },
+        VolumeGeometry { stripe_bytes: sound.stripe_bytes + 8, ..sound },
+        VolumeGeometry { stripe_bytes: 1 << 63, ..sound },
+        VolumeGeometry { stripes: 0, ..sound },
+        VolumeGeometry { stripes: u32::MAX, ..sound },
+        VolumeGeometry { buckets: 0, ..sound },
+        VolumeGeometry { buckets: u64::MAX / 8, ..sound },
     ] {
         let world = World::new(4 << 20);
         drop(world.open());
@@ -142,7 +142,7 @@ fn a_volume_takes_four_tebibytes_of_a_larger_disk() {
     world.settings.disk_bytes = 9 << 40;
     let geometry = plan(&world.settings, 9 << 40, 1).expect("a plan");
     assert!(geometry.volume_bytes() <= 4 << 40 && geometry.volume_bytes() > (4 << 40) - (1 << 20));
-    assert_eq!(Geometry::decode(&geometry.encode()), Ok(geometry));
+    assert_eq!(VolumeGeometry::decode(&geometry.encode()), Ok(geometry));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_damaged_superblock_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn an_index_whose_last_header_is_torn_is_used_from_the_one_before() {
+fn index_with_torn_header_uses_previous_one() {
     for page in 0..2 {
         let world = World::new(4 << 20);
         for number in 0..5 {
@@ -220,9 +220,9 @@ fn reads_that_come_in_parts_are_put_together() {
     assert!((0..100).all(|number| version_of(&store, number) == Some(1)), "and so is the log after a crash");
 }
 
-/// Such disks are sold: what is written behind their end goes to their beginning, or nowhere.
+/// Disks with a false size are sold: writes past their end go to their beginning, or nowhere.
 #[test]
-fn a_disk_that_is_smaller_than_it_says_serves_nothing_wrong() {
+fn disk_smaller_than_reported_serves_nothing_wrong() {
     for pages in [300, 517, 700] {
         let world = World::new(4 << 20);
         drop(world.open());
@@ -233,7 +233,7 @@ fn a_disk_that_is_smaller_than_it_says_serves_nothing_wrong() {
         for number in 0..1000 {
             put(&store, number, 1, (number as usize * 97) % 20_000).unwrap();
             if number % 3 == 0 {
-                // Whatever is found has been compared.
+                // Each hit has been compared.
                 hits += (0..=number)
                     .rev()
                     .take(200)
@@ -245,7 +245,7 @@ fn a_disk_that_is_smaller_than_it_says_serves_nothing_wrong() {
         drop(store);
         let outcome = world.try_open(door);
         let Ok(store) = outcome else {
-            // Its superblock may have been written over.
+            // The superblock may have been overwritten.
             continue;
         };
         let found = (0..1000).filter(|number| version_of(&store, *number).is_some()).count();
@@ -254,7 +254,7 @@ fn a_disk_that_is_smaller_than_it_says_serves_nothing_wrong() {
 }
 
 #[test]
-fn a_volume_that_is_cut_off_while_it_is_in_use_costs_misses() {
+fn truncation_in_use_costs_misses() {
     let world = World::new(4 << 20);
     let store = world.open();
     for number in 0..200 {
@@ -267,7 +267,7 @@ fn a_volume_that_is_cut_off_while_it_is_in_use_costs_misses() {
 }
 
 #[test]
-fn a_disk_without_space_for_it_is_refused_with_the_way_out() {
+fn disk_without_space_is_refused_with_advice() {
     for seed in 0..20 {
         let world = World::new(4 << 20);
         let door = Arc::new(FaultyFs::new(world.files.clone(), Faults::new(seed).full(1000)));
@@ -292,5 +292,5 @@ fn a_disk_that_goes_on_failing_is_left_alone() {
         store.volume.file.failed("read from the volume", std::io::ErrorKind::TimedOut.into());
     }
     let outcome = put(&store, 1, 1, 100);
-    assert!(matches!(outcome, Err(Error::Declined(crate::Declined::OutOfService))));
+    assert!(matches!(outcome, Err(Error::Declined(crate::InsertRefusal::OutOfService))));
 }

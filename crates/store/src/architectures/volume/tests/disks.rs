@@ -1,23 +1,23 @@
-//! Volumes as disks of a store: what is removed while one still follows its log after a crash is
-//! removed from it too.
+//! Volumes as disks of a store: a removal also reaches a disk that still follows its log after a
+//! crash.
 
 use super::*;
 use crate::disks::{DiskOpener, DiskSpec, Disks};
 use crate::fs::{CrashPoint, Faults, FaultyFs};
+use crate::{PromptStore, StoreView};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// A disk whose store finds the end of its log only when it is told to.
+/// Disk with a store that finds the end of its log only on request.
 struct Follower {
     world: World,
-    /// Everything on it fails as long as this has come.
+    /// Crash point; after it all calls to this disk fail.
     crash: Arc<Mutex<Arc<CrashPoint>>>,
     opened: Arc<Mutex<Option<Arc<Volume>>>>,
 }
 
 impl Follower {
-    /// Over a volume whose process was killed with objects 0 to 49 in the log, and none of them in
-    /// the index.
+    /// Makes a volume after a kill, with objects 0 to 49 in the log and none of them in the index.
     fn new() -> Self {
         let world = World::new(16 << 20);
         let store = world.open();
@@ -39,14 +39,14 @@ impl Follower {
         (DiskSpec { path: path.into(), bytes: 16 << 20 }, opener)
     }
 
-    /// The log is followed to its end.
+    /// Follows the log to its end.
     fn follow(&self) {
         self.opened.lock().as_ref().expect("it was opened").recover();
     }
 }
 
 #[test]
-fn what_is_removed_before_the_log_has_been_followed_does_not_come_with_it() {
+fn removal_before_recovery_hides_logged_object() {
     let disk = Follower::new();
     let disks = Disks::open([disk.share("a")]);
     for number in 0..10 {
@@ -59,7 +59,7 @@ fn what_is_removed_before_the_log_has_been_followed_does_not_come_with_it() {
 }
 
 #[test]
-fn what_comes_to_stand_on_another_disk_does_not_come_with_the_log_either() {
+fn object_moved_to_other_disk_is_not_recovered() {
     let (first, second) = (Follower::new(), Follower::new());
     let disks = Disks::open([first.share("a"), second.share("b")]);
     second.follow();
@@ -84,7 +84,7 @@ fn what_comes_to_stand_on_another_disk_does_not_come_with_the_log_either() {
 }
 
 #[test]
-fn a_disk_that_comes_back_loses_what_was_removed_meanwhile_also_from_its_log() {
+fn returning_disk_drops_removed_objects_of_its_log() {
     let (first, second) = (Follower::new(), Follower::new());
     first.crash.lock().come();
     let disks = Disks::open([first.share("a"), second.share("b")]);
@@ -101,7 +101,7 @@ fn a_disk_that_comes_back_loses_what_was_removed_meanwhile_also_from_its_log() {
 }
 
 #[test]
-fn a_disk_that_has_missed_too_much_is_not_taken_for_empty_before_its_log_has_been_followed() {
+fn disk_with_unread_log_does_not_count_as_empty() {
     let (first, second) = (Follower::new(), Follower::new());
     first.crash.lock().come();
     let disks = Disks::open([first.share("a"), second.share("b")]);
@@ -115,9 +115,9 @@ fn a_disk_that_has_missed_too_much_is_not_taken_for_empty_before_its_log_has_bee
     assert!(disks.bring_online("a").is_err(), "what was removed is not remembered");
 }
 
-/// The record could not be marked, and what would have said so in the log went with the queue.
+/// The record could not be marked, and the log's line with the removal was lost with the queue.
 #[test]
-fn what_was_removed_while_a_disk_began_to_fail_is_not_found_when_it_comes_back() {
+fn removal_on_failing_disk_lasts_after_its_return() {
     let disk = Follower::new();
     let disks = Disks::open([disk.share("a")]);
     disk.follow();

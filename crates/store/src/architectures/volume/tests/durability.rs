@@ -1,4 +1,4 @@
-//! What a loss of power costs, on a simulated clock and a disk that takes its time.
+//! Cost of a power loss, on a simulated clock and a slow disk.
 
 use super::*;
 use crate::fs::{Faults, FaultyFs};
@@ -6,20 +6,20 @@ use parking_lot::Mutex;
 use std::sync::Weak;
 use std::time::Duration;
 
-/// Clients that insert at random times, also while the disk is at work.
+/// Clients that insert at random times, also while the disk works.
 struct Traffic {
     now: Mutex<Duration>,
     state: Mutex<TrafficState>,
-    /// Nothing is inserted without one.
+    /// Volume of the inserts; without one there are none.
     store: Mutex<Weak<Volume>>,
 }
 
 struct TrafficState {
     random: Random,
     next: Duration,
-    /// When each object was inserted, by number.
+    /// Time of each insert, by number.
     inserted: Vec<Duration>,
-    /// The mean time between two inserts, in microseconds.
+    /// Mean time between two inserts, in microseconds.
     pause_us: u64,
 }
 
@@ -34,7 +34,7 @@ impl Traffic {
         *self.now.lock()
     }
 
-    /// Time passes, and what is inserted meanwhile is.
+    /// Lets time pass, with the inserts that fall into it.
     fn pass(&self, time: Duration) {
         let until = self.now() + time;
         let store = self.store.lock().upgrade();
@@ -58,7 +58,7 @@ impl Traffic {
         self.advance_to(until);
     }
 
-    /// Inserts have to wait for the disk now and then, and others come meanwhile.
+    /// Advances the clock. An insert sometimes waits for the disk, while others come.
     fn advance_to(&self, instant: Duration) {
         let mut now = self.now.lock();
         *now = instant.max(*now);
@@ -70,9 +70,8 @@ impl Traffic {
     }
 }
 
-/// Lets clients insert for some seconds into a store whose every call to the disk takes up to
-/// `call`, with the power lost just before the end of each round. Gives how old the oldest insert
-/// was that was lost.
+/// Lets clients insert for some seconds, with calls to the disk of up to `call` each. Power is lost
+/// just before the end of each round. Returns the age of the oldest lost insert.
 fn oldest_lost(seed: u64, call: Duration, pause_us: u64) -> Duration {
     let mut world = World::new(16 << 20);
     world.settings.max_objects = 20_000;
@@ -92,8 +91,8 @@ fn oldest_lost(seed: u64, call: Duration, pause_us: u64) -> Duration {
         if let Some(left) = left {
             rounds += 1;
             let left = left.open();
-            // The first that is not there is the oldest; what has been inserted since the round
-            // began cannot be there.
+            // The first absent object is the oldest. Inserts since the round began cannot be on
+            // disk.
             let lost = (durable..inserted).find(|number| version_of(&left, *number).is_none());
             let lost_at = lost.map_or(began, |number| traffic.state.lock().inserted[number as usize]);
             oldest = oldest.max(traffic.now() - lost_at);
@@ -102,7 +101,7 @@ fn oldest_lost(seed: u64, call: Duration, pause_us: u64) -> Duration {
         // The bell would ring at the next insert.
         traffic.pass(if store.volume.queue.lock().is_unsynced() { pause } else { Duration::from_millis(1) });
     }
-    // Of clients who insert every 0.6 s a round every 1.35 s, and the first takes longer.
+    // With an insert every 0.6 s there is a round every 1.35 s, and the first takes longer.
     assert!((3..=10).contains(&rounds), "{rounds} rounds in five seconds");
     let inserted = traffic.state.lock().inserted.len();
     assert!(inserted as u64 > 2_500_000 / pause_us, "{inserted} inserted");
@@ -113,7 +112,7 @@ fn oldest_lost(seed: u64, call: Duration, pause_us: u64) -> Duration {
 fn a_second_of_inserts_is_lost_at_most_when_power_is() {
     let second = Duration::from_secs(1);
     for seed in 0..2 {
-        // A quick disk and a slow one, few clients and many.
+        // A fast disk and a slow one, few clients and many.
         for (call_ms, pause_us) in [(1, 5000), (1, 200_000), (40, 5000), (60, 3000), (80, 600_000)] {
             let oldest = oldest_lost(seed, Duration::from_millis(call_ms), pause_us);
             assert!(oldest <= second, "{oldest:?} with calls of {call_ms} ms, seed {seed}");
@@ -121,7 +120,7 @@ fn a_second_of_inserts_is_lost_at_most_when_power_is() {
     }
 }
 
-/// Whoever goes on inserting does not keep others' inserts from being brought to disk.
+/// Continuous inserts of one client do not delay the sync of others' inserts.
 #[test]
 fn a_round_ends_however_much_is_inserted_meanwhile() {
     let world = World::new(48 << 20);
@@ -145,10 +144,9 @@ fn a_round_ends_however_much_is_inserted_meanwhile() {
     }
 }
 
-/// What stands beside it in the same pages is written with it, and is there whatever is left of
-/// that.
+/// Neighbours in the page are written with the metadata, and survive a torn write.
 #[test]
-fn metadata_that_is_replaced_while_power_is_lost_is_the_old_or_the_new_or_costs_that_object_alone() {
+fn torn_metadata_update_costs_at_most_its_object() {
     let world = World::new(64 << 20);
     let store = world.open();
     let length = |number: u32| if number.is_multiple_of(3) { 70_000 } else { 1000 + number as usize * 37 };
@@ -192,7 +190,7 @@ fn metadata_that_is_replaced_while_power_is_lost_is_the_old_or_the_new_or_costs_
 }
 
 #[test]
-fn what_could_not_be_brought_to_disk_is_tried_again() {
+fn failed_sync_is_tried_again() {
     let world = World::new(8 << 20);
     let crash = crate::fs::CrashPoint::never();
     let door = FaultyFs::new(world.files.clone(), Faults::new(1).crash_at(Arc::clone(&crash)));
@@ -204,7 +202,7 @@ fn what_could_not_be_brought_to_disk_is_tried_again() {
 }
 
 #[test]
-fn removals_of_what_is_not_there_are_written_with_other_things_only() {
+fn removals_of_absent_objects_cause_no_write() {
     let world = World::new(8 << 20);
     let store = world.open();
     put(&store, 0, 1, 500).unwrap();

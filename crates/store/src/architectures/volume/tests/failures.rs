@@ -1,8 +1,9 @@
-//! Single calls that fail at the worst moment: what is lost is a miss, and what was said to be gone
-//! stays gone.
+//! Single calls that fail at the worst moment: lost objects are misses, and acknowledged removals
+//! last.
 
 use super::scripted::{Fate, Kind, Scripted};
 use super::*;
+use crate::{StoreUpkeep, StoreView};
 
 fn opened(world: &World) -> (VolumeStore, Arc<Scripted>) {
     let door = Scripted::new(&world.files);
@@ -10,7 +11,7 @@ fn opened(world: &World) -> (VolumeStore, Arc<Scripted>) {
 }
 
 #[test]
-fn an_older_version_does_not_come_back_when_the_newer_one_cannot_be_written() {
+fn older_version_stays_away_after_failed_write() {
     let world = World::new(8 << 20);
     let (store, door) = opened(&world);
     for (number, length) in [(1, 3000), (2, 150_000)] {
@@ -29,10 +30,10 @@ fn an_older_version_does_not_come_back_when_the_newer_one_cannot_be_written() {
 }
 
 #[test]
-fn a_body_that_has_lost_a_piece_does_not_become_visible() {
+fn body_with_lost_piece_stays_invisible() {
     let world = World::new(8 << 20);
     let (store, door) = opened(&world);
-    // What is written before the first chunk has been.
+    // The first chunk is preceded by other writes, which pass here.
     put(&store, 2, 1, 3000).unwrap();
     store.write_all();
     let mut insert = store.insert(&key(1), &metadata_of(1, 300_000), None).unwrap();
@@ -45,7 +46,7 @@ fn a_body_that_has_lost_a_piece_does_not_become_visible() {
 }
 
 #[test]
-fn a_removal_that_could_not_be_written_is_written_with_the_next_round() {
+fn unwritten_removal_is_written_next_round() {
     let world = World::new(8 << 20);
     let (store, door) = opened(&world);
     put(&store, 1, 1, 3000).unwrap();
@@ -61,7 +62,7 @@ fn a_removal_that_could_not_be_written_is_written_with_the_next_round() {
 }
 
 #[test]
-fn a_write_that_failed_though_it_was_done_does_not_hide_what_comes_after_it() {
+fn falsely_failed_write_hides_no_later_chunk() {
     let world = World::new(8 << 20);
     let (store, door) = opened(&world);
     put(&store, 1, 1, 3000).unwrap();
@@ -76,7 +77,7 @@ fn a_write_that_failed_though_it_was_done_does_not_hide_what_comes_after_it() {
 }
 
 #[test]
-fn an_index_that_takes_no_header_costs_nothing_that_waits() {
+fn failed_header_write_loses_no_queued_object() {
     let world = World::new(8 << 20);
     let (store, door) = opened(&world);
     door.writes(INDEX, Fate::Fails);
@@ -92,9 +93,9 @@ fn an_index_that_takes_no_header_costs_nothing_that_waits() {
     assert!((1..11).all(|number| version_of(&store, number) == Some(1)), "they were written");
 }
 
-/// The stripe's end still lists what stood there a lap before.
+/// The stripe's end still lists its contents of the previous lap.
 #[test]
-fn what_stands_in_a_stripe_that_was_not_filled_is_given_up_with_it() {
+fn objects_of_unfilled_stripe_are_evicted_with_it() {
     let world = World::new(4 << 20);
     let (store, door) = opened(&world);
     let told = Arc::new(parking_lot::Mutex::new(Vec::new()));
@@ -103,7 +104,7 @@ fn what_stands_in_a_stripe_that_was_not_filled_is_given_up_with_it() {
     let mut number = 0;
     for lap in 0..4 {
         for chunk in 0..100 {
-            // Of different lengths, so that no lap is like the one before.
+            // Different lengths, so that no lap equals the previous one.
             put(&store, number, 1, 9000 + 64 * (number as usize % 37)).unwrap();
             number += 1;
             let fails = lap == 1 && chunk % 20 == 10;
@@ -128,9 +129,9 @@ fn what_stands_in_a_stripe_that_was_not_filled_is_given_up_with_it() {
     );
 }
 
-/// What the stripe says is at its end too.
+/// The stripe's sequence number is at its end too.
 #[test]
-fn a_stripe_whose_beginning_cannot_be_read_is_followed_all_the_same() {
+fn stripe_with_unreadable_start_is_followed() {
     let world = World::new(8 << 20);
     let store = world.open();
     (0..100).for_each(|number| put(&store, number, 1, 9000).unwrap());
@@ -154,9 +155,9 @@ fn a_stripe_whose_beginning_cannot_be_read_is_followed_all_the_same() {
     assert!(versions.iter().filter(|version| **version == Some(2)).count() > 90);
 }
 
-/// A system that could not write pages says so once, and takes them for written then.
+/// A kernel that could not write pages reports this once, and then counts them as written.
 #[test]
-fn an_index_that_was_not_brought_to_disk_is_written_again_as_a_whole() {
+fn unsynced_index_is_rewritten_whole() {
     let world = World::new(8 << 20);
     let (store, door) = opened(&world);
     (1..50).for_each(|number| put(&store, number, 1, 3000).unwrap());
@@ -181,7 +182,7 @@ fn an_index_that_was_not_brought_to_disk_is_written_again_as_a_whole() {
     assert_eq!(checkpoint_with(Fate::Passes).1.len(), 1);
 }
 
-/// Of what nobody waits for nobody else would get to know.
+/// A failure without a waiting caller is otherwise invisible.
 #[test]
 fn failures_in_the_background_are_counted() {
     let world = World::new(8 << 20);
@@ -189,7 +190,7 @@ fn failures_in_the_background_are_counted() {
     put(&store, 1, 1, 3000).unwrap();
     door.writes(DATA, Fate::Fails);
     let clock = std::sync::atomic::AtomicU64::new(0);
-    // A second passes with each look at it.
+    // A second passes with each read of the clock.
     let rounds = |count| {
         (0..count).for_each(|_| {
             store.volume.sync_if_due(&|| std::time::Duration::from_secs(clock.fetch_add(1, Relaxed)));
@@ -203,7 +204,7 @@ fn failures_in_the_background_are_counted() {
     assert_eq!(store.usage().failures, 3, "its end and its beginning");
 }
 
-/// Counts what is said of errors.
+/// Counts the logged errors.
 #[derive(Clone, Default)]
 struct Listener(Arc<std::sync::atomic::AtomicU32>);
 
@@ -245,7 +246,7 @@ fn a_disk_that_fails_now_and_then_is_said_to_once() {
 }
 
 #[test]
-fn what_is_hit_while_it_is_carried_over_is_carried_over() {
+fn object_hit_during_reclaim_is_carried_over() {
     let world = World::new(4 << 20);
     let (store, door) = opened(&world);
     put(&store, 1, 1, 4000).unwrap();

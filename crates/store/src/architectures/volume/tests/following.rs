@@ -1,16 +1,17 @@
-//! What is found again after a crash when the log did not simply go on: an index made anew, stripes
-//! passed over, stripes half written.
+//! Recovery after a crash when the log did not continue in order: rebuilt index, skipped stripes,
+//! half-written stripes.
 
 use super::scripted::{Fate, Kind, Scripted};
 use super::*;
+use crate::StoreView;
 
-/// Objects from `numbers` that are found.
+/// Returns how many objects of `numbers` are found.
 fn found(store: &VolumeStore, numbers: std::ops::Range<u32>) -> usize {
     numbers.filter(|number| version_of(store, *number) == Some(1)).count()
 }
 
-/// A volume whose cursor has come to this stripe in its second lap, and how many objects were put
-/// into it.
+/// Makes a volume with its cursor at this stripe in the second lap, and returns the number of
+/// objects inserted.
 fn lapped(disk_bytes: u64, object_bytes: usize, stripe_wanted: u32) -> (World, u32) {
     let world = World::new(disk_bytes);
     let store = world.open();
@@ -25,7 +26,7 @@ fn lapped(disk_bytes: u64, object_bytes: usize, stripe_wanted: u32) -> (World, u
 }
 
 #[test]
-fn an_index_that_was_made_anew_is_not_lost_with_the_process_that_made_it() {
+fn rebuilt_index_survives_its_process() {
     for steps in [1, 3, 40] {
         let (world, count) = lapped(8 << 20, 9000, 4);
         let all = found(&world.open(), 0..count);
@@ -55,10 +56,10 @@ fn an_index_that_was_made_anew_is_written_before_long() {
     assert!(found(&store, 0..count) > 700, "they are served at once");
 }
 
-/// Clients go on storing meanwhile. What they bring waits; when much of it does, whoever brings
-/// more looks for the end himself.
+/// Clients continue to store meanwhile. Their objects wait in the queue. With a long queue, the
+/// inserting caller looks for the log's end itself.
 #[test]
-fn what_comes_before_the_end_of_the_log_is_found_is_written_afterwards() {
+fn inserts_before_log_end_is_found_are_written_later() {
     for count in [50, 1000] {
         let mut world = World::new(64 << 20);
         world.settings.max_objects = 50_000;
@@ -82,9 +83,9 @@ fn what_comes_before_the_end_of_the_log_is_found_is_written_afterwards() {
     }
 }
 
-/// As many as somebody reads, such as a client that takes its time for a long body.
+/// Readers may pin any number of stripes, such as a slow client of a long body.
 #[test]
-fn the_cursor_passes_over_any_number_of_stripes_that_are_read() {
+fn cursor_skips_any_number_of_pinned_stripes() {
     for pinned in [63, 64, 65, 200] {
         let mut world = World::new(64 << 20);
         world.settings.max_objects = 50_000;
@@ -107,9 +108,9 @@ fn the_cursor_passes_over_any_number_of_stripes_that_are_read() {
     }
 }
 
-/// Of several stripes that were not synced the last may be whole and those before it not.
+/// A power loss may leave the last of several unsynced stripes whole and the earlier ones not.
 #[test]
-fn what_stood_in_a_stripe_that_was_half_written_is_not_served_in_part() {
+fn object_in_half_written_stripe_is_not_served() {
     let world = World::new(40 << 20);
     let store = world.open();
     let cursor = || store.volume.writer.lock().stripe;
@@ -122,7 +123,7 @@ fn what_stood_in_a_stripe_that_was_half_written_is_not_served_in_part() {
         }
     };
     put_until(&|| cursor() == 10);
-    // Its first pieces and its end are some stripes apart, as those of a body that arrives slowly.
+    // The first pieces and the end are some stripes apart, as in a body that arrives slowly.
     let body = body_of(0, 1, 300_000);
     let mut insert = store.insert(&key(0), &metadata_of(1, 300_000), None).unwrap();
     insert.append(&body[..140_000]).unwrap();
@@ -137,7 +138,7 @@ fn what_stood_in_a_stripe_that_was_half_written_is_not_served_in_part() {
     let mut before = Vec::new();
     world.files.tamper(DATA, |bytes| before.clone_from(bytes));
     put_until(&|| cursor() == torn + 2);
-    // The beginning of one stripe has not come to the disk, and the rest has.
+    // The beginning of one stripe is not on disk, and the rest is.
     let from = store.volume.geometry.stripe_at(torn) as usize;
     drop(store);
     world.files.tamper(DATA, |bytes| bytes[from..from + 4096].copy_from_slice(&before[from..from + 4096]));
@@ -146,13 +147,13 @@ fn what_stood_in_a_stripe_that_was_half_written_is_not_served_in_part() {
 }
 
 #[test]
-fn objects_are_counted_right_after_a_crash_in_the_middle_of_a_checkpoint() {
+fn count_is_right_after_crash_in_checkpoint() {
     let world = World::new(8 << 20);
     let door = Scripted::new(&world.files);
     let store = world.try_open(door.clone()).unwrap();
     (0..300).for_each(|number| put(&store, number, 1, 3000).unwrap());
     store.write_all();
-    // All of the index but the header that says so.
+    // All of the index except for the header that completes it.
     door.play(|call| match call.path == INDEX && call.kind == Kind::Write && call.offset < 8192 {
         true => Fate::Fails,
         false => Fate::Passes,
@@ -170,8 +171,7 @@ fn objects_are_counted_right_after_a_crash_in_the_middle_of_a_checkpoint() {
     assert_eq!(store.usage().objects, 1);
 }
 
-/// Entries of what was written over since the last checkpoint would take places in the index for
-/// ever.
+/// Entries of records overwritten since the last checkpoint would occupy the index for ever.
 #[test]
 fn crashes_leave_no_dead_entries_in_the_index() {
     let (world, mut count) = lapped(8 << 20, 9000, 4);

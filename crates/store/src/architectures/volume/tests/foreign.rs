@@ -1,8 +1,7 @@
-//! Files that belong to another time of the volume or to another volume, and records that somebody
-//! else made.
+//! Files of another time of the volume or of another volume, and forged records.
 
 use super::super::format::{RecordHead, RecordKind, class_of, payload_check};
-use super::super::state::State;
+use super::super::state::VolumeState;
 use super::*;
 use crate::architectures::seal::Seal;
 use shoal_core::KeySecret;
@@ -18,14 +17,13 @@ fn fill(store: &VolumeStore, numbers: std::ops::Range<u32>, version: u32) {
     store.write_all();
 }
 
-/// How many are found in this version, none in another.
+/// Returns how many objects are found in this version, and none in another.
 fn found(store: &VolumeStore, numbers: std::ops::Range<u32>, version: u32) -> usize {
     let versions = numbers.filter_map(|number| version_of(store, number));
     versions.inspect(|found| assert_eq!(*found, version)).count()
 }
 
-/// After the first version was closed in order, its index was kept; then `change` happened, and the
-/// index was put back.
+/// Keeps the index of the first version, applies `change`, and puts the index back.
 fn with_older_index(is_closed: bool, change: impl Fn(&VolumeStore)) -> VolumeStore {
     let world = World::new(16 << 20);
     let store = world.open();
@@ -44,13 +42,13 @@ fn with_older_index(is_closed: bool, change: impl Fn(&VolumeStore)) -> VolumeSto
 }
 
 #[test]
-fn an_older_index_is_not_believed_however_it_was_closed() {
+fn older_index_is_refused_after_any_close() {
     for is_closed in [true, false] {
         for laps in [0, 1, 2] {
             for ends_in_order in [true, false] {
                 let store = with_older_index(is_closed, |store| {
                     fill(store, 0..OBJECTS, 2);
-                    // Something else goes through the log.
+                    // Other objects go through the log.
                     let mut number = OBJECTS;
                     while store.volume.writer.lock().sequence < laps * 150 {
                         put(store, number, 2, 60_000).unwrap();
@@ -69,7 +67,8 @@ fn an_older_index_is_not_believed_however_it_was_closed() {
     }
 }
 
-/// Also one of the same process, which was killed: the log has come past where that index ends.
+/// Also applies to an index of the killed process itself, if the log has passed the end of that
+/// index.
 #[test]
 fn an_index_that_is_older_than_a_lap_is_made_anew() {
     let world = World::new(16 << 20);
@@ -110,7 +109,7 @@ fn an_index_of_another_volume_is_none() {
 }
 
 #[test]
-fn a_damaged_state_costs_no_object_and_serves_no_old_one() {
+fn damaged_state_loses_no_object() {
     let world = World::new(16 << 20);
     for version in 1..3 {
         let store = world.open();
@@ -125,8 +124,8 @@ fn a_damaged_state_costs_no_object_and_serves_no_old_one() {
     }
 }
 
-/// Puts a record for another key into a stored body, as its origin could if he knew the `seal`, and
-/// has the index lead to it.
+/// Puts a record for another key into a stored body, as its origin could with the `seal`, and makes
+/// the index lead to it.
 fn forge(store: &VolumeStore, version: u8, seal: Seal) -> Option<u32> {
     let volume = &store.volume;
     put(store, 1, 1, 30_000).unwrap();
@@ -175,13 +174,13 @@ fn a_record_that_somebody_else_made_is_a_miss() {
         let store = World::new(16 << 20).open();
         assert_eq!(forge(&store, version, sealed_by([7; 16])), None, "version {version}");
     }
-    // So it would pass if its maker knew the secret.
+    // The forgery passes if its maker knows the secret.
     let store = World::new(16 << 20).open();
     assert_eq!(forge(&store, 2, store.volume.file.seal), Some(666));
 }
 
-/// Makes the files what an earlier version would have left: records without a seal, an index
-/// without a generation, and no state.
+/// Converts the files to an earlier version's: records without a seal, an index without a
+/// generation, and no state.
 fn as_earlier_version(world: &World, store: &VolumeStore) {
     let volume = &store.volume;
     for entry in volume.directory.table.entries().collect::<Vec<_>>() {
@@ -205,7 +204,7 @@ fn as_earlier_version(world: &World, store: &VolumeStore) {
 }
 
 #[test]
-fn a_volume_of_an_earlier_version_is_served_and_goes_on_sealed() {
+fn earlier_volume_is_served_and_continues_sealed() {
     for is_closed in [true, false] {
         let world = World::new(16 << 20);
         let store = world.open();
@@ -228,7 +227,7 @@ fn a_volume_of_an_earlier_version_is_served_and_goes_on_sealed() {
     }
 }
 
-/// A record without a seal over a new object's own.
+/// Writes a record without a seal over a new object's own.
 fn forge_unsealed_beside(store: &VolumeStore, number: u32) -> Option<u32> {
     let volume = &store.volume;
     let entry = volume.directory.table.candidates(key(number).hash()).next().expect("it was entered");
@@ -253,7 +252,8 @@ fn the_state_is_whole_or_the_one_before_at_each_crash() {
     let world = World::new(16 << 20);
     let store = world.open();
     fill(&store, 0..OBJECTS, 1);
-    let state = |world: &World| State::latest(&bytes_of(world, DATA)[8192..16_384], store.volume.geometry.id);
+    let state =
+        |world: &World| VolumeState::latest(&bytes_of(world, DATA)[8192..16_384], store.volume.geometry.id);
     let first = state(&world);
     store.close().unwrap();
     fill(&store, 0..10, 1);

@@ -1,11 +1,10 @@
-//! What is read around an object: its site's objects, and what follows of a body; nothing of
-//! others.
+//! Reads around an object: other objects of its site and the rest of a body, and no others.
 
 use super::budget::Budget;
 use super::*;
 
-/// Objects of seven sites, missed in turn, so that each site's ten lie together in 32 KB of the
-/// first stripe; and stripes of others.
+/// Inserts objects of seven sites, missed in turn, so that each site's ten lie together in 32 KB of
+/// the first stripe. Also fills stripes with others.
 fn fill(store: &VolumeStore) {
     for number in 0..70 {
         put(store, number, 1, 3000).unwrap();
@@ -24,7 +23,7 @@ fn filled() -> World {
     world
 }
 
-/// Reads, and KiB read, when every object of one site is asked for.
+/// Returns the number of reads and the KiB read for requests of every object of one site.
 fn cost_of_site(budget: &Budget, site: u32) -> (u64, u64) {
     let cost = budget.cost(|store| {
         for number in (site..70).step_by(7) {
@@ -37,7 +36,7 @@ fn cost_of_site(budget: &Budget, site: u32) -> (u64, u64) {
 fn assert_sites_are_read_whole(budget: &Budget, sites: &[u32]) {
     for site in sites {
         let (reads, kilobytes) = cost_of_site(budget, *site);
-        // Two when the first object lies in one page with the end of another site.
+        // Two when the first object shares a page with the end of another site.
         assert!(
             reads <= 2 && kilobytes <= 24 + 16 * reads,
             "site {site}: {reads} reads, {kilobytes} KiB for 30 KB"
@@ -53,7 +52,7 @@ fn a_site_is_read_whole_and_nothing_of_others() {
 }
 
 #[test]
-fn after_a_restart_the_first_read_in_a_stripe_learns_where_sites_begin() {
+fn first_read_after_restart_learns_site_borders() {
     let budget = Budget::new(&filled());
     let (reads, kilobytes) = cost_of_site(&budget, 3);
     assert!((2..=3).contains(&reads) && kilobytes <= 56, "{reads} reads, {kilobytes} KiB");
@@ -61,7 +60,7 @@ fn after_a_restart_the_first_read_in_a_stripe_learns_where_sites_begin() {
 }
 
 #[test]
-fn where_it_is_not_known_what_belongs_together_windows_are_as_large_as_ever() {
+fn windows_without_borders_have_full_size() {
     let budget = Budget::new(&filled());
     let volume = &budget.store.volume;
     for stripe in 0..volume.geometry.stripes {
@@ -101,8 +100,7 @@ fn of_a_body_in_pieces_several_come_with_one_read() {
     budget.store.write_all();
     for number in 0..2 {
         let cost = budget.cost(|store| assert_eq!(version_of(store, number), Some(1)));
-        // One for the object's own record, which may come with the other's, and one for both
-        // pieces.
+        // One for the object's own record, perhaps read with the other's, and one for both pieces.
         assert!((1..=2).contains(&cost.reads), "{} reads", cost.reads);
         assert!(cost.bytes_read <= 190_000, "{} bytes for 110,000", cost.bytes_read);
     }

@@ -1,6 +1,7 @@
-//! A volume seen from outside, sound and damaged, stopped and at work.
+//! Inspection of a volume, sound and damaged, stopped and running.
 
 use super::*;
+use crate::StoreView;
 use crate::architectures::volume::format::{HEAD_BYTES, PIECE_BYTES, decode_table};
 use crate::architectures::volume::inspect_volume;
 use crate::fs::OverlayFs;
@@ -16,7 +17,7 @@ fn view(world: &World, is_live: bool) -> Box<dyn Inspect> {
     inspect_volume(Arc::new(door), is_live, Some(KeySecret::installed())).expect("it can be looked at")
 }
 
-/// Small objects and some in pieces, one of each removed and one replaced.
+/// Makes small objects and some in pieces, one of each removed and one replaced.
 fn filled(world: &World) -> VolumeStore {
     let store = world.open();
     for number in 0..OBJECTS {
@@ -30,7 +31,7 @@ fn filled(world: &World) -> VolumeStore {
     store
 }
 
-/// Bodies and positions by key.
+/// Returns bodies and positions by key.
 fn listed(view: &dyn Inspect, newest_first: bool) -> BTreeMap<Vec<u8>, (u64, u64)> {
     let mut found = BTreeMap::new();
     let mut visit = |listed: &crate::inspect::ListedObject<'_>| {
@@ -71,7 +72,7 @@ fn check(world: &World, is_live: bool) {
 }
 
 #[test]
-fn a_store_is_seen_as_it_would_be_found_and_stays_as_it_is() {
+fn inspection_shows_store_and_changes_nothing() {
     let world = World::new(16 << 20);
     let store = filled(&world);
     check(&world, true);
@@ -90,8 +91,8 @@ fn every_damaged_object_is_found_and_no_other() {
     filled(&world).close().expect("closed");
     let objects = listed(&*view(&world, false), false);
     for (full, (body_bytes, position)) in &objects {
-        // The head, the key, and the body where that begins so soon: behind a large object's
-        // metadata stands room for more.
+        // The head, the key, and the body if it begins that early: a large object's metadata is
+        // followed by spare room.
         let body: &[usize] = if *body_bytes < 65_536 { &[300] } else { &[] };
         for at in [&[20, 100], body].concat() {
             let flip = |bytes: &mut Vec<u8>| bytes[*position as usize + at] ^= 4;
@@ -106,13 +107,12 @@ fn every_damaged_object_is_found_and_no_other() {
     assert_eq!(view(&world, false).verify(&mut |_, _| {}).damaged, 0);
 }
 
-/// Of a body whose table is too long for its record, and so is in pieces itself.
+/// The body's table is too long for its record, so the table is in pieces itself.
 #[test]
-fn a_damaged_piece_of_a_table_is_told_and_costs_that_object_alone() {
+fn damaged_table_piece_costs_its_object_only() {
     let world = World::new(400 << 20);
     let mut store = world.open();
-    // So large a body is taken by volumes of four times its length; there is room for it in this
-    // one.
+    // Volumes accept such a body only with four times its length; this volume has room for it.
     Arc::get_mut(&mut store.volume).expect("nobody else has it").object_max_bytes = 1 << 30;
     put(&store, 1, 0, 200_000).expect("it is stored");
     let length: usize = (PIECE_BYTES / 16 + 1) * PIECE_BYTES;
@@ -143,7 +143,7 @@ fn a_damaged_piece_of_a_table_is_told_and_costs_that_object_alone() {
 }
 
 #[test]
-fn flipped_bits_anywhere_never_end_it_and_are_mostly_found() {
+fn verify_survives_flipped_bits_and_finds_most() {
     let world = World::new(16 << 20);
     filled(&world).close().expect("closed");
     let facts = view(&world, false).facts();
@@ -160,13 +160,12 @@ fn flipped_bits_anywhere_never_end_it_and_are_mostly_found() {
         found += u32::from(verified.damaged > 0);
         world.files.tamper(DATA, flip);
     }
-    // What was removed, what was replaced, and the rest of each stripe that no other piece fitted
-    // into, are nobody's.
+    // Removed and replaced objects, and the unused rest of each stripe, belong to no object.
     assert!(found > 120, "{found} of 200");
 }
 
 #[test]
-fn what_is_no_volume_is_refused_in_words() {
+fn non_volume_is_refused_with_reason() {
     let world = World::new(16 << 20);
     filled(&world).close().expect("closed");
     let refusal = |world: &World| {

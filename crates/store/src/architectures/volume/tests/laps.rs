@@ -1,9 +1,10 @@
-//! The cursor going round: contents stay right, popular objects stay, nobody is read while it is
-//! written over.
+//! Laps of the cursor: contents stay right, popular objects stay, and no reader sees a stripe
+//! overwritten.
 
 use super::super::index::VolumeIndex;
 use super::*;
 use crate::architectures::maintenance::BackgroundWork;
+use crate::{StoreUpkeep, StoreView};
 
 #[test]
 fn many_laps_serve_nothing_wrong() {
@@ -46,7 +47,7 @@ fn many_laps_serve_nothing_wrong() {
 }
 
 #[test]
-fn what_is_popular_on_disk_is_carried_over() {
+fn popular_object_is_carried_over() {
     let world = World::new(4 << 20);
     let store = world.open();
     for number in 0..20 {
@@ -70,10 +71,9 @@ fn what_is_popular_on_disk_is_carried_over() {
     assert!(store.usage().evictions > 2000);
 }
 
-/// Who does not say how many objects there will be gets an index that holds all that there is space
-/// for.
+/// Without a setting, the index has a place for every object that the space can hold.
 #[test]
-fn objects_of_common_sizes_all_find_a_place_in_the_index() {
+fn objects_of_common_sizes_fit_default_index() {
     let mut world = World::new(24 << 20);
     world.settings.max_objects = 0;
     let store = world.open();
@@ -92,7 +92,7 @@ fn objects_of_common_sizes_all_find_a_place_in_the_index() {
 }
 
 #[test]
-fn who_gives_way_is_told() {
+fn evicted_objects_are_reported() {
     let mut world = World::new(4 << 20);
     world.settings.max_objects = 5000;
     let told = Arc::new(parking_lot::Mutex::new(Vec::new()));
@@ -110,16 +110,16 @@ fn who_gives_way_is_told() {
     }
 }
 
-/// There is space for them, but an index for a quarter of them.
+/// There is space for the objects, but the index has places for a quarter of them.
 #[test]
-fn who_finds_no_place_in_the_index_is_counted_and_told_of() {
+fn objects_without_index_place_are_reported() {
     let mut world = World::new(16 << 20);
     world.settings.max_objects = 400;
     let told = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let listener = Arc::clone(&told);
     let store = world.open();
     store.on_evicted(Arc::new(move |key| listener.lock().push(key)));
-    // The index cannot tell two objects apart whose keys look alike to it.
+    // The index cannot tell two objects with alike keys apart.
     let mut numbers: Vec<u32> = Vec::new();
     for number in 0..1600 {
         if !numbers.iter().any(|known| VolumeIndex::are_alike(key(*known).hash(), key(number).hash())) {
@@ -148,7 +148,7 @@ fn who_finds_no_place_in_the_index_is_counted_and_told_of() {
 }
 
 #[test]
-fn threads_read_what_others_write() {
+fn threads_read_objects_that_others_write() {
     let world = World::new(6 << 20);
     let store = world.open();
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What the volume promises, tried on files in RAM, on faulty ones and on the real file system.
+//! Promises of the volume, tested on files in RAM, on faulty ones and on the real file system.
 
 mod at_once;
 mod budget;
@@ -14,13 +14,14 @@ mod foreign;
 mod groups;
 mod inspect;
 mod laps;
+mod pins;
 mod races;
 mod scripted;
 mod use_cases;
 
 use super::opening::{DATA, INDEX};
 use super::{Volume, VolumeSettings, VolumeStore};
-use crate::architectures::{ArchitectureOptions, SegmentSettings, StoreEnv};
+use crate::architectures::{ArchitectureOptions, StoreEnv};
 use crate::fs::{FileSystem, MemoryFs};
 use crate::index::MemoryHome;
 use crate::{Error, Store};
@@ -29,27 +30,28 @@ use shoal_policy::Admission;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What is left when a store ends.
-struct World {
+/// Remains of a store that has ended.
+pub(super) struct World {
     files: Arc<MemoryFs>,
-    /// Lasts until the power goes.
+    /// Survives until a power loss.
     transient: Arc<MemoryFs>,
     settings: ArchitectureOptions,
 }
 
 impl World {
-    fn new(disk_bytes: u64) -> Self {
-        let volume =
-            VolumeSettings { stripe_bytes: 256 << 10, admission: Admission::Always, window_bytes: 1 << 20 };
+    pub(super) fn new(disk_bytes: u64) -> Self {
+        let volume = VolumeSettings {
+            stripe_bytes: 256 << 10,
+            admission: Admission::Always,
+            window_bytes: 1 << 20,
+            ..VolumeSettings::default()
+        };
         let settings = ArchitectureOptions {
             disk_bytes,
             max_objects: 2000,
-            object_max_bytes: 1 << 30,
-            files_per_folder: 0,
-            replacement: "clock",
-            segments: SegmentSettings::default(),
             volume,
             now: Timestamp::from_seconds(1_000_000),
+            ..ArchitectureOptions::default()
         };
         Self {
             files: Arc::new(MemoryFs::new(1 << 40)),
@@ -58,8 +60,8 @@ impl World {
         }
     }
 
-    /// Without the background thread; the log's end has been found.
-    fn open(&self) -> VolumeStore {
+    /// Opens the store without the background thread; the log's end has been found.
+    pub(super) fn open(&self) -> VolumeStore {
         self.try_open(self.files.clone()).expect("the volume opens")
     }
 
@@ -79,13 +81,13 @@ impl World {
         Ok(VolumeStore { _maintenance: Vec::new(), volume })
     }
 
-    /// The same files.
+    /// Returns a world of the same files.
     fn same(&self) -> Self {
         let (files, transient) = (self.files.clone(), self.transient.clone());
         Self { files, transient, settings: self.settings }
     }
 
-    /// What a power loss just now leaves, as the seed decides.
+    /// Returns the remains after a power loss, as the seed decides.
     fn after_power_loss(&self, seed: u64) -> Self {
         let mut random = Random(seed);
         let files = Arc::new(self.files.after_power_loss(|limit| random.below(limit)));
@@ -94,12 +96,12 @@ impl World {
 }
 
 impl VolumeStore {
-    /// Everything that waits is on the disk.
-    fn write_all(&self) {
+    /// Brings all waiting records to disk.
+    pub(super) fn write_all(&self) {
         self.volume.flush_and_sync().expect("a disk in RAM takes all");
     }
 
-    /// The index, which is not said to be complete.
+    /// Writes the index without marking it complete.
     fn write_index(&self) {
         let volume = &self.volume;
         let header = volume.directory.header(&volume.writer.lock(), false);
@@ -110,11 +112,11 @@ impl VolumeStore {
     }
 }
 
-fn key(number: u32) -> ObjectKey {
+pub(super) fn key(number: u32) -> ObjectKey {
     ObjectKey::new(format!("GET http://host-{}.example/{number}", number % 7).into_bytes())
 }
 
-/// Bytes that only the object and its version determine.
+/// Returns bytes that only the object and its version determine.
 fn body_of(number: u32, version: u32, length: usize) -> Vec<u8> {
     let seed = u64::from(number) << 32 | u64::from(version);
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5bd1_e995);
@@ -126,12 +128,12 @@ fn body_of(number: u32, version: u32, length: usize) -> Vec<u8> {
     body
 }
 
-/// Metadata says which version it is, and of what length.
+/// Returns metadata with version and length.
 fn metadata_of(version: u32, length: usize) -> Vec<u8> {
     format!("version {version} length {length}").into_bytes()
 }
 
-fn put(store: &dyn Store, number: u32, version: u32, length: usize) -> Result<(), Error> {
+pub(super) fn put(store: &dyn Store, number: u32, version: u32, length: usize) -> Result<(), Error> {
     let body = body_of(number, version, length);
     let mut insert = store.insert(&key(number), &metadata_of(version, length), Some(length as u64))?;
     for part in body.chunks(10_000) {
@@ -140,7 +142,7 @@ fn put(store: &dyn Store, number: u32, version: u32, length: usize) -> Result<()
     insert.commit(None)
 }
 
-/// The version that is stored, which must be whole. `None` is a miss.
+/// Returns the stored version, which must be whole. `None` is a miss.
 fn version_of(store: &dyn Store, number: u32) -> Option<u32> {
     let stored = store.open(&key(number)).ok()??;
     let text = String::from_utf8(stored.metadata.to_vec()).expect("metadata as it was written");
@@ -176,7 +178,7 @@ impl Random {
         self.next() % limit.max(1)
     }
 
-    /// Mostly a few kilobytes, now and then more than a piece.
+    /// Returns mostly a few kilobytes, sometimes more than a piece.
     fn length(&mut self) -> usize {
         match self.below(12) {
             0 => self.below(200_000) as usize,

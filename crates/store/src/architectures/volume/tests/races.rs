@@ -1,13 +1,14 @@
-//! Calls that meet others half way, at places that a test chooses.
+//! Calls that interleave at places that a test chooses.
 
 use super::scripted::{Fate, Kind, Scripted};
 use super::*;
+use crate::StoreView;
 use std::cell::Cell;
 use std::sync::atomic::AtomicU32;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// A full volume of objects from 0 up, the next number, and its door.
+/// Makes a full volume of objects from 0 up. Returns also the next number and its scripted files.
 fn full() -> (VolumeStore, u32, Arc<Scripted>) {
     let world = World::new(4 << 20);
     let door = Scripted::new(&world.files);
@@ -25,10 +26,10 @@ fn position_of(store: &VolumeStore, number: u32) -> Option<u64> {
     store.position(&key(number))
 }
 
-/// The mark of a removed object is written with the rest of its page, which may be another's by
-/// then.
+/// The mark of a removed object is written with the rest of its page, which may belong to another
+/// object by then.
 #[test]
-fn a_mark_that_comes_late_does_no_harm_to_what_is_being_written_there() {
+fn late_removal_mark_spares_newer_records() {
     let (store, mut number, door) = full();
     let volume = Arc::clone(&store.volume);
     let next_stripe = (volume.writer.lock().stripe + 1) % volume.geometry.stripes;
@@ -50,7 +51,7 @@ fn a_mark_that_comes_late_does_no_harm_to_what_is_being_written_there() {
         (from..from + 27).for_each(|number| put(&store, number, 1, 9000).unwrap());
         volume.flush(true).unwrap();
     };
-    // While the page is read that the mark is written with, the log goes on over it.
+    // While the page of the mark is read, the log overwrites it.
     let (other, reads) = (Arc::clone(&volume), Arc::new(AtomicU32::new(0)));
     let seen = Arc::clone(&reads);
     door.play(move |call| {
@@ -76,9 +77,9 @@ fn a_mark_that_comes_late_does_no_harm_to_what_is_being_written_there() {
     assert_eq!(store.usage().corrupt, 0);
 }
 
-/// Its metadata does not fit any more, so that it is written anew.
+/// The longer metadata exceeds the room, so the object is rewritten.
 #[test]
-fn an_object_that_is_written_anew_for_its_metadata_does_not_come_back_when_it_is_removed_meanwhile() {
+fn object_removed_during_rewrite_stays_away() {
     let world = World::new(8 << 20);
     let store = world.open();
     for number in 0..2 {
@@ -96,8 +97,8 @@ fn an_object_that_is_written_anew_for_its_metadata_does_not_come_back_when_it_is
     assert_eq!((version_of(&store, 0), version_of(&store, 1)), (None, Some(2)));
 }
 
-/// Two updates that would both replace the object's first metadata; the second is begun when the
-/// first has seen what stands there. Which of them were made.
+/// Runs two updates of the object's first metadata; the second begins when the first has read it.
+/// Returns which of them took effect.
 fn both_updated(store: &VolumeStore, (first, second): (&[u8], &[u8])) -> [bool; 2] {
     let (done, is_done) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -111,7 +112,7 @@ fn both_updated(store: &VolumeStore, (first, second): (&[u8], &[u8])) -> [bool; 
         let replaces = |stored: &[u8]| {
             if !is_begun.replace(true) {
                 handle.set(Some(scope.spawn(other)));
-                // It may have to wait for this one.
+                // The other update may have to wait for this one.
                 let _ = is_done.recv_timeout(Duration::from_millis(100));
             }
             stored == metadata_of(1, 3000)

@@ -1,21 +1,21 @@
-//! A door whose calls a test watches and lets fail, one by one.
+//! File system with calls that a test watches and lets fail, one by one.
 
 use crate::fs::{Access, File, FileSystem, LoadedWords, Mapping, MemoryFs, Space};
 use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
 
-/// What becomes of a call.
+/// Outcome of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Passes,
-    /// Nothing has been done.
+    /// The call has no effect and fails.
     Fails,
-    /// It has been done, and says that it has not.
+    /// The call takes effect, but reports a failure.
     FailsAfterwards,
 }
 
-/// A call to an open file.
+/// Call to an open file.
 pub(super) struct Call<'a> {
     pub(super) path: &'a str,
     pub(super) kind: Kind,
@@ -44,12 +44,12 @@ impl Scripted {
         Arc::new(Self { inner: Arc::clone(inner), script: Arc::new(Mutex::new(Arc::new(script))) })
     }
 
-    /// From now on calls are decided so. The script may make calls itself.
+    /// Lets `script` decide all further calls. The script may make calls itself.
     pub(super) fn play(&self, script: impl Fn(&Call<'_>) -> Fate + Send + Sync + 'static) {
         *self.script.lock() = Arc::new(Box::new(script));
     }
 
-    /// Writes to this file have this fate from now on, and everything else passes.
+    /// Gives writes to this file a fate; all other calls pass.
     pub(super) fn writes(&self, path: &'static str, fate: Fate) {
         self.play(move |call| match call.kind == Kind::Write && call.path == path {
             true => fate,

@@ -1,9 +1,10 @@
-//! What the proxy does with a store.
+//! Calls that the proxy makes to a store.
 
 use super::*;
+use crate::StoreView;
 
 #[test]
-fn objects_come_back_before_and_after_they_are_written() {
+fn objects_are_found_before_and_after_write() {
     let world = World::new(8 << 20);
     let store = world.open();
     for (number, length) in [0, 1, 100, 65_536, 65_537, 131_072, 300_000].into_iter().enumerate() {
@@ -60,7 +61,7 @@ fn the_newest_version_is_served() {
 }
 
 #[test]
-fn what_is_removed_is_gone_for_good() {
+fn removed_object_is_gone_for_good() {
     let world = World::new(8 << 20);
     let store = world.open();
     put(&store, 1, 1, 5000).unwrap();
@@ -74,7 +75,7 @@ fn what_is_removed_is_gone_for_good() {
         assert_eq!(version_of(&store, number), None);
     }
     store.write_all();
-    // Without an orderly end: the index on disk has never heard of any of it.
+    // Without an orderly close: the index on disk knows none of these objects.
     drop(store);
     let store = world.open();
     assert_eq!([1, 2, 3, 4].map(|number| version_of(&store, number)), [None, None, Some(1), None]);
@@ -100,7 +101,7 @@ fn bodies_that_are_open_stay_readable() {
 }
 
 #[test]
-fn a_body_can_be_read_while_it_grows_and_when_it_is_dropped() {
+fn body_is_readable_while_growing_and_after_drop() {
     let world = World::new(8 << 20);
     let store = world.open();
     let body = body_of(1, 1, 400_000);
@@ -131,7 +132,7 @@ fn version_of_bytes(store: &VolumeStore) -> Option<usize> {
 }
 
 #[test]
-fn metadata_is_replaced_while_it_waits_in_place_and_by_writing_anew() {
+fn metadata_update_in_queue_in_place_or_by_rewrite() {
     let world = World::new(8 << 20);
     let store = world.open();
     let accept = |_: &[u8]| true;
@@ -162,7 +163,7 @@ fn metadata_is_replaced_while_it_waits_in_place_and_by_writing_anew() {
     assert_eq!(store.usage().corrupt, 0);
 }
 
-/// What RAM serves is no reason to keep an object on the disk, and so is its validation.
+/// Neither a hit in RAM nor a validation is a reason to keep an object on disk.
 #[test]
 fn new_metadata_is_no_hit() {
     let world = World::new(8 << 20);
@@ -175,10 +176,9 @@ fn new_metadata_is_no_hit() {
     assert_eq!((version_of(&store, 1), hits()), (Some(1), 1));
 }
 
-/// Nothing is written for it before its time, and while the log's end is looked for nothing could
-/// be.
+/// Nothing is written before its time, and while the log's end is unknown nothing could be.
 #[test]
-fn an_object_that_waits_goes_on_waiting_with_longer_metadata() {
+fn queued_object_stays_queued_with_longer_metadata() {
     let world = World::new(8 << 20);
     let store = world.try_open_unrecovered(world.files.clone()).unwrap();
     let longer = [metadata_of(1, 9000), vec![b' '; 500]].concat();
@@ -199,16 +199,16 @@ fn an_object_that_waits_goes_on_waiting_with_longer_metadata() {
 }
 
 #[test]
-fn what_is_too_large_is_declined() {
+fn too_large_object_is_declined() {
     let world = World::new(8 << 20);
     let store = world.open();
     let outcome = store.insert(&key(1), b"", Some(1 << 30)).err();
-    assert!(matches!(outcome, Some(Error::Declined(crate::Declined::TooLarge))));
+    assert!(matches!(outcome, Some(Error::Declined(crate::InsertRefusal::TooLarge))));
     let outcome = store.insert(&key(1), &vec![0; 200_000], Some(1)).err();
-    assert!(matches!(outcome, Some(Error::Declined(crate::Declined::TooLarge))));
+    assert!(matches!(outcome, Some(Error::Declined(crate::InsertRefusal::TooLarge))));
     let mut insert = store.insert(&key(1), b"", None).unwrap();
     let outcome = (0..10_000).try_for_each(|_| insert.append(&[0; 10_000]));
-    assert!(matches!(outcome, Err(Error::Declined(crate::Declined::TooLarge))));
+    assert!(matches!(outcome, Err(Error::Declined(crate::InsertRefusal::TooLarge))));
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn newcomers_to_a_full_volume_are_on_probation() {
         number += 1;
     }
     let outcome = put(&store, 1_000_000, 1, 20_000);
-    assert!(matches!(outcome, Err(Error::Declined(crate::Declined::OnProbation))));
+    assert!(matches!(outcome, Err(Error::Declined(crate::InsertRefusal::OnProbation))));
     put(&store, 1_000_000, 1, 20_000).expect("the second time it is wanted");
     assert_eq!(version_of(&store, 1_000_000), Some(1));
     put(&store, 1_000_000, 2, 20_000).expect("what is stored may be replaced");
@@ -230,7 +230,7 @@ fn newcomers_to_a_full_volume_are_on_probation() {
 }
 
 #[test]
-fn another_architectures_store_is_refused_and_left_alone() {
+fn store_of_other_architecture_is_left_alone() {
     let world = World::new(8 << 20);
     world.open().close().unwrap();
     let parts = || {
@@ -252,7 +252,7 @@ fn another_architectures_store_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_volume_of_another_size_is_refused_with_the_way_out() {
+fn volume_of_other_size_is_refused_with_advice() {
     let mut world = World::new(8 << 20);
     let store = world.open();
     put(&store, 1, 1, 5000).unwrap();
@@ -269,7 +269,7 @@ fn a_volume_of_another_size_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn a_volume_of_another_version_is_refused_with_the_way_out() {
+fn volume_of_other_version_is_refused_with_advice() {
     let world = World::new(8 << 20);
     drop(world.open());
     world.files.tamper(DATA, |bytes| [8, 4096 + 8].into_iter().for_each(|at: usize| bytes[at] += 1));
@@ -277,10 +277,9 @@ fn a_volume_of_another_version_is_refused_with_the_way_out() {
     assert!(outcome.contains("of another version; remove it"), "{outcome}");
 }
 
-/// As by a stream of unsafe requests, while the disk does not take anything: here since the log's
-/// end has not been found.
+/// A stream of unsafe requests while the disk takes nothing: here the log's end has not been found.
 #[test]
-fn removals_wait_in_bounded_memory_and_once_for_each_object() {
+fn queued_removals_are_bounded_and_unique() {
     let world = World::new(8 << 20);
     drop(world.open());
     let store = world.try_open_unrecovered(world.files.clone()).unwrap();
@@ -303,4 +302,32 @@ fn removals_wait_in_bounded_memory_and_once_for_each_object() {
         "who found so much waiting has looked for the log's end"
     );
     assert!(store.volume.removed_early.lock().is_empty());
+}
+
+/// People look at a node that serves clients.
+#[test]
+fn peek_finds_and_counts_nothing() {
+    let world = World::new(8 << 20);
+    let store = world.open();
+    for (number, length) in [(1, 700), (2, 300_000)] {
+        put(&store, number, 1, length).unwrap();
+    }
+    let hits = |number| {
+        let entries = store.volume.directory.table.candidates(key(number).hash());
+        entries.map(|entry| entry.hits()).collect::<Vec<_>>()
+    };
+    for is_written in [false, true] {
+        if is_written {
+            store.write_all();
+        }
+        let before = (store.usage(), hits(1), hits(2));
+        for (number, length) in [(1, 700), (2, 300_000)] {
+            let found = crate::Peek::peek(&store, &key(number)).unwrap().expect("it is there");
+            assert_eq!((found.metadata.to_vec(), found.body_bytes), (metadata_of(1, length), length as u64));
+        }
+        assert_eq!(crate::Peek::peek(&store, &key(3)).unwrap(), None);
+        assert_eq!((store.usage(), hits(1), hits(2)), before);
+    }
+    assert_eq!(version_of(&store, 1), Some(1));
+    assert_eq!(hits(1), [1], "a real look counts");
 }

@@ -1,0 +1,399 @@
+//! One of several disks: in service or out, its failures, and the changes that it missed while out.
+
+#[cfg(test)]
+mod tests;
+
+use super::missed::MissedChanges;
+use super::serving::{ClosingStore, OpenStore};
+use super::{DiskOpener, DiskSpec, may_come};
+use crate::{Error, EvictionCallback, InsertRefusal, Usage};
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use shoal_core::{Key, ObjectKey};
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A disk.
+pub(super) struct Disk {
+    share: DiskSpec,
+    /// Hash of the disk's path.
+    number: u64,
+    opener: DiskOpener,
+    /// The disk's open store, or the reason why the disk is out of service.
+    state: RwLock<Result<Arc<OpenStore>, Absence>>,
+    /// Store that the disk had before it went out of service.
+    left: Mutex<Option<ClosingStore>>,
+    /// Counts of the disk's earlier stores. Written while the state is locked.
+    before: Mutex<DiskCounts>,
+    /// Changes that the disk missed. Noted while the state is locked, so that a disk that comes
+    /// back has learnt of all changes.
+    missed: Mutex<MissedChanges>,
+    /// Rises with failures and falls with successes.
+    strain: AtomicU32,
+    failures: AtomicU64,
+    /// Held while the disk is opened, so that it is not opened twice.
+    coming: Mutex<()>,
+    /// `true` once the start is over: a disk that opens later is dropped. Set while the state is
+    /// locked.
+    has_started: AtomicBool,
+}
+
+struct Absence {
+    service: ServiceState,
+    why: String,
+}
+
+/// Counts of a store since its opening. The disk adds the counts of its successive stores.
+#[derive(Clone, Copy, Default)]
+struct DiskCounts {
+    evictions: u64,
+    crowded_out: u64,
+    corrupt: u64,
+    spared_reads: u64,
+    failures: u64,
+}
+
+/// Service state of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceState {
+    /// The disk serves.
+    InService,
+    /// The disk could not be opened.
+    Unopened,
+    /// The disk kept failing.
+    Failed,
+    /// An operator has taken the disk out.
+    Offline,
+}
+
+/// Condition of a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskState {
+    /// Path of the disk.
+    pub path: String,
+    /// Bytes of it that may be used.
+    pub bytes: u64,
+    /// Service state of the disk.
+    pub service: ServiceState,
+    /// Reason why the disk is out of service; empty if it serves.
+    pub why: String,
+    /// Contents, zero while the disk is out of service, and counts since start over all its stores.
+    pub usage: Usage,
+    /// Calls that failed, since start.
+    pub failures: u64,
+    /// `true` while the store still searches for the end of its log after a crash.
+    pub is_recovering: bool,
+}
+
+impl ServiceState {
+    /// Returns the state as one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InService => "in_service",
+            Self::Unopened => "unopened",
+            Self::Failed => "failed",
+            Self::Offline => "offline",
+        }
+    }
+}
+
+impl Disk {
+    /// Makes a disk that has not been opened.
+    pub(super) fn new(share: DiskSpec, opener: DiskOpener) -> Self {
+        let why = format!("{} does not answer; it comes into service once it does", share.path);
+        let absence = Absence { service: ServiceState::Unopened, why };
+        Self {
+            number: Key::unkeyed(share.path.as_bytes()).low(),
+            share,
+            opener,
+            state: RwLock::new(Err(absence)),
+            left: Mutex::new(None),
+            before: Mutex::default(),
+            missed: Mutex::default(),
+            strain: AtomicU32::new(0),
+            failures: AtomicU64::new(0),
+            coming: Mutex::new(()),
+            has_started: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn path(&self) -> &str {
+        &self.share.path
+    }
+
+    /// Returns the number that stands for the disk in the hash that assigns keys.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn weight(&self) -> f64 {
+        self.share.bytes.max(1) as f64
+    }
+
+    pub(super) fn is_in_service(&self) -> bool {
+        self.state.read().is_ok()
+    }
+
+    /// Returns the disk's store while it is in service.
+    pub(super) fn store(&self) -> Option<Arc<OpenStore>> {
+        self.state.read().as_ref().ok().map(Arc::clone)
+    }
+
+    pub(super) fn state(&self) -> DiskState {
+        let (service, why, store, before, failures) = {
+            let state = self.state.read();
+            let (before, failures) = (*self.before.lock(), self.failures.load(Relaxed));
+            match &*state {
+                Ok(store) => {
+                    (ServiceState::InService, String::new(), Some(Arc::clone(store)), before, failures)
+                }
+                Err(absence) => (absence.service, absence.why.clone(), None, before, failures),
+            }
+        };
+        let is_recovering = store.as_ref().is_some_and(|store| !store.index_is_complete());
+        let usage = store.map(|store| store.usage()).unwrap_or_default();
+        debug_assert!(service == ServiceState::InService || usage == Usage::default());
+        let usage = before.and(&usage).within(usage);
+        debug_assert!(usage.corrupt >= before.corrupt && usage.evictions >= before.evictions);
+        let failures = failures + usage.failures;
+        let (path, bytes) = (self.share.path.clone(), self.share.bytes);
+        DiskState { path, bytes, service, why, usage, failures, is_recovering }
+    }
+
+    /// Opens the disk for the first time. A store that opens too late is dropped:
+    /// [`open_again`](Self::open_again) opens it anew, and it learns of the changes that it missed.
+    pub(super) fn start(&self) {
+        let _coming = self.coming.lock();
+        let opened = (self.opener)();
+        let mut state = self.state.write();
+        if self.has_started.load(Relaxed) {
+            return;
+        }
+        assert!(state.is_err(), "a disk that is started twice");
+        *state = match opened {
+            Ok(store) => Ok(OpenStore::new(store)),
+            Err(error) => Err(Absence { service: ServiceState::Unopened, why: error.to_string() }),
+        };
+    }
+
+    /// Ends the start. Returns the reason why the disk is not in service, if it is not.
+    pub(super) fn end_start(&self) -> Result<(), String> {
+        let state = self.state.read();
+        self.has_started.store(true, Relaxed);
+        state.as_ref().map(drop).map_err(|absence| absence.why.clone())
+    }
+
+    /// Takes the disk out of service. Returns its store, unless the disk was out already.
+    pub(super) fn take_offline(&self, service: ServiceState, why: &str) -> Option<Arc<OpenStore>> {
+        let mut state = self.state.write();
+        if state.is_err() {
+            return None;
+        }
+        let store = std::mem::replace(&mut *state, Err(Absence { service, why: why.to_owned() })).ok()?;
+        let mut before = self.before.lock();
+        *before = before.and(&store.usage());
+        *self.left.lock() = Some(store.left());
+        assert_ne!(service, ServiceState::InService);
+        Some(store)
+    }
+
+    /// Notes that an operator wants a disk that could not be opened to stay out of service.
+    pub(super) fn stay_out(&self) {
+        if let Err(absence) = &mut *self.state.write()
+            && absence.service == ServiceState::Unopened
+        {
+            absence.service = ServiceState::Offline;
+        }
+    }
+
+    /// Returns `true` if the disk is out of service for this reason.
+    fn is_out_as(&self, service: ServiceState) -> bool {
+        self.state.read().as_ref().is_err_and(|absence| absence.service == service)
+    }
+
+    /// Tries again to open a disk that could not be opened. Returns `false` if the disk is in
+    /// service, or out for another reason.
+    pub(super) fn open_again(
+        &self,
+        gave_up: Option<&EvictionCallback>,
+        ready: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        if !self.is_out_as(ServiceState::Unopened) {
+            return Ok(false);
+        }
+        let coming = self.coming()?;
+        if !self.is_out_as(ServiceState::Unopened) {
+            return Ok(false);
+        }
+        let outcome = self.come(gave_up, ready, Some(ServiceState::Unopened));
+        if let (Err(error), Err(absence)) = (&outcome, &mut *self.state.write())
+            && absence.service == ServiceState::Unopened
+        {
+            absence.why = error.to_string();
+        }
+        drop(coming);
+        outcome
+    }
+
+    /// Brings the disk back into service, once every object removed meanwhile is gone from it.
+    /// Returns `false` if it was in service. Calls `ready` when its store is open, before it
+    /// serves.
+    pub(super) fn bring_online(
+        &self,
+        gave_up: Option<&EvictionCallback>,
+        ready: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        if self.is_in_service() {
+            return Ok(false);
+        }
+        let _coming = self.coming()?;
+        if self.is_in_service() {
+            return Ok(false);
+        }
+        self.come(gave_up, ready, None)
+    }
+
+    /// Takes the lock for opening the disk. Fails if another thread holds the lock for long.
+    fn coming(&self) -> Result<MutexGuard<'_, ()>, Error> {
+        self.coming.try_lock_for(COMING_WAIT_MAX).ok_or_else(|| {
+            let path = self.path();
+            Error::Unusable(format!(
+                "{path} is being opened and has not answered yet; it comes into service once it does"
+            ))
+        })
+    }
+
+    /// Opens the disk under the lock `coming`, only while the disk is out for the reason `only`.
+    fn come(
+        &self,
+        gave_up: Option<&EvictionCallback>,
+        ready: &dyn Fn() -> Result<(), Error>,
+        only: Option<ServiceState>,
+    ) -> Result<bool, Error> {
+        self.wait_until_it_is_free()?;
+        let store = OpenStore::new((self.opener)()?);
+        ready()?;
+        if let Some(gave_up) = gave_up {
+            store.on_evicted(Arc::clone(gave_up));
+        }
+        // Records in the log that the index lacks are found later.
+        let is_empty = store.usage().objects == 0 && store.index_is_complete();
+        if self.missed.lock().is_too_much() && !is_empty {
+            return Err(Error::Unusable(format!(
+                "more objects were removed while {} was out of service than are remembered, so that some would come \
+                 back; it comes back when its store is empty",
+                self.path()
+            )));
+        }
+        let mut keys = Vec::new();
+        loop {
+            let before = keys.len();
+            keys.extend(self.missed.lock().take());
+            for key in keys[before..].iter().filter(|key| may_come(&**store, key)) {
+                if let Err(error) = store.remove(key) {
+                    // Note all keys again: a store that is not closed in order may find removed
+                    // objects again.
+                    let mut missed = self.missed.lock();
+                    keys.iter().for_each(|key| missed.record(key, true));
+                    return Err(error);
+                }
+            }
+            let mut state = self.state.write();
+            if matches!((&*state, only), (Err(absence), Some(only)) if absence.service != only) {
+                return Ok(false);
+            }
+            let mut missed = self.missed.lock();
+            if missed.is_empty() {
+                *missed = MissedChanges::default();
+                self.strain.store(0, Relaxed);
+                assert!(state.is_err(), "a disk in service that is opened again");
+                assert!(!missed.is_too_much());
+                *state = Ok(store);
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Waits until the last reader of the disk's earlier store has let that store close.
+    fn wait_until_it_is_free(&self) -> Result<(), Error> {
+        let Some(left) = &*self.left.lock() else { return Ok(()) };
+        left.wait(FREE_WAIT_MAX).map_err(|users| {
+            Error::Unusable(format!(
+                "{} is not free yet: since before it went out of service {users} are busy with what it held; it comes back once they have done",
+                self.path()
+            ))
+        })
+    }
+
+    /// Remembers a removed or replaced object for a disk that is out of service.
+    pub(super) fn note_if_out(&self, key: &ObjectKey, is_removed: bool) {
+        let state = self.state.read();
+        if state.is_err() {
+            self.missed.lock().record(key, is_removed);
+        }
+    }
+
+    /// Remembers an object that the disk failed to remove, for its next opening.
+    pub(super) fn note_unremoved(&self, key: &ObjectKey) {
+        self.missed.lock().record(key, true);
+    }
+
+    pub(super) fn succeeded(&self) {
+        if self.strain.load(Relaxed) > 0 {
+            let eased = |strain: u32| Some(strain.saturating_sub(1));
+            let _ = self.strain.fetch_update(Relaxed, Relaxed, eased);
+        }
+    }
+
+    /// Counts a failure of the disk. Returns `true` if there have been too many.
+    pub(super) fn count_failure(&self, error: &Error) -> bool {
+        match error {
+            Error::Declined(InsertRefusal::OutOfService) => return true,
+            // A full disk is no failing disk.
+            Error::Disk { source, .. }
+                if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+            {
+                return false;
+            }
+            Error::Disk { .. } => {}
+            _ => return false,
+        }
+        self.failures.fetch_add(1, Relaxed);
+        self.strain.fetch_add(FAILURE_STRAIN, Relaxed) + FAILURE_STRAIN >= STRAIN_MAX
+    }
+}
+
+impl DiskCounts {
+    /// Returns the sum of these counts and those of a later store.
+    fn and(&self, usage: &Usage) -> Self {
+        Self {
+            evictions: self.evictions + usage.evictions,
+            crowded_out: self.crowded_out + usage.crowded_out,
+            corrupt: self.corrupt + usage.corrupt,
+            spared_reads: self.spared_reads + usage.spared_reads,
+            failures: self.failures + usage.failures,
+        }
+    }
+
+    /// Returns `usage` with these counts in place of its own.
+    fn within(self, usage: Usage) -> Usage {
+        let Self { evictions, crowded_out, corrupt, spared_reads, failures } = self;
+        Usage { evictions, crowded_out, corrupt, spared_reads, failures, ..usage }
+    }
+}
+
+/// Longest wait for the earlier store to close before its disk comes back.
+const FREE_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Longest wait for another thread that is opening the same disk.
+const COMING_WAIT_MAX: Duration = Duration::from_millis(200);
+/// Successes that outweigh one failure. Hits from RAM must not hide a disk that fails every read.
+const FAILURE_STRAIN: u32 = 16;
+/// Strain of 32 failures in a row, the limit of a disk: a few bad sectors are no reason to give it
+/// up.
+const STRAIN_MAX: u32 = 32 * FAILURE_STRAIN;
+
+const _: () = {
+    assert!(FAILURE_STRAIN > 1 && STRAIN_MAX > FAILURE_STRAIN);
+    assert!(COMING_WAIT_MAX.as_millis() < FREE_WAIT_MAX.as_millis());
+};
