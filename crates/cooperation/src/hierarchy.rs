@@ -1,31 +1,31 @@
 //! Caches in levels: a miss goes to the parent, and every cache on the way keeps a copy.
 //!
 //! Chankhunthod et al., *A hierarchical Internet object cache*, USENIX 1996; the hierarchical
-//! scheme of Voelker 2000, section 5.3. Fits where distance grows with the level; the top sees what
-//! all others miss, and is the first to be overloaded. A lookup takes one step a level.
+//! scheme of Voelker 2000, section 5.3. Fits where distance grows with the level. The top receives
+//! the misses of all others, and is the first to be overloaded. A lookup takes one step a level.
 
 use crate::route::{NodeId, Route};
 use shoal_core::Key;
 use std::collections::BTreeMap;
 
-/// Who asks whom. At most [`MOST_LEVELS`] levels.
+/// Parent of each node. At most [`MOST_LEVELS`] levels.
 #[derive(Clone, Debug, Default)]
 pub struct Hierarchy {
     parents: BTreeMap<NodeId, Option<NodeId>>,
 }
 
-/// Why a set of parents is no hierarchy.
+/// Reason why a set of parents is no hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HierarchyError {
     /// A parent is no node of the hierarchy.
     UnknownParent {
-        /// Which.
+        /// Missing parent.
         parent: NodeId,
     },
-    /// A node's ancestors go round, or on for more than [`MOST_LEVELS`] levels.
+    /// A node's ancestors form a cycle, or more than [`MOST_LEVELS`] levels.
     TooDeep {
-        /// Which node's.
+        /// Node with these ancestors.
         node: NodeId,
     },
 }
@@ -50,10 +50,10 @@ impl std::fmt::Display for HierarchyError {
 impl std::error::Error for HierarchyError {}
 
 impl Hierarchy {
-    /// Nodes with their parents; one without is a top.
+    /// Makes a hierarchy of nodes with their parents; a node without a parent is a top.
     ///
     /// # Errors
-    /// When a parent is missing or ancestors go round.
+    /// When a parent is missing or ancestors form a cycle.
     pub fn new(parents: impl IntoIterator<Item = (NodeId, Option<NodeId>)>) -> Result<Self, HierarchyError> {
         let hierarchy = Self { parents: parents.into_iter().collect() };
         for (node, parent) in &hierarchy.parents {
@@ -68,7 +68,7 @@ impl Hierarchy {
         Ok(hierarchy)
     }
 
-    /// Whom a node asks; `None` for a top and for strangers.
+    /// Returns the parent of a node; `None` for a top and for unknown nodes.
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
         self.parents.get(&node).copied().flatten()
     }
@@ -81,7 +81,7 @@ impl Route for Hierarchy {
         path.extend(std::iter::successors(entry, |node| self.parent(*node)));
     }
 
-    /// Its children ask its parent from now on.
+    /// Connects the lost node's children to its parent.
     fn lose(&mut self, gone: NodeId) {
         let Some(grandparent) = self.parents.remove(&gone) else { return };
         for parent in self.parents.values_mut().filter(|parent| **parent == Some(gone)) {
@@ -90,7 +90,7 @@ impl Route for Hierarchy {
     }
 }
 
-/// Deeper hierarchies than anybody runs.
+/// Largest number of levels, beyond any real hierarchy.
 pub const MOST_LEVELS: usize = 16;
 
 #[cfg(test)]
@@ -121,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_and_has_no_part_asks_the_origin() {
-        // 4 asked 3 by a membership that 3 does not share: handing it to the path's first, 4, would
-        // send it round
+    fn node_off_path_asks_origin() {
+        // 4 asked 3 by a membership that 3 does not share. If 3 handed the request to the path's
+        // first node, 4, the request would loop.
         let hierarchy = three_levels();
         assert_eq!(hierarchy.next(NodeId(3), NodeId(4), KEY()), RouteStep::Origin);
         assert_eq!(hierarchy.next(NodeId(3), NodeId(3), KEY()), RouteStep::Ask(NodeId(1)));

@@ -3,15 +3,16 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashSet;
+use std::time::Duration;
 
 fn key(number: u64) -> Key {
     Key::unkeyed(&number.to_le_bytes())
 }
 
-/// (1 − e^(−h/b))^h (Fan et al. 2000, section V.A): for h = 4, 2.4% at 8 bits a key and 0.24% at
-/// 16.
+/// Formula (1 − e^(−h/b))^h (Fan et al. 2000, section V.A): for h = 4, 2.4% at 8 bits a key and
+/// 0.24% at 16.
 #[test]
-fn strange_keys_are_found_as_seldom_as_the_formula_says() {
+fn false_positives_match_formula() {
     for (bits_per_key, expected) in [(8, 0.024), (16, 0.0024)] {
         let mut own = CountingFilter::new(DigestShape::new(20_000, bits_per_key, 4));
         (0..20_000).for_each(|number| own.insert(key(number)));
@@ -26,7 +27,7 @@ fn strange_keys_are_found_as_seldom_as_the_formula_says() {
 }
 
 #[test]
-fn updates_wait_for_the_threshold_and_take_the_shorter_form() {
+fn update_waits_for_threshold_and_is_short() {
     let mut node = Directory::new(DigestShape::new(1000, 8, 4), 0.02, 1);
     assert_eq!(node.update(), None);
     (0..1000).for_each(|number| node.stored(key(number)));
@@ -44,7 +45,7 @@ fn updates_wait_for_the_threshold_and_take_the_shorter_form() {
 }
 
 #[test]
-fn a_lost_update_makes_the_peer_unknown_until_it_sends_all() {
+fn lost_update_drops_peer_until_whole_digest() {
     let shape = DigestShape::new(10_000, 8, 4);
     let (mut a, mut b, from) = (Directory::new(shape, 0.0, 1), Directory::new(shape, 0.0, 2), NodeId(1));
     let mut told = |number| {
@@ -70,7 +71,7 @@ fn a_lost_update_makes_the_peer_unknown_until_it_sends_all() {
 }
 
 #[test]
-fn a_peer_that_began_anew_is_unknown_until_it_sends_all() {
+fn restarted_peer_is_unknown_until_whole_digest() {
     let (shape, from) = (DigestShape::new(10_000, 8, 4), NodeId(1));
     let live = |life| {
         let mut node = Directory::new(shape, 0.0, life);
@@ -126,10 +127,10 @@ fn bits_that_a_digest_does_not_have_are_a_gap() {
 }
 
 proptest! {
-    /// Whatever comes and goes, and however messages are lost or repeated: a peer whose updates all
-    /// arrived knows every key that was told, and holders are never missed among what was told.
+    /// Tries any keys, and messages lost or repeated. After all updates of a node have arrived, a
+    /// peer finds every key in them.
     #[test]
-    fn what_was_told_is_found(steps in prop::collection::vec((0u64..60, 0u8..8), 1..200)) {
+    fn directory_finds_every_delivered_key(steps in prop::collection::vec((0u64..60, 0u8..8), 1..200)) {
         let shape = DigestShape::new(64, 8, 3);
         let (mut a, mut b) = (Directory::new(shape, 0.2, 1), Directory::new(shape, 0.2, 2));
         let (mut held, mut told) = (HashSet::new(), HashSet::new());
@@ -158,5 +159,129 @@ proptest! {
         let mut digest = Digest::new(shape);
         digest.flip(flip);
         prop_assert!(digest.filled() <= 1.0 && !digest.contains(key(1)) || shape.bits() < 65);
+    }
+}
+
+/// Tries an answer after it has gone over the wire.
+fn sent(answer: &DigestAnswer) -> DigestAnswer {
+    let bytes = answer.encode();
+    assert!(bytes.len() <= ANSWER_BYTES_MAX);
+    let read = DigestAnswer::decode(&bytes).expect("what is written can be read");
+    assert!(read == *answer && read.encode() == bytes);
+    for cut in [0, 1, bytes.len() - 1] {
+        assert_eq!(DigestAnswer::decode(&bytes[..cut]), None);
+    }
+    assert_eq!(DigestAnswer::decode(&[&bytes[..], b"!"].concat()), None);
+    read
+}
+
+fn publish(digest: &mut PublishedDigest, keys: &HashSet<u64>) {
+    digest.publish(keys.iter().map(|number| key(*number)));
+}
+
+#[test]
+fn published_digest_is_sized_for_its_count() {
+    for count in [0u64, 1, 1_000, 3_000, 1_100_000] {
+        let (mut own, mut known) = (PublishedDigest::new(1), KnownDigests::default());
+        own.publish((0..count as u32).map(|number| key(u64::from(number))));
+        let kept = count.min(DIGEST_KEYS_MAX);
+        assert_eq!(own.keys(), kept);
+        let whole = sent(&own.since(DigestVersion::default()));
+        let bytes = whole.encode().len() as u64;
+        assert!(bytes <= (kept * 2).max(1024) + 64, "{count}: {bytes}");
+        assert_eq!(known.receive(NodeId(1), whole, Duration::ZERO), DigestReceipt::Changed);
+        let is_known = |number| known.holders(key(number), |_| Some(0))[0].is_some();
+        assert!((0..kept.min(10_000)).all(is_known), "no false misses");
+        let foreign = (0..100_000).filter(|number| is_known(10_000_000 + number)).count();
+        assert!(foreign <= 2_700, "{count}: at most 2.4% of foreign keys, {foreign}");
+    }
+}
+
+#[test]
+fn holders_are_few_and_the_nearest_first() {
+    let mut known = KnownDigests::default();
+    let mut own = PublishedDigest::new(1);
+    publish(&mut own, &HashSet::from([1]));
+    for node in 1..=5 {
+        assert_eq!(
+            known.receive(NodeId(node), own.since(DigestVersion::default()), Duration::ZERO),
+            DigestReceipt::Changed
+        );
+    }
+    let far = |node: NodeId| (node.0 != 4).then_some(10 - node.0);
+    assert_eq!(known.holders(key(1), far), [Some(NodeId(5)), Some(NodeId(3))]);
+    assert_eq!(known.holders(key(2), far), [None, None]);
+    known.keep(Duration::from_secs(10), |node| node.0 > 3);
+    assert_eq!(known.holders(key(1), far), [Some(NodeId(5)), None]);
+    assert_eq!(known.age(Duration::from_secs(10)), Duration::from_secs(10));
+    known.keep(Duration::from_secs(301), |_| true);
+    assert!(known.is_empty(), "nobody has confirmed it");
+}
+
+#[test]
+fn digest_of_everything_is_refused() {
+    let mut known = KnownDigests::default();
+    let full = Digest::of_words(DigestShape::of_words(16, 4).expect("sound"), vec![u64::MAX; 16]);
+    let version = DigestVersion { life: 1, number: 1 };
+    let whole = DigestAnswer::Whole(WholeDigest { version, keys: 1, digest: full });
+    assert_eq!(known.receive(NodeId(1), whole, Duration::ZERO), DigestReceipt::Refused);
+    let (sound, shape) = (vec![0; 16], DigestShape::of_words(16, 4).expect("sound"));
+    let digest = Digest::of_words(shape, sound);
+    let whole = DigestAnswer::Whole(WholeDigest { version, keys: 1, digest });
+    assert_eq!(known.receive(NodeId(1), whole, Duration::ZERO), DigestReceipt::Changed);
+    let flips: Vec<u32> = (0..1024).collect();
+    let sum = Digest::of_words(shape, vec![u64::MAX; 16]).sum();
+    let delta = DigestDelta { life: 1, from: 1, to: 2, keys: 1, sum, flips };
+    assert_eq!(known.receive(NodeId(1), DigestAnswer::Delta(delta), Duration::ZERO), DigestReceipt::Gap);
+    assert!(known.is_empty());
+}
+
+proptest! {
+    /// Tries any changes, with answers lost and repeated, and restarts. An applied answer gives the
+    /// newest digest; a delta that does not fit ends in a whole transfer.
+    #[test]
+    fn delta_to_a_version_gives_the_newest(
+        steps in prop::collection::vec((0u64..3000, 1u64..40, 0u8..8), 1..60),
+    ) {
+        let (mut own, mut known) = (PublishedDigest::new(1), KnownDigests::default());
+        let (mut keys, mut lives, node) = (HashSet::new(), 1, NodeId(7));
+        let mut old = None;
+        for (first, count, fate) in steps {
+            for number in first..first + count {
+                if !keys.remove(&number) { keys.insert(number); }
+            }
+            if fate == 7 {
+                lives += 1;
+                own = PublishedDigest::new(lives);
+            }
+            publish(&mut own, &keys);
+            if fate == 0 { continue; }
+            let answer = sent(&own.since(known.version(node)));
+            let repeated = old.replace(answer.clone());
+            if let Some(repeated) = repeated.filter(|_| fate == 1)
+                && known.receive(node, repeated, Duration::ZERO) == DigestReceipt::Gap {
+                prop_assert_eq!(known.version(node), DigestVersion::default());
+            }
+            if known.receive(node, answer, Duration::ZERO) == DigestReceipt::Gap {
+                let whole = own.since(known.version(node));
+                prop_assert!(matches!(whole, DigestAnswer::Whole(_)));
+                prop_assert_eq!(known.receive(node, whole, Duration::ZERO), DigestReceipt::Changed);
+            }
+            if known.version(node) == own.version() {
+                for number in &keys {
+                    prop_assert!(known.holders(key(*number), |_| Some(0))[0] == Some(node));
+                }
+                prop_assert_eq!(own.since(known.version(node)), DigestAnswer::Same);
+            }
+        }
+    }
+
+    #[test]
+    fn arbitrary_answers_are_refused_or_sound(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..6) {
+        let bytes = [&[1, kind][..], &bytes].concat();
+        if let Some(answer) = DigestAnswer::decode(&bytes) {
+            prop_assert_eq!(answer.encode(), bytes);
+            let _ = KnownDigests::default().receive(NodeId(1), answer, Duration::ZERO);
+        }
     }
 }

@@ -1,13 +1,13 @@
-//! Locality-based distribution with a global cache (LB/GC): to whoever holds the target, or else
-//! gives up least for it.
+//! Locality-based distribution with a global cache (LB/GC): a request goes to the holder of its
+//! target, or else to the cache that loses least by it.
 //!
-//! Pai et al. 1998, section 2.3: the front end knows every cache, so that all of them are one,
-//! replaced by LRU over all. An ideal to compare with: no front end is told of each eviction in
-//! time. Load goes where it will. O(1) when the target is held, else O(back-ends).
+//! Pai et al. 1998, section 2.3: the front end knows every cache, so that all caches act as one,
+//! replaced by LRU over all. An ideal for comparison: no real front end learns of each eviction in
+//! time. Loads are ignored. O(1) when the target is held, else O(back-ends).
 
 use super::{Backends, Distribution, OUT_OF_SERVICE, Turn};
 
-/// See the file's head.
+/// Policy LB/GC. See the file's head.
 #[derive(Clone, Debug, Default)]
 pub struct GlobalCache {
     turn: Turn,
@@ -21,8 +21,8 @@ impl Distribution for GlobalCache {
         if holder.is_some() {
             return holder;
         }
-        // a cache with room gives up nothing, which sorts before every time; of several the next in
-        // turn
+        // A cache with room evicts nothing, which sorts before every time. Among several the next
+        // in turn is chosen.
         self.turn.least_by(loads, |backend, _| backends.next_victim_used(backend))
     }
 }

@@ -1,22 +1,23 @@
 //! LARD with replication (LARD/R): every target has a set of back-ends, which grows under load and
-//! shrinks when it has rested.
+//! shrinks after a rest.
 //!
 //! Pai et al. 1998, Figure 3:
 //!
 //! ```text
 //! to the least loaded n of the target's set, unless
-//!   n's load > T_high and some back-end's load < T_low, or n's load ≥ 2 T_high: to the least loaded of all, which joins the set
+//!   n's load > T_high and some back-end's load < T_low, or n's load ≥ 2 T_high:
+//!     to the least loaded of all, which joins the set
 //! a set of several that has not changed for K: its most loaded leaves
 //! ```
 //!
-//! So one target that is asked for more than one back-end can answer is answered by several. A
-//! table as [`Lard`](super::Lard)'s. O(set) a choice, O(back-ends) under overload.
+//! So several back-ends answer a target that is too popular for one. The table is like that of
+//! [`Lard`](super::Lard). O(set) a choice, O(back-ends) under overload.
 
 use super::{Backends, Distribution, MOST_BACKENDS, OUT_OF_SERVICE, Thresholds, Turn};
 
-/// See the file's head.
+/// Policy LARD/R. See the file's head.
 #[derive(Clone, Debug)]
-pub struct LardReplicated {
+pub struct LardWithReplication {
     thresholds: Thresholds,
     /// K, in the unit of the back-ends' time.
     rest: u64,
@@ -24,21 +25,21 @@ pub struct LardReplicated {
     turn: Turn,
 }
 
-/// The back-ends of a target, a bit each, and when they last changed.
+/// Back-ends of a target, one bit each, with the time of their last change.
 #[derive(Clone, Copy, Debug, Default)]
 struct Set {
     members: u64,
     changed: u64,
 }
 
-impl LardReplicated {
-    /// With so many assignments, at least one; a set loses a member when it has not changed for
-    /// `rest`. The paper rests for 20 seconds.
+impl LardWithReplication {
+    /// Makes a policy with `assignments` assignments, at least one. A set loses a member when it
+    /// has not changed for `rest`; the paper's rest is 20 seconds.
     pub fn new(thresholds: Thresholds, assignments: usize, rest: u64) -> Self {
         Self { thresholds, rest, sets: vec![Set::default(); assignments.max(1)], turn: Turn::default() }
     }
 
-    /// How many back-ends a target has.
+    /// Returns the number of back-ends of a target.
     pub fn replicas(&self, target: u64) -> u32 {
         self.sets[self.place(target)].members.count_ones()
     }
@@ -48,7 +49,7 @@ impl LardReplicated {
     }
 }
 
-impl Distribution for LardReplicated {
+impl Distribution for LardWithReplication {
     fn choose(&mut self, target: u64, backends: &dyn Backends) -> Option<usize> {
         let (loads, now, at) = (backends.loads(), backends.now(), self.place(target));
         let loads = &loads[..loads.len().min(MOST_BACKENDS)];
@@ -83,7 +84,7 @@ impl Set {
     }
 }
 
-/// Of these members those that are in service.
+/// Returns the members that are in service.
 fn in_service(members: u64, loads: &[u32]) -> u64 {
     let serves = |member: &usize| loads.get(*member).is_some_and(|load| *load != OUT_OF_SERVICE);
     Set { members, changed: 0 }.each().filter(serves).fold(0, |set, member| set | 1 << member)

@@ -1,14 +1,14 @@
 //! Locality-based distribution (LB): every target has one back-end, by hash.
 //!
-//! Pai et al. 1998, section 2.3. All caches act as one that is parted by hash, and load goes where
-//! popular targets happen to belong. By rendezvous hashing (Thaler and Ravishankar 1998), so that a
-//! back-end out of service gives its targets, and no others, to the rest. O(back-ends) a choice, no
-//! state.
+//! Pai et al. 1998, section 2.3. All caches act as one that is divided by hash. Load depends on the
+//! back-ends of the popular targets. Rendezvous hashing (Thaler and Ravishankar 1998) moves the
+//! targets of a back-end out of service to the other back-ends, and no other targets. O(back-ends)
+//! a choice, no state.
 
 use super::{Backends, Distribution, OUT_OF_SERVICE};
 use shoal_core::mixed;
 
-/// See the file's head.
+/// Policy LB. See the file's head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Locality;
 

@@ -1,13 +1,13 @@
-//! Weighted round robin (WRR): requests in turn to the back-ends, weighted by how much each has to
-//! do.
+//! Weighted round robin (WRR): requests go to the back-ends in turn, weighted by load.
 //!
-//! Pai et al. 1998, section 2.2: what commercial front ends do. Load is as even as can be, and
-//! every back-end is asked for everything, so that each cache holds much the same: adding back-ends
-//! adds no cache. Fits where what is asked for fits into one memory. O(back-ends) a choice.
+//! Pai et al. 1998, section 2.2: the policy of commercial front ends. Load is as even as possible.
+//! Every back-end gets requests for every target, so that all caches hold much the same. Adding
+//! back-ends adds no cache. Fits where the requested objects fit into one memory. O(back-ends) a
+//! choice.
 
 use super::{Backends, Distribution, Turn};
 
-/// See the file's head.
+/// Policy WRR. See the file's head.
 #[derive(Clone, Debug, Default)]
 pub struct RoundRobin {
     weights: Vec<f64>,
@@ -15,13 +15,13 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// Back-ends that can do so much, in proportion to each other. One without a weight, or whose
-    /// weight is not above zero, counts as 1.
+    /// Makes a policy for back-ends of these capacities, in proportion to each other. A back-end
+    /// without a weight, or with one not above zero, counts as 1.
     pub fn weighted(weights: Vec<f64>) -> Self {
         Self { weights, turn: Turn::default() }
     }
 
-    /// How much a back-end has to do, once it has this request too.
+    /// Returns the relative load of a back-end, this request included.
     fn busy(&self, backend: usize, load: u32) -> f64 {
         let weight = self.weights.get(backend).copied().filter(|weight| *weight > 0.0).unwrap_or(1.0);
         (f64::from(load) + 1.0) / weight

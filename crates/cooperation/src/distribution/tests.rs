@@ -1,9 +1,9 @@
-//! Each policy by the rules of the paper's figures, and what all of them keep to.
+//! Each policy by the rules of the paper's figures, and the properties common to all.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Back-ends as a test wants them.
+/// Back-ends with the loads of a test.
 #[derive(Default)]
 struct Seen {
     loads: Vec<u32>,
@@ -55,7 +55,7 @@ fn round_robin_goes_round_and_heeds_loads_and_weights() {
 }
 
 #[test]
-fn locality_is_even_over_targets_and_a_lost_back_end_moves_its_own_alone() {
+fn locality_moves_lost_back_ends_targets_only() {
     let (all, lost) = (Seen::loads(&[0; 8]), Seen::loads(&[0, 0, 0, OUT_OF_SERVICE, 0, 0, 0, 0]));
     let mut counts = [0u32; 8];
     for target in 0..16_000 {
@@ -68,7 +68,7 @@ fn locality_is_even_over_targets_and_a_lost_back_end_moves_its_own_alone() {
 }
 
 #[test]
-fn global_cache_asks_the_holder_or_who_gives_up_the_oldest() {
+fn global_cache_asks_holder_or_oldest_victim() {
     let mut policy = GlobalCache::default();
     let mut seen = Seen { victims: vec![Some(7), Some(3), Some(9)], ..Seen::loads(&[0; 3]) };
     assert_eq!(policy.choose(1, &seen), Some(1), "the oldest of all goes");
@@ -108,7 +108,7 @@ fn lard_follows_figure_2() {
 
 #[test]
 fn lard_replicated_follows_figure_3() {
-    let mut lard = LardReplicated::new(PAI, 10, 20);
+    let mut lard = LardWithReplication::new(PAI, 10, 20);
     let at = |now, loads: &[u32]| Seen { now, ..Seen::loads(loads) };
     assert_eq!(lard.choose(5, &at(0, &[9, 4, 6])), Some(1));
     assert_eq!(lard.choose(5, &at(1, &[10, 66, 6])), Some(2), "the least loaded joins");
@@ -123,9 +123,9 @@ fn lard_replicated_follows_figure_3() {
 }
 
 #[test]
-fn one_hot_target_is_more_than_one_back_end_can_answer() {
-    // every answer takes long: LARD goes on moving the target, LARD/R spreads it
-    let mut lard = LardReplicated::new(PAI, 1, 1_000_000);
+fn hot_target_needs_several_back_ends() {
+    // Every answer takes long: LARD keeps moving the target, LARD/R spreads it.
+    let mut lard = LardWithReplication::new(PAI, 1, 1_000_000);
     let mut seen = Seen::loads(&[0; 4]);
     for _ in 0..PAI.admitted(4) {
         let chosen = lard.choose(0, &seen).unwrap();
@@ -142,7 +142,7 @@ fn all() -> Vec<Box<dyn Distribution>> {
         Box::new(Locality),
         Box::new(GlobalCache::default()),
         Box::new(Lard::new(PAI, 16)),
-        Box::new(LardReplicated::new(PAI, 16, 5)),
+        Box::new(LardWithReplication::new(PAI, 16, 5)),
     ]
 }
 

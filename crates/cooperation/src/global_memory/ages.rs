@@ -1,42 +1,42 @@
-//! Age weights: where the oldest pages of all are.
+//! Age weights: the distribution of the oldest pages over the nodes.
 //!
-//! Two ways of knowing (Voelker 2000, sections 3.6.1 and 3.6.3):
+//! Two ways to learn them (Voelker 2000, sections 3.6.1 and 3.6.3):
 //!
 //! - **By an initiator**, as in GMS (Feeley, Morgan, Pighin, Karlin, Levy, Thekkath, *Implementing
-//!   global memory management in a workstation cluster*, SOSP 1995): each epoch all nodes tell how
-//!   many pages of each age they hold, and [`age_weights`] finds whose the M oldest are.
+//!   global memory management in a workstation cluster*, SOSP 1995). Each epoch all nodes report
+//!   how many pages of each age they hold, and [`age_weights`] finds the nodes of the M oldest.
 //!   O(groups·log groups).
-//! - **By what replies carry**: each server tells the age of its x-th oldest page, and
-//!   [`ReportedAges`] keeps the last word of each. O(1) a reply. One age says little about how many
-//!   pages are that old; x is how many it vouches for.
+//! - **By replies**: each server reports the age of its x-th oldest page, and [`ReportedAges`]
+//!   keeps the latest report of each. O(1) a reply. One age says little about the number of pages
+//!   that are that old; it vouches for x pages.
 //!
 //! Ages are in any unit, the same for all nodes.
 
-/// Pages of one node and about one age.
+/// Pages of one node with about one age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgeGroup {
-    /// How long ago they were used.
+    /// Time since their last use.
     pub age: u64,
-    /// How many they are.
+    /// Number of pages.
     pub pages: u64,
 }
 
-/// Where the oldest pages are, for one epoch.
+/// Distribution of the oldest pages, for one epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgeWeights {
-    /// Each node's share of the oldest pages. They sum to one, or are all zero when there is no
-    /// page.
+    /// Share of the oldest pages that each node holds. The shares sum to one, or are all zero when
+    /// there is no page.
     pub of: Vec<f64>,
-    /// The age of the youngest among the oldest: a page that is older when it is evicted is not
-    /// worth putting.
+    /// Age of the youngest among the oldest. A page older than this at its eviction is not worth
+    /// putting.
     pub least_age: u64,
-    /// How many pages the weights stand for: the epoch is over when so many were put. Less than
-    /// asked for when there are not so many.
+    /// Number of pages that the weights stand for. The epoch is over after as many puts. Less than
+    /// requested when there are not as many pages.
     pub oldest_pages: u64,
 }
 
-/// Finds whose the so many globally oldest pages are. Where only some pages of one age are among
-/// them, each node has its share of those.
+/// Finds the nodes of the `oldest_pages` globally oldest pages. Where only some pages of one age
+/// are among them, each node has its share of those.
 pub fn age_weights(nodes: &[Vec<AgeGroup>], oldest_pages: u64) -> AgeWeights {
     let mut groups: Vec<(usize, AgeGroup)> = nodes
         .iter()
@@ -60,41 +60,44 @@ pub fn age_weights(nodes: &[Vec<AgeGroup>], oldest_pages: u64) -> AgeWeights {
             of[*node] += part as f64 * (group.pages as f64 / there as f64);
         }
         taken += part;
+        debug_assert!(taken <= oldest_pages, "more pages than were asked for");
         least_age = same_age[0].1.age;
     }
     if taken > 0 {
         of.iter_mut().for_each(|weight| *weight /= taken as f64);
     }
+    debug_assert!(of.iter().all(|weight| (0.0..=1.0 + ROUNDING).contains(weight)));
+    debug_assert!(taken == 0 || (of.iter().sum::<f64>() - 1.0).abs() <= ROUNDING * (1 + of.len()) as f64);
     AgeWeights { of, least_age, oldest_pages: taken }
 }
 
-/// The ages of their x-th oldest pages that servers told with their last replies.
+/// Ages of the servers' x-th oldest pages, from their latest replies.
 #[derive(Clone, Debug)]
 pub struct ReportedAges {
-    /// For each server the age that it told and when; none before its first reply.
+    /// Age and time of each server's latest report; `None` before its first reply.
     told: Vec<Option<(u64, u64)>>,
 }
 
 impl ReportedAges {
-    /// For so many servers, none of which has told anything.
+    /// Makes reports for `servers` servers, none of which has reported yet.
     pub fn new(servers: usize) -> Self {
         Self { told: vec![None; servers] }
     }
 
-    /// A reply came: the server's x-th oldest page is so old now. A server that does not exist is
-    /// passed over.
+    /// Records a reply: the server's x-th oldest page has this age now. A server that does not
+    /// exist is ignored.
     pub fn report(&mut self, server: usize, age: u64, now: u64) {
         if let Some(told) = self.told.get_mut(server) {
             *told = Some((age, now));
         }
     }
 
-    /// The age weights now: each server's age over the sum of all. Pages have grown older since
-    /// they were told of; a server that has told nothing counts as the mean of the others.
+    /// Returns the age weights now: each server's age over the sum of all. Pages have aged since
+    /// their report. A server without a report counts as the mean of the others.
     ///
-    /// The text divides by the sum over the *other* nodes, which gives shares that do not sum to
-    /// one and none for a single server; we divide by the sum over all. All are zero when nothing
-    /// is known.
+    /// The text divides by the sum over the *other* nodes. That gives shares that do not sum to
+    /// one, and none for a single server, so this code divides by the sum over all. All weights are
+    /// zero when nothing is known.
     pub fn weights(&self, now: u64) -> Vec<f64> {
         let aged = |(age, at): (u64, u64)| age.saturating_add(now.saturating_sub(at)) as f64;
         let ages: Vec<Option<f64>> = self.told.iter().map(|told| told.map(aged)).collect();
@@ -105,3 +108,6 @@ impl ReportedAges {
         ages.iter().map(weight).collect()
     }
 }
+
+/// As far as sums of shares are from one.
+const ROUNDING: f64 = 1e-9;

@@ -1,23 +1,26 @@
-//! Where an evicted page goes: to the memory server that holds the oldest pages, or to the one that
-//! has least to do.
+//! Destination of an evicted page: the memory server with the oldest pages, or the one with the
+//! least load.
 //!
 //! The family of replacement algorithms of Voelker, *Cooperative Caching in Local-Area and
 //! Wide-Area Networks*, dissertation, University of Washington, 2000, section 3.6. Its notation
-//! (Table 3.3) and where it stands here:
+//! (Table 3.3), with the code for each symbol:
 //!
-//! | symbol | meaning | here |
-//! |---|---|---|
-//! | M_i, G_i | memory of node i; its pages that can be replaced without harm to local jobs | [`target_weights`] takes G |
-//! | w_i | target weight: G_i / ΣG, the share that balances load by memory | [`target_weights`] |
-//! | a_i | age weight: the share of the globally oldest pages that node i holds | [`AgeWeights`], [`ReportedAges`] |
-//! | b | load balancing rate: 0 follows ages alone, as GMS does, 1 weights alone | [`select`], [`Tuner`] |
-//! | f_i | selection frequency, b·w_i + (1 − b)·a_i within bounds (Equation 3.1) | [`Frequencies`] |
-//! | T_j, N_g, S | time between global requests of this node; global nodes; service time | [`RequestRate`] |
-//! | U*_i, U_e,i | most utilization of node i by global requests; what of it goes unused | [`RequestRate::bound`], [`RequestRate::borrowed`] |
+//! - M_i, G_i: memory of node i; its pages that can be replaced without harm to local jobs.
+//!   [`target_weights`] takes G.
+//! - w_i: target weight: G_i / ΣG, the share that balances load by memory. [`target_weights`].
+//! - a_i: age weight: the share of the globally oldest pages that node i holds. [`AgeWeights`],
+//!   [`ReportedAges`].
+//! - b: load balancing rate: 0 follows ages alone, as GMS does, 1 weights alone. [`select`],
+//!   [`Tuner`].
+//! - f_i: selection frequency, b·w_i + (1 − b)·a_i within bounds (Equation 3.1). [`Frequencies`].
+//! - T_j, N_g, S: time between global requests of this node; global nodes; service time.
+//!   [`RequestRate`].
+//! - U*_i, U_e,i: largest utilization of node i by global requests; its unused part.
+//!   [`RequestRate::bound`], [`RequestRate::borrowed`].
 //!
 //! ```text
 //!   epoch ──► age weights ─┐
-//!   G of servers ─► target ┼─► select ─► frequencies ─► choose(draw) ─► server, or nobody
+//!   G of servers ─► target ┼─► select ─► frequencies ─► choose(draw) ─► server, or none
 //!   U*, U_e, T, N, S ► bounds┘
 //! ```
 
@@ -34,8 +37,8 @@ pub use bounds::{RequestRate, unused};
 pub use select::{Frequencies, select};
 pub use tuner::Tuner;
 
-/// The target weights of servers: each one's share of the pages that can be replaced without harm
-/// (section 3.6.1). All zero when there are none.
+/// Returns the target weights of servers: each one's share of the pages that can be replaced
+/// without harm (section 3.6.1). All zero when there are none.
 ///
 /// O(servers).
 pub fn target_weights(replaceable_pages: &[u64]) -> Vec<f64> {
@@ -44,43 +47,43 @@ pub fn target_weights(replaceable_pages: &[u64]) -> Vec<f64> {
     replaceable_pages.iter().map(|pages| *pages as f64 / sum).collect()
 }
 
-/// Why no frequencies can be given.
+/// Reason why no frequencies can be computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Error {
+pub enum FrequencyError {
     /// The lists are not of one length.
     Lengths {
-        /// Of the target weights.
+        /// Number of target weights.
         weights: usize,
-        /// Of the age weights.
+        /// Number of age weights.
         ages: usize,
-        /// Of the bounds.
+        /// Number of bounds.
         bounds: usize,
-        /// Of what may be borrowed.
+        /// Number of amounts to borrow.
         borrowing: usize,
     },
     /// A weight or a bound is negative or no number.
     NotAWeight {
-        /// Which list.
+        /// Name of the list.
         what: &'static str,
-        /// Which server, from 0.
+        /// Server, from 0.
         server: usize,
-        /// What it is.
+        /// Value found.
         found: f64,
     },
     /// The load balancing rate is not from 0 to 1.
     BalancingRate {
-        /// What it is.
+        /// Value found.
         found: f64,
     },
-    /// A time or a number of nodes that a pace is made of is zero, negative or no number.
+    /// A time or a number of nodes for a rate is zero, negative or no number.
     NoPace {
-        /// Which.
+        /// Name of the quantity.
         what: &'static str,
     },
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for FrequencyError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Lengths { weights, ages, bounds, borrowing } => write!(
@@ -103,4 +106,4 @@ impl std::fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for FrequencyError {}

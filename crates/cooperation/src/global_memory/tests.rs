@@ -1,4 +1,4 @@
-//! What frequencies promise, for weights and bounds of all kinds.
+//! Guarantees of frequencies, for weights and bounds of all kinds.
 
 use super::*;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn bound() -> impl Strategy<Value = f64> {
     prop_oneof![1 => Just(0.0), 6 => 0.0..0.6f64, 2 => Just(1.0), 1 => Just(f64::INFINITY)]
 }
 
-/// Target weight, age weight, bound and borrowed share of each server.
+/// Makes target weight, age weight, bound and borrowed share of each server.
 fn servers() -> impl Strategy<Value = Vec<(f64, f64, f64, f64)>> {
     proptest::collection::vec((weight(), weight(), bound(), prop_oneof![Just(0.0), 0.0..0.2f64]), 0..12)
 }
@@ -27,7 +27,7 @@ fn lists(servers: &[(f64, f64, f64, f64)]) -> [Vec<f64>; 4] {
 
 proptest! {
     #[test]
-    fn frequencies_sum_to_one_less_what_is_unplaced_and_keep_their_bounds(servers in servers(), b in 0.0..=1.0f64) {
+    fn frequencies_keep_sum_and_bounds(servers in servers(), b in 0.0..=1.0f64) {
         let [weights, ages, bounds, borrowing] = lists(&servers);
         let found = select(&weights, &ages, b, &bounds, &borrowing).unwrap();
         let sum: f64 = found.of.iter().sum();
@@ -67,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn a_draw_chooses_each_server_as_often_as_its_frequency_says(servers in servers(), b in 0.0..=1.0f64) {
+    fn draws_match_frequencies(servers in servers(), b in 0.0..=1.0f64) {
         let [weights, ages, bounds, borrowing] = lists(&servers);
         let found = select(&weights, &ages, b, &bounds, &borrowing).unwrap();
         let draws = 2000;
@@ -124,13 +124,13 @@ fn equation_3_1_and_its_bounds_by_hand() {
     for (found, expected) in halfway.of.iter().zip([0.25, 0.225, 0.525]) {
         assert!((found - expected).abs() < 1e-12);
     }
-    // the third is bound to 0.3; 0.7 is left for w = (2/3, 1/3) and a = (0, 1): 0.7·(1/3 + 0, 1/6 +
-    // 1/2)
+    // The third is bound to 0.3; 0.7 is left for w = (2/3, 1/3) and a = (0, 1): 0.7·(1/3 + 0, 1/6 +
+    // 1/2).
     let bound = of(0.5, [1.0, 1.0, 0.3]);
     for (found, expected) in bound.of.iter().zip([0.7 / 3.0, 0.7 * 2.0 / 3.0, 0.3]) {
         assert!((found - expected).abs() < 1e-12, "{bound:?}");
     }
-    // GMS with the only servers of old pages full: memory decides who takes the rest
+    // GMS when the only servers of old pages are full: memory distributes the rest.
     let full = of(0.0, [1.0, 0.1, 0.3]);
     for (found, expected) in full.of.iter().zip([0.6, 0.1, 0.3]) {
         assert!((found - expected).abs() < 1e-12, "{full:?}");
@@ -141,14 +141,14 @@ fn equation_3_1_and_its_bounds_by_hand() {
 }
 
 #[test]
-fn bounds_and_what_is_borrowed_are_frequencies() {
+fn rate_bound_and_borrowed_match_equations() {
     // T = 2.5 ms between requests, S = 194 µs, four nodes: 12.89 requests could be served
-    // meanwhile, a quarter of them ours
+    // meanwhile, a quarter of them this node's.
     let pace = RequestRate::new(2.5e-3, 4, 194e-6).unwrap();
     assert!((pace.bound(0.2) - 0.2 * 2.5e-3 / (4.0 * 194e-6)).abs() < 1e-12);
     assert!((pace.bound(0.2) - 0.6443).abs() < 1e-4);
     assert!((pace.borrowed(0.1) - 0.1 * 2.5e-3 / (3.0 * 194e-6)).abs() < 1e-12);
-    // when all use their bound, the server is as busy as it may be: N·(f/T)·S = U*
+    // When all nodes use their bound, the server reaches its limit: N·(f/T)·S = U*.
     assert!((4.0 * pace.bound(0.2) / 2.5e-3 * 194e-6 - 0.2).abs() < 1e-12);
     assert_eq!(
         RequestRate::new(2.5e-3, 1, 194e-6).unwrap().borrowed(0.5),
@@ -157,7 +157,7 @@ fn bounds_and_what_is_borrowed_are_frequencies() {
     );
     assert_eq!((unused(0.5, 0.2), unused(0.5, 0.7)), (0.3, 0.0));
     for (time, nodes, service) in [(0.0, 4, 1.0), (1.0, 0, 1.0), (1.0, 4, f64::NAN), (-1.0, 4, 1.0)] {
-        assert!(matches!(RequestRate::new(time, nodes, service), Err(Error::NoPace { .. })));
+        assert!(matches!(RequestRate::new(time, nodes, service), Err(FrequencyError::NoPace { .. })));
     }
 }
 
@@ -166,15 +166,24 @@ fn bad_input_is_an_error() {
     let found = |weights: &[f64], ages: &[f64], b, bounds: &[f64]| {
         select(weights, ages, b, bounds, &[0.0]).unwrap_err()
     };
-    assert!(matches!(found(&[1.0, 2.0], &[1.0], 0.5, &[1.0]), Error::Lengths { weights: 2, ages: 1, .. }));
+    assert!(matches!(
+        found(&[1.0, 2.0], &[1.0], 0.5, &[1.0]),
+        FrequencyError::Lengths { weights: 2, ages: 1, .. }
+    ));
     assert!(matches!(
         found(&[f64::NAN], &[1.0], 0.5, &[1.0]),
-        Error::NotAWeight { what: "target weight", server: 0, .. }
+        FrequencyError::NotAWeight { what: "target weight", server: 0, .. }
     ));
-    assert!(matches!(found(&[1.0], &[-1.0], 0.5, &[1.0]), Error::NotAWeight { what: "age weight", .. }));
-    assert!(matches!(found(&[1.0], &[1.0], 0.5, &[f64::NAN]), Error::NotAWeight { what: "bound", .. }));
+    assert!(matches!(
+        found(&[1.0], &[-1.0], 0.5, &[1.0]),
+        FrequencyError::NotAWeight { what: "age weight", .. }
+    ));
+    assert!(matches!(
+        found(&[1.0], &[1.0], 0.5, &[f64::NAN]),
+        FrequencyError::NotAWeight { what: "bound", .. }
+    ));
     for b in [-0.1, 1.1, f64::NAN] {
-        assert!(matches!(found(&[1.0], &[1.0], b, &[1.0]), Error::BalancingRate { .. }));
+        assert!(matches!(found(&[1.0], &[1.0], b, &[1.0]), FrequencyError::BalancingRate { .. }));
     }
     let nobody = select(&[], &[], 0.5, &[], &[]).unwrap();
     assert_eq!((nobody.unplaced, nobody.choose(0.0)), (1.0, None));
@@ -208,7 +217,7 @@ fn ages_are_older_than_the_node_that_is_told_them() {
     assert!(ages.weights(u64::MAX).iter().all(|weight| weight.is_finite()));
 }
 
-/// A cost that is least at `least`, with noise of a part of it.
+/// Runs a tuner on a cost that is least at `least`, with noise as a part of it.
 fn tuned(least: f64, from: f64, noise: f64, epochs: u32) -> Tuner {
     let mut tuner = Tuner::new(from);
     run(&mut tuner, least, noise, epochs);

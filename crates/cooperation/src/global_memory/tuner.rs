@@ -1,49 +1,48 @@
-//! The load balancing rate tuned while the cluster runs.
+//! Tuner of the load balancing rate while the cluster runs.
 //!
 //! Voelker 2000, section 3.6.3, leaves it as future work: "dynamically tuning b at run-time using
-//! measured impact on global memory paging rates". What b trades is the time that getpages wait
-//! against the faults that reach the disk, and both are in one number that a node can measure: the
-//! mean time that a fault takes, whoever serves it. [`Tuner`] takes that number for each epoch and
-//! looks for the b that makes it least, by steps in the direction that helped last (Hooke and
-//! Jeeves, *Direct search solution of numerical and statistical problems*, JACM 1961, in one
-//! dimension).
+//! measured impact on global memory paging rates". b trades the waiting time of getpages against
+//! the faults that reach the disk. Both are in one number that a node can measure: the mean time of
+//! a fault, from any source. [`Tuner`] takes that number for each epoch and searches the b with the
+//! least. It steps in the direction that helped last (Hooke and Jeeves, *Direct search solution of
+//! numerical and statistical problems*, JACM 1961, in one dimension).
 //!
-//! - It tries a b for some epochs, then another beside it, and moves when that one was better by
-//!   more than the noise that it sees between epochs of one b.
-//! - When neither side is better it halves its step; below the least step it rests at the best b,
-//!   and looks around again when the cost there has changed by more than the noise, as when a node
-//!   joins or the load rises.
+//! - It tries a b for some epochs, then another beside it. It moves when the second was better by
+//!   more than the noise between epochs of one b.
+//! - When neither side is better it halves its step. Below the least step it rests at the best b.
+//!   It searches again when the cost there has changed by more than the noise, as when a node joins
+//!   or the load rises.
 //!
-//! It fits loads that stay for tens of epochs. Faster changes it follows late, and then b stands
-//! where it was good before. O(1) an epoch.
+//! Fits loads that stay for tens of epochs. With faster changes b lags behind, at a value that was
+//! good before. O(1) an epoch.
 
-/// Looks for the best load balancing rate, epoch by epoch.
+/// Search for the best load balancing rate, epoch by epoch.
 #[derive(Clone, Debug)]
 pub struct Tuner {
     best: f64,
     step: f64,
     upward: bool,
-    /// How many directions were tried in vain since the last move.
+    /// Number of directions tried in vain since the last move.
     failures: u8,
     phase: Phase,
     window: Window,
-    /// The cost at the best rate when it was last measured.
+    /// Cost at the best rate, as last measured.
     best_cost: Mean,
 }
 
-/// What the current window of epochs measures.
+/// Rate that the current window of epochs measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The best rate so far.
+    /// Best rate so far.
     Base,
-    /// A rate beside it.
+    /// Rate beside the best one.
     Trial,
-    /// The best rate, with nothing more to try.
+    /// Best rate, with nothing more to try.
     Rest,
 }
 
 impl Tuner {
-    /// Begins at a rate from 0 to 1.
+    /// Starts at a rate from 0 to 1.
     pub fn new(b: f64) -> Self {
         Self {
             best: if b.is_nan() { 0.5 } else { b.clamp(0.0, 1.0) },
@@ -56,22 +55,24 @@ impl Tuner {
         }
     }
 
-    /// The rate for the next epoch.
+    /// Returns the rate for the next epoch.
     pub fn b(&self) -> f64 {
         if self.phase == Phase::Trial { self.trial() } else { self.best }
     }
 
-    /// The best rate found so far.
+    /// Returns the best rate found so far.
     pub fn best(&self) -> f64 {
         self.best
     }
 
-    /// An epoch is over in which a fault took so long on average, in any unit. An epoch without
-    /// faults tells nothing and is not reported; a cost that is no number is passed over.
+    /// Records an epoch with this mean time of a fault, in any unit. The caller does not report an
+    /// epoch without faults; a cost that is no number is ignored.
     pub fn epoch(&mut self, cost: f64) {
         if !cost.is_finite() || !self.window.add(cost) {
             return;
         }
+        debug_assert!((0.0..=1.0).contains(&self.best));
+        debug_assert!(self.failures < 2, "two failures halve the step");
         let found = std::mem::take(&mut self.window).mean();
         match self.phase {
             Phase::Base => {
@@ -102,7 +103,7 @@ impl Tuner {
         self.upward = !self.upward;
         self.failures += 1;
         if self.failures < 2 && (0.0..=1.0).contains(&self.beside()) {
-            // the other side is judged by the base as it is now, since loads drift
+            // The other side is compared with the base's current cost, since loads drift.
             self.phase = Phase::Base;
             return;
         }
@@ -111,7 +112,7 @@ impl Tuner {
         self.phase = if self.step < LEAST_STEP { Phase::Rest } else { Phase::Base };
     }
 
-    /// Turns round where a step would lead nowhere.
+    /// Reverses the direction where a step would leave the range.
     fn turn_at_an_end(&mut self) {
         if (self.upward && self.best >= 1.0) || (!self.upward && self.best <= 0.0) {
             self.upward = !self.upward;
@@ -127,7 +128,7 @@ impl Tuner {
     }
 }
 
-/// Epochs of one rate: the first settles what the last rate left behind and does not count.
+/// Epochs of one rate: the first ones settle the effects of the last rate and do not count.
 #[derive(Clone, Debug, Default)]
 struct Window {
     epochs: u32,
@@ -136,7 +137,7 @@ struct Window {
 }
 
 impl Window {
-    /// Whether the window is full.
+    /// Adds an epoch. Returns `true` if the window is full.
     fn add(&mut self, cost: f64) -> bool {
         self.epochs += 1;
         if self.epochs > SETTLING {
@@ -154,7 +155,7 @@ impl Window {
     }
 }
 
-/// A mean cost and its standard error.
+/// Mean cost and its standard error.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     value: f64,
@@ -169,13 +170,19 @@ impl Mean {
 }
 
 const FIRST_STEP: f64 = 0.2;
-/// Steps that are smaller make no difference that could be measured.
+/// Least step: smaller ones make no measurable difference.
 const LEAST_STEP: f64 = 0.04;
 /// Epochs after a change that are not counted.
 const SETTLING: u32 = 2;
-/// Epochs that a mean is made of.
+/// Number of epochs in a mean.
 const MEASURED: u32 = 6;
-/// A difference of so many standard errors is none of chance.
+/// Standard errors from which a difference is not chance.
 const SIGNIFICANT: f64 = 1.5;
-/// A change of the cost by a smaller part of it is not worth a move.
+/// Share of the cost below which a change is not worth a move.
 const LEAST_CHANGE: f64 = 0.003;
+
+const _: () = {
+    // A variance needs two epochs.
+    assert!(MEASURED > 1);
+    assert!(LEAST_STEP < FIRST_STEP);
+};

@@ -1,22 +1,22 @@
 //! Rendezvous hashing: the home is the node with the highest score for the key.
 //!
 //! After Thaler and Ravishankar 1998, weighted after Schindelhauer and Schomaker 2005: see
-//! [`rendezvous_score`]. A lost node's keys go to whoever came second and no other key moves.
-//! O(nodes) a key; 16 bytes a node.
+//! [`rendezvous_score`]. A lost node's keys go to the node with the second score, and no other key
+//! moves. O(nodes) a key; 16 bytes a node.
 
 use super::HashPlacement;
 use crate::route::NodeId;
 use shoal_core::{Key, rendezvous_score};
 
-/// Nodes by weight.
+/// Nodes with their weights.
 #[derive(Clone, Debug, Default)]
 pub struct Rendezvous {
-    /// By name.
+    /// Nodes in order of their names.
     nodes: Vec<(NodeId, f64)>,
 }
 
 impl Rendezvous {
-    /// Nodes of equal weight.
+    /// Makes nodes of equal weight.
     pub fn of(nodes: impl IntoIterator<Item = NodeId>) -> Self {
         let mut homes = Self::default();
         nodes.into_iter().for_each(|node| homes.insert(node, 1.0));
@@ -36,6 +36,7 @@ impl HashPlacement for Rendezvous {
         if weight > 0.0 && weight.is_finite() {
             let at = self.nodes.partition_point(|(other, _)| *other < node);
             self.nodes.insert(at, (node, weight));
+            debug_assert!(self.nodes.is_sorted_by(|one, next| one.0 < next.0), "each node once");
         }
     }
 

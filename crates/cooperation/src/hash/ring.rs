@@ -1,9 +1,9 @@
-//! Consistent hashing: nodes own stretches of a ring, and a key's home is the first node at or
+//! Consistent hashing: nodes own intervals of a ring, and a key's home is the first node at or
 //! after it.
 //!
 //! Karger et al., *Consistent hashing and random trees*, STOC 1997; *Web caching with consistent
 //! hashing*, WWW 1999. Every node has 160 points on the ring for weight 1, which keeps loads within
-//! some 8% (one deviation) of even. A lost node's stretches go to their neighbours. O(log points) a
+//! some 8% (one deviation) of even. A lost node's intervals go to their neighbours. O(log points) a
 //! key; 16 bytes a point. Fits many nodes and many lookups; [`Rendezvous`](super::Rendezvous) is
 //! more even and smaller.
 
@@ -11,15 +11,15 @@ use super::HashPlacement;
 use crate::route::NodeId;
 use shoal_core::{Key, mixed};
 
-/// The ring.
+/// Ring of points.
 #[derive(Clone, Debug, Default)]
 pub struct Ring {
-    /// Points and whose they are, in order.
+    /// Points with their nodes, in order.
     points: Vec<(u64, NodeId)>,
 }
 
 impl Ring {
-    /// Nodes of equal weight.
+    /// Makes nodes of equal weight.
     pub fn of(nodes: impl IntoIterator<Item = NodeId>) -> Self {
         let mut ring = Self::default();
         nodes.into_iter().for_each(|node| ring.insert(node, 1.0));
@@ -39,6 +39,7 @@ impl HashPlacement for Ring {
         let place = |number| (mixed(mixed(node.0) ^ mixed(number + 1)), node);
         self.points.extend((0..points).map(place));
         self.points.sort_unstable();
+        debug_assert!(self.points.iter().filter(|(_, other)| *other == node).count() as u64 == points);
     }
 
     fn remove(&mut self, node: NodeId) {
@@ -48,5 +49,6 @@ impl HashPlacement for Ring {
 
 /// Points of a node of weight 1.
 const POINTS: f64 = 160.0;
-/// Heavier nodes than a hundred times the usual one get no more, and the lightest still one point.
+/// Largest number of points, for nodes of a hundred times the usual weight and more. The lightest
+/// nodes still have one point.
 const MOST_POINTS: f64 = 16_000.0;

@@ -1,4 +1,4 @@
-//! Every rule: even loads, weights kept, and only a lost node's keys move.
+//! Every rule: even loads, kept weights, and moves of a lost node's keys only.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn loads(homes: &dyn HashPlacement, count: usize) -> Vec<usize> {
     loads
 }
 
-/// Checks evenness to a share of the mean, and what a loss and a return move.
+/// Checks evenness to a share of the mean, and the keys that a loss and a return move.
 fn check(homes: &mut dyn HashPlacement, name: &str, uneven: f64) {
     nodes(10).for_each(|node| homes.insert(node, 1.0));
     for load in loads(homes, 10) {
@@ -38,7 +38,7 @@ fn check(homes: &mut dyn HashPlacement, name: &str, uneven: f64) {
 }
 
 #[test]
-fn loads_are_even_and_a_loss_moves_only_what_was_lost() {
+fn loss_moves_lost_keys_only_and_stays_even() {
     check(&mut Rendezvous::default(), "rendezvous", 0.1);
     check(&mut Ring::default(), "ring", 0.3);
     check(&mut Carp::default(), "carp", 0.25);
@@ -103,7 +103,7 @@ fn carp_hashes_as_the_draft_says() {
 
 #[test]
 fn tiers_go_from_the_nearest_group_to_the_widest() {
-    // four cities of ten, two states of two cities, one coast
+    // Four cities of ten, two states of two cities, one coast.
     let places = |node: u64| vec![node / 10, node / 20, 0];
     let mut tiers = Tiers::new((0..40).map(|node| (NodeId(node), places(node))));
     let mut path = Vec::new();
@@ -122,8 +122,8 @@ fn tiers_go_from_the_nearest_group_to_the_widest() {
         assert_eq!(path.last(), other.last(), "the widest home is the same for all");
     }
     assert_eq!(firsts.len(), 10);
-    // a home of the state is that of the city with probability 1/2, of the coast that of the state
-    // likewise
+    // A home of the state is also that of the city with probability 1/2. The same holds for coast
+    // and state.
     assert!((lengths as f64 / 2000.0 - 2.0).abs() < 0.1, "{lengths}");
     tiers.lose(NodeId(13));
     tiers.path(NodeId(13), Key::unkeyed(b"x"), &mut path);

@@ -1,10 +1,9 @@
-//! Homes in tiers: one in the city, one in the state, and so on, each the home of a key among the
-//! nodes of its group.
+//! Homes in tiers: one in the city, one in the state, and so on, each for the nodes of its group.
 //!
-//! What Voelker 2000, section 5.3, leaves as obvious: a flat hash sends every request over the
-//! average distance of all nodes; with tiers a request goes to the nearest group's home first,
-//! which asks the next group's home on a miss and keeps a copy. It is a hierarchy whose upper
-//! levels are spread over all nodes, so that none is a bottleneck. O(nodes of the groups passed) a
+//! Voelker 2000, section 5.3, leaves it as obvious: a flat hash sends every request over the
+//! average distance of all nodes. With tiers a request goes to the nearest group's home first. On a
+//! miss this home asks the next group's home, and keeps a copy. This is a hierarchy with upper
+//! levels spread over all nodes, so that no node is a bottleneck. O(nodes of the groups passed) a
 //! key.
 
 use super::{HashPlacement, Rendezvous};
@@ -15,15 +14,15 @@ use std::collections::BTreeMap;
 /// Groups within groups.
 #[derive(Clone, Debug, Default)]
 pub struct Tiers {
-    /// Each tier's groups, the narrowest tier first.
+    /// Groups of each tier, the narrowest tier first.
     tiers: Vec<BTreeMap<u64, Rendezvous>>,
     /// Each node's group at every tier.
     places: BTreeMap<NodeId, Vec<u64>>,
 }
 
 impl Tiers {
-    /// Nodes with the names of their groups, the narrowest first. A node with fewer groups than
-    /// others has no part in the wider ones.
+    /// Makes tiers from nodes with the names of their groups, the narrowest first. A node with
+    /// fewer groups than others has no part in the wider ones.
     pub fn new(places: impl IntoIterator<Item = (NodeId, Vec<u64>)>) -> Self {
         let mut tiers = Self::default();
         for (node, groups) in places {

@@ -1,47 +1,46 @@
-//! Epochs: what nodes know of each other's pages, for some seconds.
+//! Epochs: the nodes' knowledge of each other's pages, for some seconds.
 //!
-//! Voelker 2000, section 4.3.3. At the start of an epoch each node tells the coordinator its load
-//! and a summary of what its buffers are worth. The coordinator finds the so many least valuable
-//! buffers of all nodes; w_i of them are node i's, and *MaxValue* is the worth of the best among
-//! them. Until the epoch ends, nodes give up pages without asking: what is evicted goes to node i
-//! with probability w_i / Σw, and prefetches for others go to nodes with w_i > 0. A node whose
-//! processor is busy gives none. It ends when its time is over, when Σw pages were replaced, or
+//! Voelker 2000, section 4.3.3. At the start of an epoch each node reports its load and a summary
+//! of its buffers' values to the coordinator. The coordinator finds the wanted number of least
+//! valuable buffers of all nodes; w_i of them are node i's. *MaxValue* is the value of the best
+//! among them. Until the epoch ends, nodes evict pages without asking. An evicted page goes to node
+//! i with probability w_i / Σw, and prefetches for others go to nodes with w_i > 0. A node with a
+//! busy processor gives none. The epoch ends when its time is over, when Σw pages were replaced, or
 //! when its knowledge turns out to be wrong.
 //!
-//! It is the epoch of GMS with values for ages ([`age_weights`] does both), and two things added: a
-//! coordinator's choice by load, and the weights as counts that go down as pages are replaced,
-//! which acknowledgements tell.
+//! This is the epoch of GMS with values for ages ([`age_weights`] does both), and two additions.
+//! The coordinator is chosen by load. The weights are counts that fall as pages are replaced, which
+//! acknowledgements report.
 //!
-//! What the text leaves open: *wrong* is here when more than a quarter of the replaced buffers, and
-//! no fewer than [`LEAST_WRONG`], were worth more than MaxValue. Values are of the start of the
-//! epoch: what was three seconds off then is two seconds off a second later, and is compared as of
-//! then.
+//! The text leaves *wrong* open. Here an epoch is wrong when more than a quarter of the replaced
+//! buffers, and no fewer than [`LEAST_WRONG`], were worth more than MaxValue. Values are of the
+//! start of the epoch. A page needed in three seconds then is needed in two seconds a second later,
+//! and is compared as of the start.
 //!
 //! Planning is O(groups·log groups), everything else O(nodes) or less.
 
-use super::{Error, Value};
+use super::{PrefetchError, Value};
 use crate::global_memory::{AgeGroup, age_weights, select};
 
-/// What a node tells at the start of an epoch.
+/// Report of a node at the start of an epoch.
 #[derive(Clone, Debug, Default)]
 pub struct NodeReport {
-    /// The share of its processor that its own programs use, from 0 to 1.
+    /// Share of its processor that its own programs use, from 0 to 1.
     pub processor: f64,
-    /// Its buffers by worth. Only the least valuable matter: no more of them than an epoch
-    /// replaces.
+    /// Buffers by value. Only the least valuable matter: no more of them than an epoch replaces.
     pub buffers: Vec<BufferGroup>,
 }
 
-/// Buffers of one node and about one value.
+/// Buffers of one node with about one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferGroup {
-    /// What each is worth.
+    /// Value of each buffer.
     pub value: Value,
-    /// How many they are.
+    /// Number of buffers.
     pub count: u64,
 }
 
-/// One epoch, as every node has it.
+/// One epoch, the same at every node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Epoch {
     weights: Vec<u64>,
@@ -56,7 +55,7 @@ pub struct Epoch {
 }
 
 impl Default for Epoch {
-    /// One in which nobody knows anything and nobody gives anything, and which is over.
+    /// Makes an epoch that is over: no node knows or gives anything.
     fn default() -> Self {
         Self {
             weights: Vec::new(),
@@ -72,25 +71,25 @@ impl Default for Epoch {
     }
 }
 
-/// Why an epoch is over.
+/// Reason for the end of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochEnd {
-    /// It has lasted as long as an epoch may.
+    /// The epoch has lasted as long as an epoch may.
     Elapsed,
-    /// So many pages were replaced as it was made for.
+    /// As many pages were replaced as planned.
     Replaced,
     /// Pages were worth more than was known.
     Wrong,
 }
 
-/// The node that coordinates the next epoch: the one with the least load, the first among equals.
-/// `None` without nodes.
+/// Returns the node that coordinates the next epoch: the one with the least load, the first among
+/// equals. `None` without nodes.
 pub fn coordinator(loads: &[NodeReport]) -> Option<usize> {
     (0..loads.len()).min_by(|a, b| loads[*a].processor.total_cmp(&loads[*b].processor))
 }
 
-/// Plans an epoch in which so many pages, the rate of evictions and prefetches times its length,
-/// are likely to be replaced.
+/// Plans an epoch that is likely to replace `wanted` pages: the rate of evictions and prefetches
+/// times its length.
 ///
 /// # Errors
 /// When a load is not from 0 to 1.
@@ -112,9 +111,9 @@ pub fn plan(
     wanted: u64,
     now_seconds: f64,
     longest_seconds: f64,
-) -> Result<Epoch, Error> {
+) -> Result<Epoch, PrefetchError> {
     if let Some(node) = loads.iter().position(|load| !(0.0..=1.0).contains(&load.processor)) {
-        return Err(Error::Load { node, found: loads[node].processor });
+        return Err(PrefetchError::Load { node, found: loads[node].processor });
     }
     let group = |of: &BufferGroup| AgeGroup { age: of.value.until_us(), pages: of.count };
     let groups = |load: &NodeReport| {
@@ -137,29 +136,28 @@ pub fn plan(
 }
 
 impl Epoch {
-    /// w: how many buffers each node gives up in it.
+    /// Returns w, the number of buffers that each node gives in the epoch.
     pub fn weights(&self) -> &[u64] {
         &self.weights
     }
 
-    /// How many of each node's are left, as acknowledgements tell.
+    /// Returns the number of buffers that each node has left to give, by acknowledgements.
     pub fn left(&self) -> &[u64] {
         &self.left
     }
 
-    /// MaxValue: what the best of the buffers that are given up is worth now, as far as was known
-    /// when the epoch began. A page that is worth more is worth fetching, one that is worth less is
-    /// not worth sending.
+    /// Returns MaxValue: the present value of the best buffer to be given, as known when the epoch
+    /// began. A page worth more is worth fetching; a page worth less is not worth sending.
     pub fn max_value(&self, now_seconds: f64) -> Value {
         self.max_value.later(now_seconds - self.began_seconds)
     }
 
-    /// The epoch with loads balanced: weights follow target weights at the rate b, as selection
-    /// frequencies do ([`select`]; Voelker 2000, section 3.6). With b = 0, or weights that cannot
-    /// be selected by, it is unchanged.
+    /// Balances loads in the epoch: weights follow target weights at the rate b, as selection
+    /// frequencies do ([`select`]; Voelker 2000, section 3.6). With b = 0, or weights that
+    /// [`select`] refuses, the epoch is unchanged.
     ///
-    /// Frames that are given up for the sake of balance may be worth more than MaxValue, which
-    /// therefore proves nothing wrong any more; whoever replaces them still compares both pages.
+    /// Frames that are given for balance may be worth more than MaxValue, so a higher value no
+    /// longer proves the epoch wrong. The replacing node still compares both pages.
     pub fn balanced(mut self, targets: &[f64], b: f64) -> Self {
         let sum: u64 = self.weights.iter().sum();
         let own: Vec<f64> = self.weights.iter().map(|weight| *weight as f64).collect();
@@ -173,8 +171,9 @@ impl Epoch {
         self
     }
 
-    /// Which node takes an evicted page of node `own`, by a number drawn evenly from 0 up to 1: any
-    /// other, with probability w_i / Σw. `None` when no other gives any.
+    /// Returns the node that takes an evicted page of node `own`, by a number drawn uniformly from
+    /// 0 up to 1. Any other node is chosen with probability w_i / Σw. `None` when no other node
+    /// gives buffers.
     pub fn choose(&self, own: usize, draw: f64) -> Option<usize> {
         let others = || self.weights.iter().enumerate().filter(|(node, weight)| *node != own && **weight > 0);
         let sum: u64 = others().map(|(_, weight)| weight).sum();
@@ -187,7 +186,7 @@ impl Epoch {
         chosen.or_else(|| others().next_back()).map(|(node, _)| node)
     }
 
-    /// A node gave up a buffer of this worth for another node's page.
+    /// Records that a node gave a buffer of this value for another node's page.
     pub fn replaced(&mut self, node: usize, value: Value, now_seconds: f64) {
         if let Some(left) = self.left.get_mut(node) {
             *left = left.saturating_sub(1);
@@ -198,15 +197,16 @@ impl Epoch {
         }
     }
 
-    /// A node began with a request and told how many of its buffers are left, others' requests
-    /// having taken some. It never gives more than it said at first.
+    /// Records a node's acknowledgement that it began a request, with the number of its buffers
+    /// left after others' requests. A node never gives more than it reported at first.
     pub fn acknowledged(&mut self, node: usize, left: u64) {
         if let Some(known) = self.left.get_mut(node) {
             *known = left.min(self.weights[node]);
+            debug_assert!(self.left.len() == self.weights.len(), "a node without a weight");
         }
     }
 
-    /// A node told that it gives up no more in this epoch.
+    /// Records that a node gives no more buffers in this epoch.
     pub fn exhausted(&mut self, node: usize) {
         if let Some(left) = self.left.get_mut(node) {
             *left = 0;
@@ -214,28 +214,28 @@ impl Epoch {
         self.wrong += u64::from(!self.is_balanced);
     }
 
-    /// Whether all nodes but this one have given what they give. Its own pages are of no use to it,
-    /// and no reason to wait for the end of the epoch.
+    /// Returns `true` if all other nodes have given all their buffers. The node's own buffers are
+    /// of no use to it, and no reason to wait for the end of the epoch.
     pub fn is_used_up_for(&self, own: usize) -> bool {
         self.left.iter().enumerate().all(|(node, left)| node == own || *left == 0)
     }
 
-    /// A node told that it could have replaced more pages, and that nobody gives any.
+    /// Records a node's report that it needs more pages and no node gives any.
     pub fn used_up(&mut self) {
         self.is_used_up = true;
     }
 
-    /// How many were replaced.
+    /// Returns the number of replaced pages.
     pub fn replaced_pages(&self) -> u64 {
         self.replaced
     }
 
-    /// When it began, in seconds.
+    /// Returns the start of the epoch, in seconds.
     pub fn began_seconds(&self) -> f64 {
         self.began_seconds
     }
 
-    /// Whether it is over, and why. An epoch in which nobody gives anything lasts its time.
+    /// Returns the reason if the epoch is over. An epoch without buffers to give lasts its time.
     pub fn ending(&self, now_seconds: f64) -> Option<EpochEnd> {
         let planned: u64 = self.weights.iter().sum();
         if now_seconds - self.began_seconds >= self.longest_seconds {
@@ -248,8 +248,8 @@ impl Epoch {
     }
 }
 
-/// Shares of a whole that sum to one, as counts that sum to it: each is rounded down, and what is
-/// left goes to the largest fractions (Hamilton's method). O(shares·log shares).
+/// Turns shares that sum to one into counts that sum to `whole`. Each is rounded down, and the rest
+/// goes to the largest fractions (Hamilton's method). O(shares·log shares).
 fn apportioned(shares: &[f64], whole: u64) -> Vec<u64> {
     let exact = |share: &f64| share * whole as f64;
     let mut counts: Vec<u64> = shares.iter().map(|share| exact(share) as u64).collect();
@@ -260,13 +260,16 @@ fn apportioned(shares: &[f64], whole: u64) -> Vec<u64> {
     for at in by_fraction.into_iter().take(left as usize) {
         counts[at] += 1;
     }
+    debug_assert_eq!(counts.len(), shares.len());
     counts
 }
 
-/// A processor that is this busy gives no buffers.
+/// Load from which a processor is too busy to give buffers.
 pub const BUSY: f64 = 0.95;
-/// Fewer buffers of wrong worth end no epoch, nor do fewer replaced ones when they are used up.
+/// Least number of wrong buffers that end an epoch, and of replaced ones that end a used-up epoch.
 pub const LEAST_WRONG: u64 = 16;
+
+const _: () = assert!(BUSY > 0.0 && BUSY < 1.0 && LEAST_WRONG > 0);
 
 #[cfg(test)]
 mod tests {
@@ -304,12 +307,15 @@ mod tests {
         assert_eq!(coordinator(&loads), Some(1));
         assert_eq!(coordinator(&[]), None);
         for found in [f64::NAN, -0.1, 1.1] {
-            assert!(matches!(plan(&[load(found, &[])], 1, 0.0, 5.0), Err(Error::Load { node: 0, .. })));
+            assert!(matches!(
+                plan(&[load(found, &[])], 1, 0.0, 5.0),
+                Err(PrefetchError::Load { node: 0, .. })
+            ));
         }
     }
 
     #[test]
-    fn it_ends_when_all_are_replaced_or_knowledge_is_wrong() {
+    fn epoch_ends_when_replaced_or_wrong() {
         let epoch = || plan(&[load(0.0, &[]), load(0.0, &[(60.0, 20)])], 20, 0.0, 5.0).expect("loads");
         let mut right = epoch();
         (0..20).for_each(|_| right.replaced(1, Value::until(70.0), 1.0));
@@ -325,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_could_only_take_from_itself_is_not_waited_for() {
+    fn own_buffers_do_not_delay_epoch_end() {
         let loads = [load(0.0, &[(60.0, 100)]), load(0.0, &[(60.0, 20)])];
         let mut epoch = plan(&loads, 120, 0.0, 5.0).expect("loads");
         (0..20).for_each(|_| epoch.replaced(1, Value::until(60.0), 0.0));
@@ -336,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_tells_what_is_left() {
+    fn acknowledgement_reports_remaining_buffers() {
         let mut epoch = plan(&[load(0.0, &[]), load(0.0, &[(60.0, 20)])], 20, 0.0, 5.0).expect("loads");
         epoch.acknowledged(1, 7);
         assert_eq!(epoch.left(), [0, 7], "others took thirteen");
@@ -355,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn balance_spreads_what_one_node_has() {
+    fn balance_spreads_weights_of_one_node() {
         let epoch =
             || plan(&[load(0.0, &[(9.0, 90)]), load(0.0, &[(1.0, 90)])], 60, 0.0, 5.0).expect("loads");
         assert_eq!(epoch().balanced(&[0.5, 0.5], 0.0).weights(), [60, 0]);

@@ -1,57 +1,58 @@
-//! What a program will ask for next: the references that it told, and how far it has come in them.
+//! Hints: the references that a program has announced, and its progress in them.
 //!
-//! A program tells pages in the order in which it will ask for them (Voelker 2000, section 4.2.2,
-//! as in Patterson, Gibson, Ginting, Stodolsky, Zelenka, *Informed prefetching and caching*, SOSP
-//! 1995). What it tells may be all, a part, or wrong, so each reference is matched with the hints:
+//! A program announces pages in the order in which it will need them (Voelker 2000, section 4.2.2).
+//! The idea is that of Patterson, Gibson, Ginting, Stodolsky, Zelenka, *Informed prefetching and
+//! caching*, SOSP 1995. Hints may be complete, partial, or wrong, so each reference is matched with
+//! them:
 //!
-//! - It is the next hinted one: the program goes on in them.
-//! - It is hinted a little further on: what lies between was wrong, or came in another order, and
-//!   is dropped.
-//! - Neither: the program did something that it had not told, and the hints stay. How far *a
-//!   little* is grows with each such reference, so that any number of wrong hints is overcome in
-//!   the end, while a single stray reference does not throw away many good ones.
+//! - The reference is the next hinted one: the program advances in the hints.
+//! - The reference is hinted a little further on: the hints in between were wrong, or came in
+//!   another order, and are dropped.
+//! - Otherwise the program made an unannounced reference, and the hints stay. *A little* grows with
+//!   each such reference. Any number of wrong hints is therefore overcome in the end, while a
+//!   single stray reference does not drop many good ones.
 //!
-//! The share of recent references that were foretold is the [coverage](Hints::coverage); pages that
-//! hints do not name are judged by it. Hints are bounded in number; what is told beyond the bound
-//! is not taken, and the program may tell it again later. O(1) a hint and, amortized, a reference;
-//! some 100 to 160 bytes a hint where each names another page, less where pages come again.
+//! The share of recent references that were hinted is the [coverage](Hints::coverage); pages
+//! without a hint are judged by it. The number of hints is bounded. Hints beyond the bound are
+//! refused, and the program may announce them again later. O(1) a hint and, amortized, a reference.
+//! A hint takes some 100 to 160 bytes where each names another page, less where pages repeat.
 
 use std::collections::{HashMap, VecDeque};
 
 /// Hints of one program.
 #[derive(Clone, Debug)]
 pub struct Hints {
-    /// What is still to come; its first stands at `at`.
+    /// Hints to come; the first has the place `at`.
     upcoming: VecDeque<u64>,
-    /// For each page that is to come, its places among all hints ever told, rising.
+    /// Places of each page to come among all hints ever announced, ascending.
     places: HashMap<u64, VecDeque<u64>>,
     at: u64,
     most: usize,
-    /// References since one was foretold.
+    /// References since the last hinted one.
     unmatched: u64,
     coverage: f64,
 }
 
-/// How a reference was found among the hints.
+/// Match of a reference with the hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HintMatch {
-    /// It was hinted; so many hints before it were dropped as wrong.
+    /// The reference was hinted; the hints before it were dropped as wrong.
     Yes {
-        /// How many.
+        /// Number of dropped hints.
         wrong: u64,
     },
-    /// It was not hinted, or so far on that it may be something else.
+    /// The reference was not hinted, or so far on that it may be another one.
     No,
 }
 
 impl Hints {
-    /// None so far, at most so many at once.
+    /// Makes an empty list of at most `most` hints.
     pub fn new(most: usize) -> Self {
         Self { upcoming: VecDeque::new(), places: HashMap::new(), at: 0, most, unmatched: 0, coverage: 0.0 }
     }
 
-    /// The program tells what it will ask for after all that it told before. Gives how many were
-    /// taken, from the first on.
+    /// Adds the pages that the program will need after all earlier hints. Returns the number of
+    /// accepted hints, from the first on.
     pub fn add(&mut self, pages: impl IntoIterator<Item = u64>) -> usize {
         let before = self.upcoming.len();
         for page in pages.into_iter().take(self.most.saturating_sub(before)) {
@@ -62,8 +63,8 @@ impl Hints {
         self.upcoming.len() - before
     }
 
-    /// The program asks for a page. Pages whose hints are used up by it, dropped ones among them,
-    /// are put into `passed`, which is emptied before.
+    /// Matches a reference of the program. Pages of the hints that it uses up, dropped ones
+    /// included, are put into `passed`, which is emptied first.
     pub fn referenced(&mut self, page: u64, passed: &mut Vec<u64>) -> HintMatch {
         passed.clear();
         let reach = NEAR + FARTHER * self.unmatched;
@@ -81,45 +82,46 @@ impl Hints {
         HintMatch::Yes { wrong }
     }
 
-    /// The hinted references before the next one to this page; `None` when no hint names it.
+    /// Returns the number of hinted references before the next one to this page; `None` without a
+    /// hint for it.
     pub fn distance(&self, page: u64) -> Option<u64> {
         self.next(page).map(|place| place - self.at)
     }
 
-    /// The place of the next hint for a page among all ever told: it stays the same until the
-    /// page's hint is passed.
+    /// Returns the place of the next hint for a page among all ever announced. It stays the same
+    /// until the page's hint is passed.
     pub fn next(&self, page: u64) -> Option<u64> {
         self.places.get(&page).and_then(|places| places.front()).copied()
     }
 
-    /// The place that the program has come to.
+    /// Returns the place of the program in the hints.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// How many hinted references are to come: as far as is known.
+    /// Returns the number of hints to come.
     pub fn len(&self) -> usize {
         self.upcoming.len()
     }
 
-    /// Whether nothing is hinted.
+    /// Returns `true` if there are no hints to come.
     pub fn is_empty(&self) -> bool {
         self.upcoming.is_empty()
     }
 
-    /// What is to come from a place on: places and pages, in order.
+    /// Returns the hints to come from a place on: places and pages, in order.
     pub fn upcoming_from(&self, place: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let first = place.max(self.at).min(self.at + self.upcoming.len() as u64);
         let pages = self.upcoming.range((first - self.at) as usize..);
         (first..).zip(pages.copied())
     }
 
-    /// The share of recent references that were foretold, from 0 to 1.
+    /// Returns the share of recent references that were hinted, from 0 to 1.
     pub fn coverage(&self) -> f64 {
         self.coverage
     }
 
-    /// The first hint is over.
+    /// Removes the first hint.
     fn pass(&mut self) -> Option<u64> {
         let page = self.upcoming.pop_front()?;
         self.at += 1;
@@ -133,11 +135,11 @@ impl Hints {
     }
 }
 
-/// A reference that is hinted within so many others is taken for that one.
+/// Number of hints within which a matching reference counts as hinted.
 const NEAR: u64 = 64;
-/// By so many hints the reach grows with each reference that was not foretold.
+/// Number of hints by which the reach grows with each unhinted reference.
 const FARTHER: u64 = 4;
-/// The weight of the newest reference in the coverage.
+/// Weight of the newest reference in the coverage.
 const NEWEST: f64 = 1.0 / 64.0;
 
 #[cfg(test)]
@@ -145,7 +147,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn told(pages: &[u64]) -> Hints {
+    fn hints_for(pages: &[u64]) -> Hints {
         let mut hints = Hints::new(100_000);
         assert_eq!(hints.add(pages.iter().copied()), pages.len());
         hints
@@ -153,7 +155,7 @@ mod tests {
 
     #[test]
     fn hints_that_hold_are_passed_one_by_one() {
-        let mut hints = told(&[5, 6, 5, 7]);
+        let mut hints = hints_for(&[5, 6, 5, 7]);
         let mut passed = Vec::new();
         assert_eq!((hints.distance(5), hints.distance(7), hints.distance(8)), (Some(0), Some(3), None));
         assert_eq!(hints.referenced(5, &mut passed), HintMatch::Yes { wrong: 0 });
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_part_that_was_not_told_leaves_the_hints_alone() {
-        let mut hints = told(&[1, 2, 3]);
+        let mut hints = hints_for(&[1, 2, 3]);
         let mut passed = Vec::new();
         for page in [90, 91, 92] {
             assert_eq!(hints.referenced(page, &mut passed), HintMatch::No);
@@ -181,7 +183,7 @@ mod tests {
     fn any_number_of_wrong_hints_is_overcome() {
         let wrong: Vec<u64> = (0..5000).collect();
         let right: Vec<u64> = (10_000..30_000).collect();
-        let mut hints = told(&[wrong, right.clone()].concat());
+        let mut hints = hints_for(&[wrong, right.clone()].concat());
         let mut passed = Vec::new();
         let lost =
             right.iter().take_while(|page| hints.referenced(**page, &mut passed) == HintMatch::No).count();
@@ -194,7 +196,7 @@ mod tests {
 
     #[test]
     fn one_stray_reference_does_not_throw_hints_away() {
-        let mut hints = told(&(0..1000).collect::<Vec<u64>>());
+        let mut hints = hints_for(&(0..1000).collect::<Vec<u64>>());
         let mut passed = Vec::new();
         assert_eq!(hints.referenced(900, &mut passed), HintMatch::No);
         assert_eq!(hints.referenced(3, &mut passed), HintMatch::Yes { wrong: 3 });

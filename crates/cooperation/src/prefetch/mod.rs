@@ -1,26 +1,29 @@
-//! Cooperative prefetching: which page goes where before anybody asks for it, and what gives way.
+//! Cooperative prefetching: the page to fetch early, its destination, and the page that it
+//! replaces.
 //!
-//! The algorithm of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*,
-//! dissertation, University of Washington, 2000, chapter 4 (PGMS; first in Voelker, Anderson,
+//! The algorithm is PGMS of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*,
+//! dissertation, University of Washington, 2000, chapter 4. First publication: Voelker, Anderson,
 //! Kimbrel, Feeley, Chase, Karlin, Levy, *Implementing cooperative prefetching and caching in a
-//! globally-managed memory system*, SIGMETRICS 1998). It is careful with the memory of the node
-//! that runs a program, and lavish with that of the others:
+//! globally-managed memory system*, SIGMETRICS 1998. PGMS saves the memory of the node that runs a
+//! program, and uses that of the others freely:
 //!
 //! ```text
-//!               Aggressive, B at once, round robin                 Forestall: as late as may be
-//!   disks of ───────────────────────────────────► global memory ───────────────────────────────► local memory
-//!   all nodes     only over what is worth less      of others        when the predicate is true     of the node
-//!                          than MaxValue                                    ▲
-//!   disk of the node ───────────────────────────────────────────────────────┘
+//!              Aggressive: B at once,                 Forestall:
+//!                   round robin                  as late as possible
+//!   disks of ────────────────────► global memory ───────────────────► local memory
+//!   all nodes  only over pages       of others     when the predicate  of the node
+//!               worth less than                        is true ▲
+//!                   MaxValue                                   │
+//!   disk of the node ──────────────────────────────────────────┘
 //! ```
 //!
-//! | module | decides | section |
+//! | module | decision | section |
 //! |---|---|---|
-//! | [`hints`] | what a program will ask for next, as it said and as it kept to it | 4.2.2, 4.4.3 |
-//! | [`value`] | what a page is worth: the time until it is asked for | 4.3.3 |
-//! | [`predicate`] | whether a page must be fetched to local memory now, to spare a stall | 4.2.2 |
-//! | [`requests`] | which page another node's disk is to read, who is asked, and in which order he obeys | 4.3.3 |
-//! | [`epoch`] | how many pages each node gives up until all look again, and how valuable they may be | 4.3.3 |
+//! | [`hints`] | the pages that a program will need next | 4.2.2, 4.4.3 |
+//! | [`value`] | the value of a page: the time until its next use | 4.3.3 |
+//! | [`predicate`] | if a page must be fetched to local memory now, to spare a stall | 4.2.2 |
+//! | [`requests`] | the page that another node's disk reads, the node, and the order | 4.3.3 |
+//! | [`epoch`] | the pages that each node gives until the next epoch, and their value | 4.3.3 |
 //! | [`glfd`] | the idealized replacement over three levels, with its bound | 4.2.3 |
 
 pub mod epoch;
@@ -36,7 +39,7 @@ pub use predicate::{Forestall, MissingPage, is_due, slack};
 pub use requests::{PrefetchQueue, PrefetchRequest, PrefetchRequester};
 pub use value::{Stride, Value};
 
-/// What a reference costs, in seconds, by where the page is: F_L, F_G and F_D.
+/// Cost of a reference in seconds, by the level of the page: F_L, F_G and F_D.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AccessTimes {
     local_seconds: f64,
@@ -45,74 +48,74 @@ pub struct AccessTimes {
 }
 
 impl AccessTimes {
-    /// The testbed of section 4.4: a page from global memory in 370 µs, from disk in 13 ms. A local
-    /// hit counts for nothing.
+    /// Times of the testbed of section 4.4: a page from global memory in 370 µs, from disk in 13
+    /// ms. A local hit counts for nothing.
     pub const TESTBED: Self = Self { local_seconds: 0.0, global_seconds: 370e-6, disk_seconds: 13e-3 };
 
-    /// These times.
+    /// Makes access times.
     ///
     /// # Errors
     /// Unless 0 ≤ F_L < F_G < F_D, all of them finite: without that order there are no three
     /// levels.
-    pub fn new(local_seconds: f64, global_seconds: f64, disk_seconds: f64) -> Result<Self, Error> {
+    pub fn new(local_seconds: f64, global_seconds: f64, disk_seconds: f64) -> Result<Self, PrefetchError> {
         let is_ordered =
             0.0 <= local_seconds && local_seconds < global_seconds && global_seconds < disk_seconds;
         if !is_ordered || !disk_seconds.is_finite() {
-            return Err(Error::Times { local_seconds, global_seconds, disk_seconds });
+            return Err(PrefetchError::Times { local_seconds, global_seconds, disk_seconds });
         }
         Ok(Self { local_seconds, global_seconds, disk_seconds })
     }
 
-    /// F_L.
+    /// Returns F_L.
     pub fn local_seconds(&self) -> f64 {
         self.local_seconds
     }
 
-    /// F_G.
+    /// Returns F_G.
     pub fn global_seconds(&self) -> f64 {
         self.global_seconds
     }
 
-    /// F_D.
+    /// Returns F_D.
     pub fn disk_seconds(&self) -> f64 {
         self.disk_seconds
     }
 
-    /// How many times the least possible cost the replacement of [`glfd`] costs at most: 1 + 3 F_G
-    /// / F_D (section 4.2.3).
+    /// Returns the bound of [`glfd`]'s cost as a multiple of the least possible cost: 1 + 3 F_G /
+    /// F_D (section 4.2.3).
     pub fn bound(&self) -> f64 {
         1.0 + 3.0 * self.global_seconds / self.disk_seconds
     }
 }
 
-/// Why something cannot be decided.
+/// Reason why a decision is impossible.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Error {
+pub enum PrefetchError {
     /// The times are not those of three levels.
     Times {
-        /// F_L.
+        /// Local time: F_L.
         local_seconds: f64,
-        /// F_G.
+        /// Global time: F_G.
         global_seconds: f64,
-        /// F_D.
+        /// Disk time: F_D.
         disk_seconds: f64,
     },
     /// A node's load is not from 0 to 1.
     Load {
-        /// Which node, from 0.
+        /// Node, from 0.
         node: usize,
-        /// What it is.
+        /// Value found.
         found: f64,
     },
-    /// A reference names a node that there is not, or that has no memory.
+    /// A reference names a node that does not exist or has no memory.
     Node {
-        /// Which node, from 0.
+        /// Node, from 0.
         node: usize,
     },
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for PrefetchError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Times { local_seconds, global_seconds, disk_seconds } => write!(
@@ -127,7 +130,7 @@ impl std::fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for PrefetchError {}
 
 #[cfg(test)]
 mod tests {
@@ -144,7 +147,7 @@ mod tests {
             (0.0, 1.0, f64::INFINITY),
             (f64::NAN, 1.0, 2.0),
         ] {
-            assert!(matches!(AccessTimes::new(local, global, disk), Err(Error::Times { .. })));
+            assert!(matches!(AccessTimes::new(local, global, disk), Err(PrefetchError::Times { .. })));
         }
     }
 }

@@ -1,35 +1,35 @@
-//! The prefetch predicate: whether a page must be fetched into local memory now, so that nobody
+//! Prefetch predicate: decides if a page must be fetched into local memory now, so that no program
 //! waits later.
 //!
-//! Forestall (Kimbrel, Tomkins, Patterson, Bershad, Cao, Felten, Gibson, Karlin, Li, *A
-//! trace-driven comparison of algorithms for parallel prefetching and caching*, OSDI 1996) as
-//! Voelker 2000, section 4.2.2, adapts it to two distances. Fetches into a node come one after the
-//! other; b\[j\] is the j-th missing page among the hinted references to come, t_b\[j\] the time
-//! until it is asked for if nothing stalls, F_i what it takes to fetch the i-th: F_G from global
-//! memory, F_D from disk. The predicate is true when for some j
+//! Forestall is by Kimbrel, Tomkins, Patterson, Bershad, Cao, Felten, Gibson, Karlin, Li: *A
+//! trace-driven comparison of algorithms for parallel prefetching and caching*, OSDI 1996. Voelker
+//! 2000, section 4.2.2, adapts it to two distances. Fetches into a node come one after the other.
+//! b\[j\] is the j-th missing page among the hinted references to come. t_b\[j\] is the time until
+//! its use if nothing stalls. F_i is the time to fetch the i-th: F_G from global memory, F_D from
+//! disk. The predicate is true when for some j
 //!
 //! ```text
 //!   F_1 + F_2 + … + F_j  ≥  t_b[j]
 //! ```
 //!
-//! and then the node fetches its *first* missing page, if it can give up one that is asked for
-//! later. The least t_b\[j\] − ΣF over all j is the [`slack`]: for so long nothing need be fetched.
-//! A node need not look at each reference: [`Forestall`] keeps the slack and tells when it may have
-//! run out.
+//! Then the node fetches its *first* missing page, if it can evict a page that it needs later. The
+//! least t_b\[j\] − ΣF over all j is the [`slack`]: for that time nothing need be fetched. A node
+//! need not check each reference: [`Forestall`] keeps the slack and reports when it may have run
+//! out.
 //!
-//! O(pages looked at). A caller looks no further ahead than its local memory has room for: what
-//! comes after that could not be kept if it were fetched.
+//! O(pages examined). A caller looks no further ahead than its local memory has room for: later
+//! pages could not be kept.
 
-/// A missing page.
+/// Missing page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MissingPage {
-    /// t_b: computing until it is asked for, in seconds.
+    /// t_b: computing time until the page is needed, in seconds.
     pub until_seconds: f64,
-    /// F: what it takes to fetch, in seconds.
+    /// F: time to fetch the page, in seconds.
     pub fetch_seconds: f64,
 }
 
-/// Whether prefetching must begin now. It reads no further than it must.
+/// Returns `true` if prefetching must begin now. Reads no further than necessary.
 pub fn is_due(missing: impl IntoIterator<Item = MissingPage>) -> bool {
     let mut fetching = 0.0;
     missing.into_iter().any(|page| {
@@ -38,8 +38,8 @@ pub fn is_due(missing: impl IntoIterator<Item = MissingPage>) -> bool {
     })
 }
 
-/// How many seconds of computing there are until prefetching must begin; zero or less when it must
-/// now, `None` when nothing is missing. It reads no further than to the first page that makes it
+/// Returns the seconds of computing until prefetching must begin. Zero or less when it must begin
+/// now; `None` when nothing is missing. Reads no further than the first page that makes the slack
 /// zero or less.
 pub fn slack(missing: impl IntoIterator<Item = MissingPage>) -> Option<f64> {
     let (mut fetching, mut least) = (0.0, None);
@@ -54,40 +54,39 @@ pub fn slack(missing: impl IntoIterator<Item = MissingPage>) -> Option<f64> {
     least
 }
 
-/// The slack of a node, kept between looks.
+/// Slack of a node, kept between checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Forestall {
     slack_seconds: f64,
 }
 
 impl Forestall {
-    /// Whether it is time to look at the missing pages again. Until then the predicate is false, as
-    /// long as all that makes it truer was told.
+    /// Returns `true` if the missing pages must be checked again. Until then the predicate is
+    /// false, as long as all changes towards `true` were reported.
     pub fn must_look(&self) -> bool {
         self.slack_seconds <= 0.0
     }
 
-    /// The program has computed for so long.
+    /// Records computing time of the program.
     pub fn computed(&mut self, seconds: f64) {
         self.slack_seconds -= seconds;
     }
 
-    /// A hinted page, asked for after so much computing, takes so much longer to fetch than before:
-    /// it left local memory, or global memory.
+    /// Records that a hinted page, needed after `until_seconds` of computing, takes
+    /// `longer_seconds` more to fetch. It has left local memory, or global memory.
     ///
-    /// Of a page that was missing, or has missing pages before it, at least the kept slack was
-    /// left, since they were looked at; of one that is missing now as the first, all the time until
-    /// it is asked for.
+    /// If the page was missing, or has missing pages before it, at least the kept slack was left at
+    /// the last check. If it is now the first missing page, all the time until its use is left.
     pub fn moved_away(&mut self, until_seconds: f64, longer_seconds: f64) {
         self.slack_seconds = self.slack_seconds.min(until_seconds) - longer_seconds;
     }
 
-    /// Hints changed: nothing is known.
+    /// Forgets the slack, since hints changed.
     pub fn reset(&mut self) {
         self.slack_seconds = 0.0;
     }
 
-    /// Looked, and found this slack (see [`slack`]).
+    /// Records the slack of a check (see [`slack`]).
     pub fn looked(&mut self, slack: Option<f64>) {
         self.slack_seconds = slack.unwrap_or(f64::INFINITY);
     }
@@ -106,7 +105,7 @@ mod tests {
 
     #[test]
     fn it_is_due_when_some_page_would_come_too_late() {
-        // F_D = 13 ms, F_G = 0.37 ms; the third page decides: 13 + 0.37 + 13 = 26.37 ms
+        // F_D = 13 ms, F_G = 0.37 ms; the third page decides: 13 + 0.37 + 13 = 26.37 ms.
         let early = pages(&[(0.020, 0.013), (0.021, 0.000_37), (0.026, 0.013)]);
         let late = pages(&[(0.020, 0.013), (0.021, 0.000_37), (0.027, 0.013)]);
         assert!(is_due(early.clone()) && !is_due(late.clone()));
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_leaves_local_memory_is_looked_for_in_time() {
+    fn page_moved_away_triggers_look_in_time() {
         for found in [None, Some(9.0)] {
             let mut forestall = Forestall::default();
             forestall.looked(found);
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_in_global_memory_can_wait_where_one_on_disk_cannot() {
+    fn global_page_waits_longer_than_disk_page() {
         assert!(is_due(pages(&[(0.005, 0.013)])) && !is_due(pages(&[(0.005, 0.000_37)])));
     }
 
@@ -137,8 +136,8 @@ mod tests {
             prop_assert_eq!(is_due(pages(&list)), slack(pages(&list)).is_some_and(|slack| slack <= 0.0));
         }
 
-        /// What the kept slack promises: while it lasts, computing and pages moving away, those
-        /// that were local among them, cannot have made the predicate true.
+        /// Promise of the kept slack: while it lasts, neither computing nor pages moving away,
+        /// local ones included, can make the predicate true.
         #[test]
         fn while_slack_is_kept_nothing_is_due(
             list in proptest::collection::vec((0.0..1.0f64, prop_oneof![Just(0.0), 0.0..0.1f64]), 1..20),

@@ -1,25 +1,25 @@
-//! Prefetching into global memory: who asks whose disk for which page, and in what order requests
-//! are obeyed.
+//! Prefetching into global memory: a node's requests to other nodes' disks, and the order in which
+//! they are served.
 //!
-//! The Aggressive algorithm (Cao, Felten, Karlin, Li, *A study of integrated prefetching and
-//! caching strategies*, SIGMETRICS 1995) over the disks and the memory of many nodes, as Voelker
-//! 2000, sections 4.2.2 and 4.3.3, has it: the page on disk that is asked for soonest is fetched as
-//! long as some page in the cluster's memory is asked for later. Nobody can look at all pages for
-//! each request, so both sides of the comparison are of the epoch:
+//! The Aggressive algorithm is by Cao, Felten, Karlin, Li: *A study of integrated prefetching and
+//! caching strategies*, SIGMETRICS 1995. Voelker 2000, sections 4.2.2 and 4.3.3, extends it to the
+//! disks and the memory of many nodes. The page on disk that is needed soonest is fetched as long
+//! as some page in the cluster's memory is needed later. No node can look at all pages for each
+//! request, so both sides of the comparison are of the epoch:
 //!
-//! - A [`PrefetchRequester`] asks other nodes with w_k > 0 in turn, for pages that are worth more
-//!   than MaxValue, with at most B requests outstanding.
-//! - The [`PrefetchQueue`] of the node that is asked begins with the page of highest value and
-//!   tells the requester when it begins. The acknowledgement ends the request's being outstanding,
-//!   and carries how many of w_k are left.
+//! - A [`PrefetchRequester`] asks other nodes with w_k > 0 in turn, with at most B requests
+//!   outstanding. It asks for pages that are worth more than MaxValue.
+//! - The [`PrefetchQueue`] of the asked node begins with the page of highest value, and tells the
+//!   requester when it begins. After this acknowledgement the request is no longer outstanding. It
+//!   carries the number of buffers left of w_k.
 //!
-//! B bounds what waits in queues, not what disks do: with B = 8 as in the prototype and four idle
-//! nodes each disk has one page to read and two more waiting. O(log requests) each.
+//! B bounds the requests in queues, not the work of disks. With B = 8 as in the prototype and four
+//! idle nodes, each disk has one page to read and two more waiting. O(log requests) each.
 
 use super::{Epoch, Value};
 use std::collections::BTreeMap;
 
-/// One node's side that asks.
+/// Requesting side of one node.
 #[derive(Clone, Debug)]
 pub struct PrefetchRequester {
     own: usize,
@@ -29,19 +29,19 @@ pub struct PrefetchRequester {
 }
 
 impl PrefetchRequester {
-    /// Of node `own`, with at most B requests outstanding.
+    /// Makes the requester of node `own`, with at most B requests outstanding.
     pub fn new(own: usize, most_outstanding: usize) -> Self {
         Self { own, most_outstanding, outstanding: 0, turn: own + 1 }
     }
 
-    /// Whether one more request may be outstanding.
+    /// Returns `true` if one more request may be outstanding.
     pub fn may_ask(&self) -> bool {
         self.outstanding < self.most_outstanding
     }
 
-    /// The node that is asked for a page of this worth; `None` when B are outstanding, when no
-    /// other node has pages of less worth to give up, or when the page is not worth it. The request
-    /// then is outstanding until it is [acknowledged](Self::acknowledged).
+    /// Returns the node to ask for a page of this value. The request is then outstanding until it
+    /// is [acknowledged](Self::acknowledged). `None` when B are outstanding, when no other node has
+    /// pages of less value to give, or when the page is not worth it.
     pub fn ask(&mut self, value: Value, epoch: &Epoch, now_seconds: f64) -> Option<usize> {
         if !self.may_ask() || value <= epoch.max_value(now_seconds) {
             return None;
@@ -56,39 +56,39 @@ impl PrefetchRequester {
         Some(next)
     }
 
-    /// A request has begun, was refused or was withdrawn.
+    /// Records that a request has begun, was refused or was withdrawn.
     pub fn acknowledged(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
 }
 
-/// A page that another node's disk is to read.
+/// Request for a page from another node's disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefetchRequest<P> {
-    /// Which.
+    /// Requested page.
     pub page: P,
-    /// Who asks.
+    /// Requesting node.
     pub from: usize,
-    /// What it is worth.
+    /// Value of the page.
     pub value: Value,
 }
 
-/// One node's side that is asked: what waits for its disk.
+/// Serving side of one node: requests that wait for its disk.
 #[derive(Clone, Debug)]
 pub struct PrefetchQueue<P> {
-    /// By the time until the page is asked for, and then by arrival.
+    /// Waiting requests, by the time until the page is needed, and then by arrival.
     waiting: BTreeMap<(u64, u64), PrefetchRequest<P>>,
     arrived: u64,
     most: usize,
 }
 
 impl<P: Copy + PartialEq> PrefetchQueue<P> {
-    /// An empty queue for at most so many requests: B for each other node.
+    /// Makes an empty queue for at most `most` requests: B for each other node.
     pub fn new(most: usize) -> Self {
         Self { waiting: BTreeMap::new(), arrived: 0, most }
     }
 
-    /// A request comes in. Gives false when there is no room for it.
+    /// Adds a request. Returns `false` when there is no room for it.
     pub fn push(&mut self, request: PrefetchRequest<P>) -> bool {
         if self.waiting.len() >= self.most {
             return false;
@@ -98,25 +98,25 @@ impl<P: Copy + PartialEq> PrefetchQueue<P> {
         true
     }
 
-    /// The request that is begun now: the one of highest value, the earlier one among equals.
+    /// Returns the request to begin now: the one of highest value, the earlier one among equals.
     pub fn begin(&mut self) -> Option<PrefetchRequest<P>> {
         self.waiting.pop_first().map(|(_, request)| request)
     }
 
-    /// Takes a node's request back, since it needs the page at once. Gives false when it is not
-    /// waiting; another node's request for the page stays. O(requests).
+    /// Withdraws a node's request, since the node needs the page at once. Returns `false` when the
+    /// request is not waiting; another node's request for the page stays. O(requests).
     pub fn withdraw(&mut self, from: usize, page: P) -> bool {
         let is_it = |request: &PrefetchRequest<P>| request.from == from && request.page == page;
         let found = self.waiting.iter().find(|(_, request)| is_it(request)).map(|(key, _)| *key);
         found.is_some_and(|key| self.waiting.remove(&key).is_some())
     }
 
-    /// How many wait.
+    /// Returns the number of waiting requests.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether none waits.
+    /// Returns `true` if no request waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -1,63 +1,63 @@
-//! What a page is worth: the sooner it is asked for, the more.
+//! Value of a page: the sooner it is needed, the higher.
 //!
 //! Voelker 2000, section 4.3.3: the value of a buffer is an estimate of the time until the next
-//! reference to its page. For a page that a hint names it is the number of hinted references before
-//! it, times the time between references; for others it is the time since the last reference, so
-//! that LRU is the special case without hints. Times between references are of computing, measured
-//! in the recent past, and scaled by the share of the time that the program was on a processor.
+//! reference to its page. For a hinted page it is the number of hinted references before it, times
+//! the time between references. For other pages it is the time since the last reference, so that
+//! LRU is the special case without hints. Times between references are of computing, measured in
+//! the recent past. They are scaled by the share of the time that the program was on a processor.
 //!
-//! One case the text leaves open: a page that a program *with* hints has used, and names no more.
-//! Its age says that it was used just now, its hints that it is not used for as long as they reach.
-//! Which to believe depends on how much of what the program does it foretold: [`Value::unforetold`]
-//! goes from one to the other in proportion. All is O(1).
+//! The text leaves one case open: a page that a program *with* hints has used and no longer hints.
+//! By its age it was used just now; by the hints it is not used for as long as they reach. The
+//! better estimate depends on the share of references that were hinted: [`Value::unforetold`] moves
+//! from one to the other in proportion. All is O(1).
 
-/// How soon a page is asked for. The greater value is the sooner one.
+/// Urgency of a page. The greater value is the sooner one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
     until_us: u64,
 }
 
 impl Value {
-    /// Of a page that nobody will ask for, and of a free frame: the least of all.
+    /// Value of a page that will never be needed, and of a free frame: the least of all.
     pub const NEVER: Self = Self { until_us: u64::MAX };
-    /// Of a page that is asked for now: the greatest of all.
+    /// Value of a page that is needed now: the greatest of all.
     pub const NOW: Self = Self { until_us: 0 };
 
-    /// Of a page that is asked for in so many seconds. Less than zero, or no number, counts as
-    /// zero.
+    /// Returns the value of a page that is needed in `seconds` seconds. Less than zero, or no
+    /// number, counts as zero.
     pub fn until(seconds: f64) -> Self {
         Self { until_us: (seconds * 1e6) as u64 }
     }
 
-    /// Of a page that comes after so many hinted references.
+    /// Returns the value of a page after `references_before` hinted references.
     pub fn hinted(references_before: u64, stride: &Stride) -> Self {
         Self::until(references_before as f64 * stride.seconds())
     }
 
-    /// Of a page without a hint, by the seconds since it was last used.
+    /// Returns the value of a page without a hint, by the seconds since its last use.
     pub fn unhinted(age_seconds: f64) -> Self {
         Self::until(age_seconds)
     }
 
-    /// Of a page that hints reaching so many seconds ahead do not name, where such a share (from 0
-    /// to 1) of the references was foretold.
+    /// Returns the value of a page without a hint, where hints reach `horizon_seconds` ahead and
+    /// `coverage` (from 0 to 1) of the references were hinted.
     pub fn unforetold(age_seconds: f64, horizon_seconds: f64, coverage: f64) -> Self {
         let coverage = if coverage.is_nan() { 0.0 } else { coverage.clamp(0.0, 1.0) };
         Self::until(age_seconds + coverage * (horizon_seconds - age_seconds).max(0.0))
     }
 
-    /// How long until it is asked for, in microseconds; `u64::MAX` for never.
+    /// Returns the time until the page is needed, in microseconds; `u64::MAX` for never.
     pub fn until_us(self) -> u64 {
         self.until_us
     }
 
-    /// Of a page that is asked for in so many microseconds; `u64::MAX` for never.
+    /// Makes the value of a page that is needed in `until_us` microseconds; `u64::MAX` for never.
     pub fn of_microseconds(until_us: u64) -> Self {
         Self { until_us }
     }
 
-    /// The value so many seconds later, of a page that has not been asked for since. Never stays
-    /// never.
+    /// Returns the value `seconds` seconds later, of a page without a reference in between. Never
+    /// stays never.
     pub fn later(self, seconds: f64) -> Self {
         let passed = if self == Self::NEVER { 0 } else { (seconds * 1e6) as u64 };
         Self { until_us: self.until_us.saturating_sub(passed) }
@@ -76,7 +76,7 @@ impl PartialOrd for Value {
     }
 }
 
-/// The time between a program's references, as measured in the recent past.
+/// Time between a program's references, as measured in the recent past.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stride {
     computing_seconds: f64,
@@ -84,8 +84,8 @@ pub struct Stride {
 }
 
 impl Stride {
-    /// Begins with a guess of the seconds of computing between two references; without one that is
-    /// a number it begins at zero.
+    /// Starts with a guess of the seconds of computing between two references. A guess that is no
+    /// number counts as zero.
     pub fn new(computing_seconds: f64) -> Self {
         Self {
             computing_seconds: if computing_seconds > 0.0 { computing_seconds } else { 0.0 },
@@ -93,35 +93,36 @@ impl Stride {
         }
     }
 
-    /// The program has computed for so long between two references. What is negative or no number
-    /// tells nothing.
+    /// Records the computing time between two references. A negative value, or no number, is
+    /// ignored.
     pub fn computed(&mut self, seconds: f64) {
         if seconds.is_finite() && seconds >= 0.0 {
             self.computing_seconds += NEWEST * (seconds - self.computing_seconds);
         }
     }
 
-    /// The program was on a processor for such a share of the time since this was last told.
+    /// Records the share of the time since the last report that the program was on a processor.
     pub fn scheduled(&mut self, share: f64) {
         if share.is_finite() {
             self.scheduled = share.clamp(LEAST_SCHEDULED, 1.0);
         }
     }
 
-    /// Seconds of computing between two references: what lies between them when nothing stalls.
+    /// Returns the seconds of computing between two references: the time between them when nothing
+    /// stalls.
     pub fn computing_seconds(&self) -> f64 {
         self.computing_seconds
     }
 
-    /// Seconds between two references as clocks count them.
+    /// Returns the seconds between two references as clocks count them.
     pub fn seconds(&self) -> f64 {
         self.computing_seconds / self.scheduled
     }
 }
 
-/// The weight of the newest measurement in the mean.
+/// Weight of the newest measurement in the mean.
 const NEWEST: f64 = 1.0 / 16.0;
-/// A program that hardly runs is not known to run never.
+/// Least share on a processor: a program that hardly runs is not known to never run.
 const LEAST_SCHEDULED: f64 = 0.01;
 
 #[cfg(test)]
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_becomes_none_of_a_value() {
+    fn value_ignores_invalid_numbers() {
         assert_eq!(Value::until(f64::NAN), Value::NOW);
         assert_eq!(Value::until(-1.0), Value::NOW);
         assert_eq!(Value::until(f64::INFINITY), Value::NEVER);
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stride_follows_what_is_measured() {
+    fn stride_follows_measurements() {
         let mut stride = Stride::new(0.0);
         (0..100).for_each(|_| stride.computed(2e-3));
         assert!((stride.computing_seconds() - 2e-3).abs() < 1e-5);

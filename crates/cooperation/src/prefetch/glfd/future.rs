@@ -1,21 +1,21 @@
-//! When each page is asked for next, for every reference: one walk from the end.
+//! Next use of each page after every reference: one walk from the end.
 
 use super::Reference;
 use std::collections::HashMap;
 
-/// When a page is asked for after a reference to it, as a place in the list of references;
-/// [`NEVER`] for not at all.
+/// Next uses of a page after a reference to it, as places in the list of references; [`NEVER`] for
+/// none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Uses {
-    /// By any node.
+    /// Next use by any node.
     pub by_anyone: u64,
-    /// By the node of the reference.
+    /// Next use by the node of the reference.
     pub by_this: u64,
 }
 
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// The next uses after each reference. O(references).
+/// Returns the next uses after each reference. O(references).
 pub(super) fn uses(references: &[Reference], nodes: usize) -> Vec<Uses> {
     let mut by_anyone: HashMap<u32, u64> = HashMap::new();
     let mut by_node: Vec<HashMap<u32, u64>> = vec![HashMap::new(); nodes];

@@ -1,53 +1,54 @@
 //! GLFD, the global longest forward distance: replacement over three levels with the future known.
 //!
-//! Voelker 2000, section 4.2.3. With local memory, the memory of other nodes and disk, page p comes
-//! to node A when A asks for it, and
+//! Voelker 2000, section 4.2.3. Memory has three levels: local memory, the memory of other nodes,
+//! and disk. Page p comes to node A when A requests it, and
 //!
-//! - **from global memory**: A gives a page in exchange, one that it holds for others if there is
-//!   any, otherwise its local page that it asks for last;
-//! - **from disk**: A's page goes to the node that holds, of all pages in the cluster, the one that
-//!   is asked for last, and takes its place.
+//! - **from global memory**: A gives a page in exchange: one that it holds for others if there is
+//!   any, otherwise the local page that it needs last;
+//! - **from disk**: A's page goes to the node that holds the page needed last of all pages in the
+//!   cluster, and takes its place.
 //!
-//! So the cluster holds the pages that are asked for soonest, and each node those that *it* asks
-//! for soonest. Best it is not always, but near: for any references C_GLFD ≤ C_OPT·(1 + 3 F_G /
-//! F_D), with costs as [`Counts::cost_seconds`] adds them up. The tests hold it against the least
-//! cost of all ways to choose.
+//! So the cluster holds the pages that are needed soonest, and each node the pages that *it* needs
+//! soonest. GLFD is not always the best, but near: for any references C_GLFD ≤ C_OPT·(1 + 3 F_G /
+//! F_D), with costs as [`Counts::cost_seconds`] adds them up. The tests compare it with the least
+//! cost of all possible choices.
 //!
-//! A bound for policies that do not know the future, and the measure of those that approximate it
-//! ([`super::epoch`]). Frames that are free are used first, and a page exists once. O(log pages +
-//! nodes) a reference, 40 bytes a reference.
+//! GLFD is a bound for policies that do not know the future, and the measure of those that
+//! approximate it ([`super::epoch`]). Free frames are used first, and a page exists once. O(log
+//! pages + nodes) a reference, 40 bytes a reference.
 
 mod future;
 
 #[cfg(test)]
 mod tests;
 
-use super::{AccessTimes, Error};
+use super::{AccessTimes, PrefetchError};
 use future::{Uses, uses};
 use std::collections::BTreeSet;
 
-/// A node asks for a page.
+/// Reference of a node to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Who, from 0.
+    /// Node, from 0.
     pub node: usize,
-    /// For which.
+    /// Page.
     pub page: u32,
 }
 
-/// Where the references were served.
+/// Numbers of references by the level that served them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// From the node's own memory.
+    /// References served from the node's own memory.
     pub local: u64,
-    /// From the memory of another.
+    /// References served from the memory of another node.
     pub global: u64,
-    /// From disk.
+    /// References served from disk.
     pub disk: u64,
 }
 
 impl Counts {
-    /// C: what all of them cost together, F_L for each and F_G or F_D for those from afar.
+    /// Returns C, the cost of all references: F_L for each, and F_G or F_D for those from another
+    /// level.
     pub fn cost_seconds(&self, times: &AccessTimes) -> f64 {
         let all = self.local + self.global + self.disk;
         all as f64 * times.local_seconds()
@@ -56,10 +57,10 @@ impl Counts {
     }
 }
 
-/// Replays references over nodes with so many frames each.
+/// Replays references over nodes with `frames` frames each.
 ///
 /// # Errors
-/// When a reference is of a node that there is not, or that has no frame.
+/// When a reference names a node that does not exist or has no frame.
 ///
 /// ```
 /// use shoal_cooperation::prefetch::glfd::{Counts, Reference, replay};
@@ -68,10 +69,10 @@ impl Counts {
 /// let asks = [1, 2, 3, 1].map(|page| Reference { node: 0, page });
 /// assert_eq!(replay(&[2, 1], &asks).unwrap(), Counts { local: 1, global: 0, disk: 3 });
 /// ```
-pub fn replay(frames: &[usize], references: &[Reference]) -> Result<Counts, Error> {
+pub fn replay(frames: &[usize], references: &[Reference]) -> Result<Counts, PrefetchError> {
     let has_frames = |reference: &&Reference| frames.get(reference.node).is_none_or(|frames| *frames == 0);
     if let Some(reference) = references.iter().find(has_frames) {
-        return Err(Error::Node { node: reference.node });
+        return Err(PrefetchError::Node { node: reference.node });
     }
     let pages = references.iter().map(|reference| reference.page as usize + 1).max().unwrap_or(0);
     let mut cluster = Cluster {
@@ -85,14 +86,14 @@ pub fn replay(frames: &[usize], references: &[Reference]) -> Result<Counts, Erro
     Ok(cluster.counts)
 }
 
-/// Where all pages are.
+/// Places of all pages.
 struct Cluster {
     nodes: Vec<Node>,
     at: Vec<Option<Resident>>,
     counts: Counts,
 }
 
-/// A page in some memory.
+/// Page in some memory.
 #[derive(Clone, Copy)]
 struct Resident {
     node: usize,
@@ -100,15 +101,15 @@ struct Resident {
     uses: Uses,
 }
 
-/// One node's pages.
+/// Pages of one node.
 #[derive(Default)]
 struct Node {
     frames: usize,
-    /// Those that it uses itself, by when it asks for them.
+    /// Pages for its own use, by its next use.
     local: BTreeSet<(u64, u32)>,
-    /// Those that it holds for others, by when anybody asks for them.
+    /// Pages that it holds for others, by their next use by any node.
     global: BTreeSet<(u64, u32)>,
-    /// All, by when anybody asks for them.
+    /// All pages, by their next use by any node.
     all: BTreeSet<(u64, u32)>,
 }
 
@@ -137,7 +138,8 @@ impl Cluster {
         self.insert(page, Resident { node, is_local: true, uses });
     }
 
-    /// A node that takes a page from disk gets a free frame: somewhere in the cluster a page goes.
+    /// Frees a frame of a node that takes a page from disk: somewhere in the cluster a page is
+    /// dropped.
     fn make_room(&mut self, node: usize) {
         if let Some(free) = (0..self.nodes.len()).find(|node| !self.is_full(*node)) {
             return self.send(node, free);
@@ -152,7 +154,7 @@ impl Cluster {
         }
     }
 
-    /// A page of one node goes to another, which has a free frame.
+    /// Moves a page of one node to another with a free frame.
     fn send(&mut self, from: usize, to: usize) {
         let node = &self.nodes[from];
         let Some((_, page)) = node.global.last().or(node.local.last()).copied() else { return };

@@ -1,15 +1,16 @@
-//! Against the least cost of all ways to replace pages, on clusters small enough to try them all.
+//! GLFD against the least cost of all ways to replace pages, on clusters small enough to try them
+//! all.
 
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// For each page the node that holds it, or that none does.
+/// Node that holds each page, or `None`.
 type State = Vec<Option<u8>>;
 
-/// The least cost: every choice of what leaves, and where it goes, is followed. A page comes to the
-/// node that asks for it; when that has no frame left, one of its other pages goes, to nowhere, to
-/// a free frame, or to where some page is given up for it.
+/// Returns the least cost, by trying every victim and every destination. A page comes to the node
+/// that needs it. When that node has no frame left, one of its other pages is dropped, moves to a
+/// free frame, or replaces another page.
 fn least_cost(frames: &[usize], references: &[Reference], times: &AccessTimes) -> f64 {
     let pages = references.iter().map(|reference| reference.page as usize + 1).max().unwrap_or(0);
     let mut states: HashMap<State, f64> = HashMap::from([(vec![None; pages], 0.0)]);
@@ -36,7 +37,7 @@ fn least_cost(frames: &[usize], references: &[Reference], times: &AccessTimes) -
     states.into_values().fold(f64::INFINITY, f64::min)
 }
 
-/// The states that a node may leave behind that has just got a page.
+/// Returns the states that a node may leave after it has just got a page.
 fn choices(state: State, reference: &Reference, frames: &[usize]) -> Vec<State> {
     let held = |state: &State, node: usize| state.iter().filter(|at| **at == Some(node as u8)).count();
     if held(&state, reference.node) <= frames[reference.node] {
@@ -96,7 +97,7 @@ fn times() -> impl Strategy<Value = AccessTimes> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// The theorem of section 4.2.3, each node with pages of its own.
+    /// Theorem of section 4.2.3, with pages that each node has for itself.
     #[test]
     fn private_pages_cost_no_more_than_the_bound(
         frames in proptest::collection::vec(1usize..=2, 1..=3),
@@ -108,7 +109,7 @@ proptest! {
         check(&frames, &asks(&own), &times)?;
     }
 
-    /// The same with pages that all nodes use.
+    /// Theorem of section 4.2.3, with pages that all nodes use.
     #[test]
     fn shared_pages_cost_no_more_than_the_bound(
         frames in proptest::collection::vec(1usize..=2, 1..=3),
@@ -131,16 +132,16 @@ proptest! {
 }
 
 #[test]
-fn what_a_node_holds_for_others_leaves_it_first() {
-    // page 0 is put to node 1; when that needs a frame page 0 goes on to node 2, though node 1 asks
-    // for page 0 never and for its own page 4 last
+fn global_pages_leave_a_node_first() {
+    // Page 0 is put to node 1. When node 1 needs a frame, page 0 moves on to node 2. Yet node 1
+    // never needs page 0, and needs its own page 4 last.
     let list = [(0, 0), (0, 1), (0, 2), (1, 4), (1, 5), (0, 1), (0, 2), (0, 0), (1, 4)];
     assert_eq!(replay(&[2, 2, 1], &asks(&list)), Ok(Counts { local: 3, global: 1, disk: 5 }));
 }
 
 #[test]
 fn nodes_without_frames_cannot_ask() {
-    assert_eq!(replay(&[0, 3], &asks(&[(0, 1)])), Err(Error::Node { node: 0 }));
-    assert_eq!(replay(&[], &asks(&[(2, 1)])), Err(Error::Node { node: 2 }));
+    assert_eq!(replay(&[0, 3], &asks(&[(0, 1)])), Err(PrefetchError::Node { node: 0 }));
+    assert_eq!(replay(&[], &asks(&[(2, 1)])), Err(PrefetchError::Node { node: 2 }));
     assert_eq!(replay(&[], &[]), Ok(Counts::default()));
 }
