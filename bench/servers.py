@@ -33,14 +33,13 @@ BODY = b"0123456789abcdef" * 65536
 UNVERIFIED = ssl._create_unverified_context()
 
 
-class Origin(http.server.ThreadingHTTPServer):
-    """Answers /N and /N?… with N bytes that stay fresh for a day, and counts what it was asked."""
+class Loopback(http.server.ThreadingHTTPServer):
+    """Listens on a free loopback port, on threads of its own."""
 
     daemon_threads = True
 
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), OriginHandler)
-        self.asked = 0
+    def __init__(self, handler):
+        super().__init__(("127.0.0.1", 0), handler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -50,6 +49,14 @@ class Origin(http.server.ThreadingHTTPServer):
     def stop(self):
         self.shutdown()
         self.server_close()
+
+
+class Origin(Loopback):
+    """Answers /N and /N?… with N bytes that stay fresh for a day, and counts what it was asked."""
+
+    def __init__(self):
+        self.asked = 0
+        super().__init__(OriginHandler)
 
 
 class OriginHandler(http.server.BaseHTTPRequestHandler):
@@ -286,6 +293,18 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def wait_for(port, process):
+    """Waits until the process listens on the port."""
+    for _ in range(300):
+        try:
+            return socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            if process.poll() is not None:
+                break
+            time.sleep(0.1)
+    raise SystemExit(f"nothing listens on {port}: {' '.join(process.args)}")
 
 
 def write(folder, name, text):

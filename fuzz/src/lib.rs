@@ -11,6 +11,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cluster;
+pub mod gossip;
+pub mod neighbours;
+pub mod peers;
+pub mod rules;
 pub mod semantics;
 pub mod settings;
 pub mod store;
@@ -41,6 +46,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "chunked", run: wire::chunked, replays: QUICK },
     Target { name: "proxy_protocol", run: wire::proxy_protocol, replays: QUICK },
     Target { name: "settings", run: settings::file, replays: QUICK },
+    Target { name: "rules", run: rules::any, replays: MIDDLING },
     Target { name: "dates", run: semantics::dates, replays: QUICK },
     Target { name: "cache_control", run: semantics::cache_control, replays: QUICK },
     Target { name: "range", run: semantics::range, replays: QUICK },
@@ -51,7 +57,14 @@ pub const TARGETS: &[Target] = &[
     Target { name: "store_volume", run: store::store_volume, replays: SLOW },
     Target { name: "trace", run: trace::any, replays: MIDDLING },
     Target { name: "trace_written", run: trace::written, replays: MIDDLING },
+    Target { name: "cluster_datagrams", run: gossip::datagrams, replays: MIDDLING },
     Target { name: "trace_columns", run: trace::columns, replays: QUICK },
+    Target { name: "purge_messages", run: cluster::purge_messages, replays: QUICK },
+    Target { name: "digest_messages", run: cluster::digest_messages, replays: QUICK },
+    Target { name: "peer_ask", run: peers::peer_ask, replays: QUICK },
+    Target { name: "icp", run: neighbours::icp, replays: QUICK },
+    Target { name: "htcp", run: neighbours::htcp, replays: QUICK },
+    Target { name: "cache_digest", run: neighbours::cache_digest, replays: QUICK },
 ];
 
 const QUICK: usize = 2000;

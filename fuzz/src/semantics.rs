@@ -4,7 +4,7 @@ use http::header::CACHE_CONTROL;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use shoal_core::Timestamp;
 use shoal_semantics::directives::{CacheControl, RequestDirectives, Scope};
-use shoal_semantics::range::{ContentRange, Extents, RangeSet, Resolved};
+use shoal_semantics::range::{ContentRange, Extents, RangeAnswer, RangeSet};
 use shoal_semantics::reuse::{Reuse, decide};
 use shoal_semantics::storage::{CachePolicy, ForwardedExchange, StorageDecision};
 use shoal_semantics::vary::{self, Vary};
@@ -59,8 +59,8 @@ pub fn range(data: &[u8]) {
     assert!(stretches.windows(2).all(|pair| pair[0].end < pair[1].start), "{stretches:?} touch");
 }
 
-fn check_resolved(resolved: Resolved, length: u64) {
-    let Resolved::Parts(parts) = resolved else { return };
+fn check_resolved(resolved: RangeAnswer, length: u64) {
+    let RangeAnswer::Parts(parts) = resolved else { return };
     assert!(!parts.is_empty());
     let mut sorted = parts.clone();
     sorted.sort_unstable();

@@ -1,7 +1,7 @@
 //! The store over a disk on which anything may have changed: wrong bytes are misses, never answers.
 
 use shoal_core::{ObjectKey, Timestamp};
-use shoal_store::architectures::{ArchitectureOptions, SegmentSettings, StoreEnv, open_store};
+use shoal_store::architectures::{ArchitectureOptions, StoreEnv, open_store};
 use shoal_store::fs::MemoryFs;
 use shoal_store::index::{MemoryHome, Words};
 use shoal_store::{Error, Store};
@@ -109,11 +109,8 @@ impl Disk {
             disk_bytes: 8 << 20,
             max_objects: MAX_OBJECTS,
             object_max_bytes: 1 << 20,
-            files_per_folder: 0,
-            replacement: "clock",
-            segments: SegmentSettings::default(),
-            volume: Default::default(),
             now: Timestamp::from_seconds(1_767_312_000),
+            ..ArchitectureOptions::default()
         };
         let parts = StoreEnv {
             files: self.files.clone(),

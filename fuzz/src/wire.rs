@@ -4,14 +4,12 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE};
 use shoal_core::Fields;
-use shoal_wire::hpack::{Decoder, FieldList, encode};
-use shoal_wire::http2::{
-    FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameHead, Http2Head, PeerSettings, trailers,
-};
+use shoal_http2::hpack::{Decoder, FieldList, encode};
+use shoal_http2::{FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameHead, Http2Head, PeerSettings, trailers};
 use shoal_wire::proxy_protocol::{self, Header};
 use shoal_wire::{
-    BadHead, BodyDecoder, BodyFraming, Decoded, FastPathRequest, HeadLimits, HeadParser, Malformed, Parsed,
-    RESPONSE_FIELDS_MAX, RequestRefusal, ResponseHeadParser, chunk,
+    BadHead, BodyDecoder, BodyEvent, BodyFraming, FastPathRequest, HeadLimits, HeadParser, MalformedBody,
+    ParseOutcome, RESPONSE_FIELDS_MAX, RequestRefusal, ResponseHeadParser, chunk,
 };
 
 /// A request head is taken or not, and means the same, however it is cut into reads; it keeps its
@@ -135,9 +133,9 @@ fn head(data: &[u8], piece: usize) -> Option<Result<Head, RequestRefusal>> {
     for piece in data.chunks(piece.max(1)) {
         buffer.extend_from_slice(piece);
         match parser.parse(&mut buffer, &LIMITS) {
-            Parsed::Incomplete => {}
-            Parsed::Refused(refusal) => return Some(Err(refusal)),
-            Parsed::Head(head) => {
+            ParseOutcome::Incomplete => {}
+            ParseOutcome::Refused(refusal) => return Some(Err(refusal)),
+            ParseOutcome::Head(head) => {
                 return Some(Ok(Head {
                     method: head.parts.method,
                     target: head.parts.uri.to_string(),
@@ -215,7 +213,7 @@ struct Body {
     end: Option<(Option<HeaderMap>, usize)>,
 }
 
-fn body(data: &[u8], piece: usize) -> Result<Body, Malformed> {
+fn body(data: &[u8], piece: usize) -> Result<Body, MalformedBody> {
     let mut decoder = BodyDecoder::new(BodyFraming::Chunked);
     let mut buffer = BytesMut::new();
     let mut body = Body { content: Vec::new(), end: None };
@@ -225,12 +223,12 @@ fn body(data: &[u8], piece: usize) -> Result<Body, Malformed> {
         buffer.extend_from_slice(piece);
         loop {
             match decoder.decode(&mut buffer)? {
-                Decoded::NeedMore => break,
-                Decoded::Data(more) => {
+                BodyEvent::NeedMore => break,
+                BodyEvent::Data(more) => {
                     assert!(!more.is_empty(), "a piece of data is never empty");
                     body.content.extend_from_slice(&more);
                 }
-                Decoded::End(trailers) => {
+                BodyEvent::End(trailers) => {
                     assert!(decoder.is_ended());
                     body.end = Some((trailers, data.len() - arrived + buffer.len()));
                     return Ok(body);
@@ -295,7 +293,7 @@ fn check_fields(list: &FieldList) {
     let mut block = vec![encode::NO_TABLE];
     list.iter().for_each(|(name, value)| encode::field(&mut block, name, value));
     let mut again = FieldList::default();
-    Decoder::default().decode(&block, &mut again, usize::MAX).expect("what is written is read");
+    Decoder::default().decode(&block, &mut again, u32::MAX as usize).expect("what is written is read");
     assert!(again.iter().eq(list.iter()));
     if let Ok(map) = trailers(list) {
         assert!(map.keys().all(|name| !name.as_str().starts_with(':')));

@@ -4,8 +4,10 @@
 //! ports freed there are not handed to outgoing connections (those leave from 127.0.0.1) nor to
 //! other tests.
 
+use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -33,6 +35,19 @@ pub fn free_port(ip: IpAddr) -> SocketAddr {
         if given.get_or_insert_default().insert(address) {
             return address;
         }
+    }
+}
+
+/// Keeps the port of a listener that was closed from being given out again in this process:
+/// connections to it stay refused. A listener may still be bound to it by name.
+pub fn retire(address: SocketAddr) {
+    static RETIRED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let Ok(socket) = rustix::net::socket(family, SocketType::STREAM, None) else { return };
+    let held =
+        sockopt::set_socket_reuseaddr(&socket, true).and_then(|()| rustix::net::bind(&socket, &address));
+    if held.is_ok() {
+        RETIRED.lock().unwrap_or_else(PoisonError::into_inner).push(socket);
     }
 }
 

@@ -1,7 +1,11 @@
 //! A certificate authority for one test.
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
+    IsCa, KeyPair,
+};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,6 +51,21 @@ impl Authority {
     pub fn issue(&self, names: &[&str]) -> Issued {
         let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
         let params = CertificateParams::new(names).expect("names are ASCII");
+        self.signed(params)
+    }
+
+    /// Issues a certificate for a client with this common name, and `names` beside it.
+    pub fn issue_client(&self, common_name: &str, names: &[&str]) -> Issued {
+        let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+        let mut params = CertificateParams::new(names).expect("names are ASCII");
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::OrganizationName, "Example, Inc");
+        params.distinguished_name.push(DnType::CommonName, common_name);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.signed(params)
+    }
+
+    fn signed(&self, params: CertificateParams) -> Issued {
         let key = KeyPair::generate().expect("ring makes P-256 keys");
         let certificate = params.signed_by(&key, &self.issuer).expect("the authority signs");
         Issued {
@@ -55,6 +74,16 @@ impl Authority {
             certificate: certificate.der().clone(),
             key: key.serialize_der(),
         }
+    }
+
+    /// A TLS client like [`Self::client`] that presents `issued`.
+    pub fn client_with(&self, protocols: &[&str], issued: &Issued) -> Arc<rustls::ClientConfig> {
+        let mut config = Arc::unwrap_or_clone(self.client(protocols));
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(issued.key.clone()));
+        let signing = provider().key_provider.load_private_key(key).expect("ring reads its own keys");
+        let certified = CertifiedKey::new(vec![issued.certificate.clone()], signing);
+        config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(certified));
+        Arc::new(config)
     }
 
     /// What a TLS client that trusts this authority uses, offering `protocols` by ALPN.

@@ -15,10 +15,12 @@
 pub mod address;
 pub mod certificates;
 pub mod client;
+pub mod cluster;
 pub mod disk;
 pub mod fields;
 pub mod h2;
 pub mod hanging_disk;
+pub mod hosts;
 pub mod load;
 pub mod members;
 pub mod missing;
@@ -27,6 +29,7 @@ pub mod origin;
 pub mod seeded;
 pub mod shim;
 pub mod shoal;
+pub mod squid;
 pub mod training;
 pub mod versions;
 pub mod wait;
@@ -34,6 +37,7 @@ pub mod wire;
 
 pub use client::{Connection, Request, Response};
 pub use fields::Fields;
+pub use hosts::{Host, Hosts};
 pub use origin::{Answer, Gate, Origin, Resource};
 pub use shoal::{Setup, Shoal};
 pub use versions::Versions;

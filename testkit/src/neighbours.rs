@@ -48,6 +48,31 @@ impl Neighbour {
         })
     }
 
+    /// nginx with these `http` settings, in which `{address}` is where it listens; `None` where it
+    /// is not installed.
+    pub fn nginx_with(http: &str) -> Option<Self> {
+        Self::start("nginx", &["-v"], |folder, address| {
+            let http = http.replace("{address}", &address.to_string());
+            let text = format!(
+                "daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;\n\
+                 events {{ worker_connections 256; }}\n\
+                 http {{ access_log off; client_body_temp_path {folder}/body; proxy_temp_path {folder}/temp;\n\
+                 fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;\n\
+                 {http}\n}}\n"
+            );
+            (text, vec!["-p".into(), folder.into(), "-c".into()])
+        })
+    }
+
+    /// HAProxy with these settings, in which `{address}` is where it listens; `None` where it is
+    /// not installed.
+    pub fn haproxy_with(settings: &str) -> Option<Self> {
+        Self::start("haproxy", &["-v"], |_, address| {
+            let text = settings.replace("{address}", &address.to_string());
+            (format!("global\n    maxconn 256\n{text}\n"), vec!["-db".into(), "-f".into()])
+        })
+    }
+
     /// Where it accepts clients.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -90,12 +115,6 @@ fn spawn(program: &str, arguments: &[String], output: &Path) -> Child {
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
-        // Asked to end, so that nginx ends its worker too.
-        let id = rustix::process::Pid::from_child(&self.process);
-        let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
-        if !wait::within(wait::LIMIT, || matches!(self.process.try_wait(), Ok(Some(_)))) {
-            let _ = self.process.kill();
-            let _ = self.process.wait();
-        }
+        wait::end(&mut self.process);
     }
 }

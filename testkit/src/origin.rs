@@ -26,14 +26,16 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
-/// A running origin. Its [`Journal`]'s counters are its own methods; dropping it stops it
-/// accepting.
+/// A running origin. Its [`Journal`]'s counters are its own methods. After it is dropped,
+/// connections to its address are refused, and no other test gets its port.
 pub struct Origin {
     address: SocketAddr,
     scheme: &'static str,
     is_http2: bool,
     shared: Arc<Shared>,
+    accepting: Option<JoinHandle<()>>,
 }
 
 /// What the threads of an origin share.
@@ -163,8 +165,8 @@ impl Origin {
         let scheme = if matches!(speech, Speech::Tls(_)) { "https" } else { "http" };
         let is_http2 = matches!(speech, Speech::Http2 { .. });
         let threads = shared.clone();
-        std::thread::spawn(move || accept(&listener, &speech, &threads));
-        Self { address, scheme, is_http2, shared }
+        let accepting = Some(std::thread::spawn(move || accept(&listener, &speech, &threads)));
+        Self { address, scheme, is_http2, shared, accepting }
     }
 }
 
@@ -180,7 +182,10 @@ impl Drop for Origin {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
         // a last connection wakes the accepting thread, which then closes the listener
-        let _ = std::net::TcpStream::connect(self.address);
+        if std::net::TcpStream::connect(self.address).is_ok() {
+            let _ = self.accepting.take().map(JoinHandle::join);
+            crate::address::retire(self.address);
+        }
     }
 }
 

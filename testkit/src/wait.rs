@@ -24,3 +24,14 @@ pub fn within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
+
+/// Ends a process: asked by TERM, so that it ends its own children too, and killed if that takes
+/// longer than [`LIMIT`].
+pub fn end(process: &mut std::process::Child) {
+    let id = rustix::process::Pid::from_child(process);
+    let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+    if !within(LIMIT, || matches!(process.try_wait(), Ok(Some(_)))) {
+        let _ = process.kill();
+        let _ = process.wait();
+    }
+}

@@ -28,12 +28,16 @@ struct Point {
     cache_control: &'static str,
     /// `http1`, `http2`, or `waiting`: HTTP/1 on a socket, whose client's instructions count along.
     protocol: &'static str,
+    /// Rules in force: a file beside the requests, or `none`.
+    rules: &'static str,
 }
 
 const POINTS: &[Point] = &[
     Point { name: "bare-1k", request: "bare.txt", ..HIT },
     Point { name: "browser-1k", ..HIT },
     Point { name: "browser-1k-log", logged: true, ..HIT },
+    Point { name: "bare-1k-rules", request: "bare.txt", rules: "rules.toml", ..HIT },
+    Point { name: "browser-1k-log-rules", logged: true, rules: "rules.toml", ..HIT },
     Point { name: "browser-64k-log", body_bytes: 65536, logged: true, ..HIT },
     Point { name: "waiting-bare-1k", request: "bare.txt", protocol: "waiting", ..HIT },
     Point { name: "waiting-browser-1k-log", logged: true, protocol: "waiting", ..HIT },
@@ -56,6 +60,7 @@ const HIT: Point = Point {
     logged: false,
     cache_control: FRESH,
     protocol: "http1",
+    rules: "none",
 };
 
 /// What misses have.
@@ -146,12 +151,15 @@ fn build(root: &Path) -> Result<PathBuf, String> {
 /// Instructions of one run that serves `times` requests.
 fn count(root: &Path, binary: &Path, point: &Point, times: u64) -> Result<u64, String> {
     let log = if point.logged { "/dev/null" } else { "none" };
+    let folder = root.join("crates/proxy/tests/hits");
+    let rules = if point.rules == "none" { PathBuf::from("none") } else { folder.join(point.rules) };
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(binary)
-        .arg(root.join("crates/proxy/tests/hits").join(point.request))
+        .arg(folder.join(point.request))
         .args([times.to_string(), point.body_bytes.to_string(), log.into(), point.cache_control.into()])
         .arg(point.protocol)
+        .arg(rules)
         .output()
         .map_err(|why| format!("valgrind: {why}"))?;
     let said = String::from_utf8_lossy(&output.stderr);

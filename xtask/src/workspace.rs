@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The workspace's root: the folder above this crate's.
+/// The workspace's root: the folder above this crate's. Cargo says where that is today: a binary in
+/// a shared target folder may have been built in another checkout.
 pub fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().expect("this crate lives in a folder of the workspace").to_path_buf()
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or(env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&here).parent().expect("this crate lives in a folder of the workspace").to_path_buf()
 }
 
 /// A file to check.

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use shoal_settings::AdminAddress;
+use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -41,6 +42,17 @@ pub fn ask(address: &AdminAddress, method: &str, path: &str, body: &str) -> Resu
         .ok_or_else(|| Failure::Unreachable(format!("what answers at {address} is no admin listener")))
 }
 
+/// Appends a value with every byte encoded that is not a letter or a digit.
+pub fn push_encoded(text: &mut String, value: &str) {
+    for byte in value.bytes() {
+        match byte.is_ascii_alphanumeric() {
+            true => text.push(char::from(byte)),
+            false => drop(write!(text, "%{byte:02X}")),
+        }
+    }
+    debug_assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{text:?} is encoded");
+}
+
 fn exchange(
     mut stream: impl Read + Write,
     host: &str,
@@ -49,6 +61,9 @@ fn exchange(
     body: &str,
 ) -> io::Result<Vec<u8>> {
     let length = body.len();
+    // Nothing in a path may end the request's line: paths are made here, names in them encoded.
+    assert!(path.starts_with('/') && !path.contains([' ', '\r', '\n']), "{path:?} is a path");
+    debug_assert!(method.bytes().all(|byte| byte.is_ascii_uppercase()), "{method:?} is a method");
     write!(
         stream,
         "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n\
@@ -86,5 +101,12 @@ mod tests {
         for bytes in [&b""[..], b"SSH-2.0-x\r\n\r\n", b"HTTP/1.1 2", b"HTTP/1.1 abc\r\n\r\n"] {
             assert_eq!(parse(bytes), None);
         }
+    }
+
+    #[test]
+    fn values_in_paths_are_encoded() {
+        let mut text = String::new();
+        push_encoded(&mut text, "a.b/&é");
+        assert_eq!(text, "a%2Eb%2F%26%C3%A9");
     }
 }

@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 /// Reads the file as `shoal run --config FILE` would, with SHOAL_ variables and the files named in
 /// it, and starts nothing. The folders of the access log and of the admin socket must exist. A disk
 /// with less free space on this machine than its setting, or that does not answer, is a warning.
+/// So are rules that set an origin's word aside, that never match, or that a later rule overrules.
 /// Each mistake is one line: file:line:column: setting: reason. Exits with code 2 when there is a
 /// mistake.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct CheckOptions {
     /// File to check
     file: PathBuf,
     /// Print {"file": …, "mistakes": […], "warnings": […]} to stdout
@@ -24,7 +25,7 @@ pub struct Options {
     json: bool,
 }
 
-impl Options {
+impl CheckOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let configuration = Configuration { file: Some(self.file.clone()), options: Vec::new() };
         let loaded = configuration.load();
@@ -45,8 +46,8 @@ impl Options {
                 if found == 0 { Ok(()) } else { Err(Failure::Configuration(Vec::new())) }
             }
             (false, 0) => {
-                let lines = warnings.iter().map(|warning| format!("{file}: warning: {warning}\n"));
-                print(&format!("{}{file}: no mistakes\n", lines.collect::<String>()))
+                let lines = placed(&warnings, &file, &configuration.text().unwrap_or_default());
+                print(&format!("{}{file}: no mistakes\n", lines.concat()))
             }
             (false, _) => result,
         }
@@ -82,7 +83,23 @@ fn warnings(settings: &Settings) -> Vec<String> {
     };
     let misfits = shoal_proxy::node::misfits(settings).into_iter();
     let misfits = misfits.map(|(at, why)| format!("{}: {why}", of_disk(at)));
-    misfits.chain(shoal_rules::warnings(settings)).collect()
+    let of_files = shoal_proxy::node::file_warnings(settings);
+    misfits.chain(shoal_rules::warnings(settings)).chain(of_files).collect()
+}
+
+/// Returns the warnings as lines, each with its place in the text of the file.
+fn placed(warnings: &[String], file: &str, text: &str) -> Vec<String> {
+    let keys: Vec<&str> = warnings.iter().map(|it| it.split(": ").next().unwrap_or_default()).collect();
+    let places = Settings::places_of(text, &keys);
+    debug_assert_eq!(places.len(), warnings.len());
+    let mut lines: Vec<_> = places.into_iter().zip(warnings).collect();
+    // In the order of the file; warnings of one place keep theirs.
+    lines.sort_by_key(|(place, _)| *place);
+    let line = |(place, warning): (Option<(usize, usize)>, &String)| match place {
+        Some((line, column)) => format!("{file}:{line}:{column}: warning: {warning}\n"),
+        None => format!("{file}: warning: {warning}\n"),
+    };
+    lines.into_iter().map(line).collect()
 }
 
 /// Returns the files that a node must create to start, each with its setting.

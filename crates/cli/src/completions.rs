@@ -9,12 +9,12 @@ use clap_complete::Shell;
 ///
 /// For example: shoal completions bash > /etc/bash_completion.d/shoal
 #[derive(clap::Args)]
-pub struct Options {
+pub struct CompletionsOptions {
     /// The shell
     shell: Shell,
 }
 
-impl Options {
+impl CompletionsOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut crate::Arguments::command(), "shoal", &mut script);

@@ -4,9 +4,9 @@ use crate::failure::Failure;
 use crate::show::print;
 use shoal_settings::Settings;
 
-/// Print the default configuration, or the reference of all settings
+/// Print the default configuration, the reference of all settings, or that of all reasons
 #[derive(clap::Args)]
-pub struct Options {
+pub struct ConfigOptions {
     #[command(subcommand)]
     page: Page,
 }
@@ -17,13 +17,16 @@ enum Page {
     Default,
     /// The reference page, in Markdown
     Reference,
+    /// Every reason in Cache-Status and Proxy-Status with its remedy, in Markdown
+    Reasons,
 }
 
-impl Options {
+impl ConfigOptions {
     pub fn perform(self) -> Result<(), Failure> {
         print(&match self.page {
             Page::Default => Settings::sample(),
             Page::Reference => Settings::reference(),
+            Page::Reasons => shoal_proxy::reasons::page(),
         })
     }
 }

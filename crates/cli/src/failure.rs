@@ -13,6 +13,8 @@ pub enum Failure {
     Usage(String),
     /// No node answers at the admin address.
     Unreachable(String),
+    /// A migration is written, and these lines name its gaps.
+    LeftOut(Vec<String>),
     /// Any other failure.
     Runtime(String),
 }
@@ -35,6 +37,7 @@ impl Failure {
         match self {
             Self::Configuration(mistakes) => mistakes.iter().map(Mistake::to_string).collect(),
             Self::Usage(why) | Self::Unreachable(why) => vec![why],
+            Self::LeftOut(lines) => lines,
             Self::Runtime(why) => why.lines().map(str::to_owned).collect(),
         }
     }
@@ -44,6 +47,7 @@ impl Failure {
             Self::Runtime(_) => 1,
             Self::Configuration(_) | Self::Usage(_) => 2,
             Self::Unreachable(_) => 3,
+            Self::LeftOut(_) => 4,
         }
     }
 }

@@ -7,12 +7,15 @@
 
 mod admin_client;
 mod check;
+mod cluster;
 mod completions;
 mod config;
 mod configuration;
+mod explain;
 mod failure;
 mod lab;
 mod man;
+mod migrate;
 mod model;
 mod plan;
 mod purge;
@@ -22,6 +25,8 @@ mod run;
 mod show;
 mod status;
 mod store;
+mod table;
+mod top;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -40,7 +45,7 @@ fn main() -> ExitCode {
 #[command(name = "shoal", version, after_help = AFTER_HELP, propagate_version = true)]
 struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: ShoalCommand,
 }
 
 const AFTER_HELP: &str = "\
@@ -48,43 +53,52 @@ Exit codes:
   0  done
   1  failed: what is asked for could not be done
   2  bad usage or configuration; nothing was started or changed
-  3  no node answers at the admin address";
+  3  no node answers at the admin address
+  4  migrate: the file is written, and something is not carried over";
 
 // The variants have no comments, so that each command shows the help of its options, long help
 // included.
 #[derive(Subcommand)]
-enum Command {
-    Run(run::Options),
-    Check(check::Options),
-    Config(config::Options),
-    Status(status::Options),
-    Purge(purge::Options),
-    Reload(reload::Options),
-    Store(store::Options),
-    Replay(replay::Options),
-    Trace(trace::Options),
-    Plan(plan::Options),
-    Lab(lab::Options),
-    Model(model::Options),
-    Completions(completions::Options),
-    Man(man::Options),
+enum ShoalCommand {
+    Run(run::RunOptions),
+    Check(check::CheckOptions),
+    Config(config::ConfigOptions),
+    Status(status::StatusOptions),
+    Top(top::TopOptions),
+    Purge(purge::PurgeOptions),
+    Cluster(cluster::ClusterOptions),
+    Reload(reload::ReloadOptions),
+    Explain(explain::ExplainOptions),
+    Store(store::StoreOptions),
+    Replay(replay::ReplayOptions),
+    Trace(trace::TraceOptions),
+    Plan(plan::PlanArguments),
+    Lab(lab::LabOptions),
+    Model(model::ModelOptions),
+    Migrate(migrate::MigrationOptions),
+    Completions(completions::CompletionsOptions),
+    Man(man::ManOptions),
 }
 
-impl Command {
+impl ShoalCommand {
     fn perform(self) -> Result<(), Failure> {
         match self {
             Self::Run(options) => options.perform(),
             Self::Check(options) => options.perform(),
             Self::Config(options) => options.perform(),
             Self::Status(options) => options.perform(),
+            Self::Top(options) => options.perform(),
             Self::Purge(options) => options.perform(),
+            Self::Cluster(options) => options.perform(),
             Self::Reload(options) => options.perform(),
+            Self::Explain(options) => options.perform(),
             Self::Store(options) => options.perform(),
             Self::Replay(options) => options.perform(),
             Self::Trace(options) => options.perform(),
             Self::Plan(options) => options.perform(),
             Self::Lab(options) => options.perform(),
             Self::Model(options) => options.perform(),
+            Self::Migrate(options) => options.perform(),
             Self::Completions(options) => options.perform(),
             Self::Man(options) => options.perform(),
         }

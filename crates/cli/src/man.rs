@@ -7,13 +7,13 @@ use std::path::PathBuf;
 
 /// Print the manual page, or write the pages of all commands to a folder
 #[derive(clap::Args)]
-pub struct Options {
+pub struct ManOptions {
     /// Folder for the pages of all commands, created if missing; without it, the first page is
     /// printed
     folder: Option<PathBuf>,
 }
 
-impl Options {
+impl ManOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let failed =
             |error: std::io::Error| Failure::Runtime(format!("cannot write the manual pages: {error}"));

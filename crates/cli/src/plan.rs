@@ -7,8 +7,8 @@ use crate::show::print;
 use crate::trace::source::TraceInputOptions;
 use crate::trace::told::{account, lost, refused, wrong_times};
 use shoal_core::ByteCount;
-use shoal_lab::character::{Character, Loaded, load, reading_json};
-use shoal_lab::experiment::Error;
+use shoal_lab::character::{CensusTrace, Character, load, reading_json};
+use shoal_lab::error::LabError;
 use shoal_lab::plan::{Footprint, Plan, PlanOptions, json, report, settings, text};
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 /// prices the recommended disk gives 99% of the possible hits. The recommended RAM is the knee of
 /// its curve if this leaves the drive idle, else the RAM for 95% of the throughput.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct PlanArguments {
     /// The log: a file, or - for standard input, in any format that `shoal trace` reads
     log: String,
     /// Price of a GB of RAM a month
@@ -85,7 +85,7 @@ pub struct Options {
     reading: TraceInputOptions,
 }
 
-impl Options {
+impl PlanArguments {
     pub fn perform(self) -> Result<(), Failure> {
         let wishes = self.wishes()?;
         let (reader, bar) = self.reading.open(&self.log)?.into_parts();
@@ -101,7 +101,7 @@ impl Options {
         let plan = Plan::of(&loaded, &character, wishes, &mut *progress);
         progress.finish();
         let plan = plan.map_err(|error| match error {
-            Error::TooFewRequests { .. } => {
+            LabError::TooFewRequests { .. } => {
                 failed(&format!("{error}: {}", lost(&loaded.reading, &loaded.unread)))
             }
             error => failed(&error),
@@ -202,7 +202,7 @@ impl Options {
         command
     }
 
-    fn write(&self, plan: &Plan, character: &Character, loaded: &Loaded) -> Result<(), Failure> {
+    fn write(&self, plan: &Plan, character: &Character, loaded: &CensusTrace) -> Result<(), Failure> {
         if let Some(path) = &self.settings {
             std::fs::write(path, settings(plan, self.name()))
                 .map_err(|error| Failure::Runtime(format!("{}: {error}", path.display())))?;
@@ -218,7 +218,7 @@ impl Options {
         Ok(())
     }
 
-    fn render(&self, plan: &Plan, loaded: &Loaded) -> String {
+    fn render(&self, plan: &Plan, loaded: &CensusTrace) -> String {
         if self.json {
             let mut told = json(plan, self.name());
             told["reading"] = reading_json(loaded);
@@ -249,7 +249,7 @@ mod tests {
     use shoal_settings::Settings;
 
     #[test]
-    fn what_is_planned_with_is_the_default_of_the_settings() {
+    fn plan_uses_default_settings() {
         let (settings, footprint) = (Settings::default(), Footprint::default());
         assert_eq!(footprint.ram_object_max, settings.cache.ram_object_max.0);
         assert_eq!(footprint.object_max, settings.store.object_max.0);

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::show::{self, print};
 use shoal_proxy::admin::PurgeRequest;
 use shoal_settings::AdminAddress;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Remove stored responses from a running node
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 /// response is not served again, not even stale.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
-pub struct Options {
+pub struct PurgeOptions {
     /// Every variant stored under these absolute URLs; - reads them from standard input, one a line
     #[arg(group = "what", value_name = "URL")]
     urls: Vec<String>,
@@ -41,11 +42,12 @@ pub struct Options {
     json: bool,
 }
 
-impl Options {
+impl PurgeOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let (json, requests) = (self.json, self.requests()?);
         let address = admin_address(self.admin, self.config)?;
         let mut responses = Some(0);
+        let mut nodes = NodeAnswers::default();
         for (before, request) in requests.iter().enumerate() {
             let so_far = |why: String| match before {
                 0 => why,
@@ -57,8 +59,15 @@ impl Options {
             }
             let purged = answer.value["purged"]["responses"].as_u64();
             responses = responses.zip(purged).map(|(sum, more)| sum + more);
+            nodes.add(&answer.value);
         }
-        if json { Ok(()) } else { print(&render(responses)) }
+        if !json {
+            print(&(render(responses) + &nodes.render()))?;
+        }
+        match nodes.missing.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::Runtime(nodes.failure())),
+        }
     }
 
     /// Returns the purge requests. Only URLs give several requests.
@@ -78,6 +87,39 @@ impl Options {
     }
 }
 
+/// Other nodes of the cluster, as the answers to all requests name them.
+#[derive(Default)]
+struct NodeAnswers {
+    confirmed: BTreeSet<String>,
+    missing: BTreeSet<String>,
+}
+
+impl NodeAnswers {
+    /// Adds the nodes of an answer. A node that has missed one purge counts as missing.
+    fn add(&mut self, answer: &serde_json::Value) {
+        let names = |which: &str| {
+            let names = answer["nodes"][which].as_array().into_iter().flatten();
+            names.filter_map(|name| name.as_str().map(str::to_owned)).collect::<Vec<_>>()
+        };
+        self.confirmed.extend(names("confirmed"));
+        self.missing.extend(names("missing"));
+        self.confirmed.retain(|name| !self.missing.contains(name));
+    }
+
+    fn render(&self) -> String {
+        let names = self.confirmed.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        if names.is_empty() { String::new() } else { format!("confirmed by {names}\n") }
+    }
+
+    fn failure(&self) -> String {
+        let names = self.missing.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        format!(
+            "not confirmed by {names}: these nodes may serve what was purged until they are reached; each compares with \
+             the others before it serves from its disk again"
+        )
+    }
+}
+
 /// Returns the URLs of standard input, without empty lines.
 fn from_lines() -> Result<Vec<PurgeRequest>, Failure> {
     let text = std::io::read_to_string(std::io::stdin())
@@ -87,7 +129,7 @@ fn from_lines() -> Result<Vec<PurgeRequest>, Failure> {
 }
 
 /// Response of the node to a completed purge.
-struct Purged {
+struct PurgeAnswer {
     body: String,
     value: serde_json::Value,
 }
@@ -96,13 +138,13 @@ fn purge(
     address: &AdminAddress,
     request: &PurgeRequest,
     so_far: impl Fn(String) -> String,
-) -> Result<Purged, Failure> {
+) -> Result<PurgeAnswer, Failure> {
     let body = serde_json::to_string(request).map_err(|error| Failure::Usage(error.to_string()))?;
     let answer = ask(address, "POST", "/purge", &body)?;
     let value: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
     let why = || so_far(value["error"].as_str().unwrap_or(answer.body.trim()).to_owned());
     match answer.status {
-        200 => Ok(Purged { body: answer.body, value }),
+        200 | 202 => Ok(PurgeAnswer { body: answer.body, value }),
         400 => Err(Failure::Usage(why())),
         _ => Err(Failure::Runtime(why())),
     }
@@ -112,5 +154,22 @@ fn render(responses: Option<u64>) -> String {
     match responses {
         Some(count) => format!("purged {}\n", show::counted(count, "response")),
         None => "purged\n".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_nodes_are_named_once() {
+        let mut nodes = NodeAnswers::default();
+        nodes.add(&serde_json::json!({ "purged": { "responses": 1 } }));
+        assert_eq!(nodes.render(), "");
+        nodes.add(&serde_json::json!({ "nodes": { "confirmed": ["b", "a"], "missing": [] } }));
+        assert!(nodes.missing.is_empty());
+        nodes.add(&serde_json::json!({ "nodes": { "confirmed": ["a"], "missing": ["b"] } }));
+        assert_eq!(nodes.render(), "confirmed by a\n");
+        assert!(nodes.failure().starts_with("not confirmed by b:"));
     }
 }

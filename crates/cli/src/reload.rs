@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// effect only with the next start. If the settings have mistakes, the output names the mistakes,
 /// the node keeps its old settings, and this command exits with code 2.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct ReloadOptions {
     /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<AdminAddress>,
@@ -22,7 +22,7 @@ pub struct Options {
     config: Option<PathBuf>,
 }
 
-impl Options {
+impl ReloadOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let address = admin_address(self.admin, self.config)?;
         let answer = ask(&address, "POST", "/reload", "")?;

@@ -25,6 +25,7 @@ pub fn size(bytes: u64) -> String {
         let Some(next) = units.next() else { break };
         (value, unit) = (value / 1000.0, next);
     }
+    debug_assert!(value < 999.5 || unit == "PB", "{value} {unit} has a larger unit");
     if unit == "B" || value >= 99.95 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
 }
 
@@ -49,6 +50,34 @@ pub fn duration(seconds: u64) -> String {
     }
 }
 
+/// Formats a number in at most seven characters: `12,345`, then `1.2 M`.
+pub fn short(number: u64) -> String {
+    let in_units = |unit: f64, name: &str| {
+        let value = number as f64 / unit;
+        if value >= 99.95 { format!("{value:.0} {name}") } else { format!("{value:.1} {name}") }
+    };
+    match number {
+        0..1_000_000 => count(number),
+        1_000_000..999_500_000 => in_units(1e6, "M"),
+        999_500_000..999_500_000_000 => in_units(1e9, "G"),
+        _ => in_units(1e12, "T"),
+    }
+}
+
+/// Formats a time in the unit that fits: `250 µs`, `2.5 ms`, `45 s`.
+pub fn micros(micros: u64) -> String {
+    let in_units = |unit: f64, name: &str| {
+        let value = format!("{:.1}", micros as f64 / unit);
+        format!("{} {name}", value.strip_suffix(".0").unwrap_or(&value))
+    };
+    match micros {
+        0..1_000 => format!("{micros} µs"),
+        1_000..999_950 => in_units(1e3, "ms"),
+        999_950..119_950_000 => in_units(1e6, "s"),
+        _ => duration(micros / 1_000_000),
+    }
+}
+
 /// Formats a number with thousands separators: `1,234,567`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -59,6 +88,7 @@ pub fn count(number: u64) -> String {
         }
         shown.push(digit);
     }
+    debug_assert_eq!(shown.len(), digits.len() + (digits.len() - 1) / 3, "a comma for three digits");
     shown
 }
 
@@ -84,6 +114,26 @@ mod tests {
         assert_eq!((counted(1, "day"), counted(2000, "day")), ("1 day".into(), "2,000 days".into()));
         for (number, shown) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(count(number), shown);
+        }
+        for (number, shown) in [
+            (999_999, "999,999"),
+            (1_234_567, "1.2 M"),
+            (123_456_789, "123 M"),
+            (999_700_000, "1.0 G"),
+            (u64::MAX, "18446744 T"),
+        ] {
+            assert_eq!(short(number), shown);
+        }
+        for (time, shown) in [
+            (0, "0 µs"),
+            (999, "999 µs"),
+            (2_500, "2.5 ms"),
+            (50_000, "50 ms"),
+            (999_960, "1 s"),
+            (45_000_000, "45 s"),
+            (600_000_000, "10 min 0 s"),
+        ] {
+            assert_eq!(micros(time), shown);
         }
         for (seconds, shown) in [(59, "59 s"), (61, "1 min 1 s"), (7260, "2 h 1 min"), (90_000, "1 day 1 h")]
         {

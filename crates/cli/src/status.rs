@@ -1,5 +1,7 @@
 //! `shoal status`: shows the state and the contents of a running node.
 
+mod sites;
+
 use crate::admin_client::ask;
 use crate::configuration::admin_address;
 use crate::failure::Failure;
@@ -11,7 +13,7 @@ use std::path::PathBuf;
 
 /// Show the state and the contents of a running node
 #[derive(clap::Args)]
-pub struct Options {
+pub struct StatusOptions {
     /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<AdminAddress>,
@@ -23,7 +25,7 @@ pub struct Options {
     json: bool,
 }
 
-impl Options {
+impl StatusOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let address = admin_address(self.admin, self.config)?;
         let answer = ask(&address, "GET", "/status", "")?;
@@ -86,6 +88,7 @@ fn render(status: &Status) -> String {
         let state = if upstream.healthy { "healthy" } else { "down" };
         let _ = writeln!(text, "upstream {} {state} (of {})", upstream.url, upstream.site);
     }
+    text.push_str(&sites::render(&status.sites));
     text
 }
 
@@ -144,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_serves_nothing_is_no_store_without_objects() {
+    fn unserved_store_differs_from_empty_store() {
         let disks = vec![disk("cache", "unopened", "could not open: Permission denied")];
         let store = StoreStatus { disks, ..store() };
         let mut text = String::new();
@@ -194,6 +197,7 @@ disk     out of service: RAM serves alone (squid in shoal-cache)
             ram: Ram { space: Space { objects: 1, bytes: 1000, bytes_max: 256 << 20 }, ..Ram::default() },
             store: Some(store()),
             upstreams: vec![UpstreamStatus { site: "*/".into(), url: "http://a".into(), healthy: false }],
+            sites: Vec::new(),
         };
         let expected = "\
 shoal (shoal 0.1.0), ready, up 1 min 1 s

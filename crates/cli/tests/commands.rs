@@ -49,6 +49,25 @@ fn the_default_configuration_has_no_mistakes() {
 #[test]
 fn the_reference_is_the_page_in_docs() {
     assert!(stdout(&shoal(&["config", "reference"])) == include_str!("../../../docs/CONFIG.md"));
+    assert!(stdout(&shoal(&["config", "reasons"])) == include_str!("../../../docs/REASONS.md"));
+}
+
+/// The file, the command and the output stand in docs/RULES.md.
+#[test]
+fn explain_prints_the_sample_in_docs() {
+    let docs = include_str!("../../../docs/RULES.md");
+    let section = docs.split("## Which rule decides").nth(1).expect("the section");
+    let block = |start: &str| {
+        let text = section.split(start).nth(1).expect("a block");
+        text.split("\n```").next().expect("its end").trim_start().to_owned()
+    };
+    let (settings, console) = (block("```toml"), block("```console"));
+    let (command, expected) = console.split_once('\n').expect("a command and its output");
+    let folder = TempDir::new().expect("a folder");
+    let path = file(&folder, &settings);
+    let words = command.split(' ').skip(2).map(|word| if word == "shoal.toml" { name(&path) } else { word });
+    let output = shoal(&words.collect::<Vec<_>>());
+    assert_eq!(stdout(&output).trim_end(), expected, "{}", stderr(&output));
 }
 
 const BAD: &str =
@@ -67,6 +86,33 @@ fn check_names_every_mistake_with_its_line() {
     ];
     let expected: String = expected.iter().map(|line| format!("{}:{line}\n", path.display())).collect();
     assert_eq!(stderr(&output), expected);
+}
+
+#[test]
+fn check_warns_of_rules_without_effect() {
+    let folder = TempDir::new().expect("a folder");
+    let text = "[[listen]]\naddress = '127.0.0.1:80'\nmode = 'reverse'\n\
+                [[site]]\nhosts = ['a.test']\nupstreams = [{ url = 'http://b.test' }]\n\
+                [[rule]]\npaths = ['/a/*']\nlifetime_default = '7d'\n\
+                [[rule]]\nlifetime_default = '1 week 2'\n";
+    let checked = |text: &str| shoal(&["check", name(&file(&folder, text))]);
+    let refused = checked(text);
+    let told = stderr(&refused);
+    assert_eq!(
+        (refused.status.code(), told.lines().count()),
+        (Some(2), 1),
+        "one mistake is told once: {told}"
+    );
+    assert!(
+        told.contains(":11:20: rule[1].lifetime_default: ") && told.contains("(ms, s, m, h, d, w)"),
+        "{told}"
+    );
+    let output = checked(&text.replace("1 week 2", "1m"));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let warned = stdout(&output);
+    assert!(warned.contains(":9:20: warning: rule[0].lifetime_default: \"7 day\" has no effect"), "{warned}");
+    let output = checked(&text.replace("1 week 2", "1m'\nhosts = ['c.test']\nname = 'x"));
+    assert!(stdout(&output).contains(":12:10: warning: rule[1].hosts[0]: never matches"), "{output:?}");
 }
 
 #[test]
@@ -233,7 +279,7 @@ fn purge_names_exactly_one_thing() {
 }
 
 #[test]
-fn model_gms_solves_the_queueing_model_of_global_memory() {
+fn model_gms_solves_queueing_model() {
     let output =
         shoal(&["model", "gms", "--global-nodes", "7", "--idle", "1", "--method", "exact", "--json"]);
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
@@ -291,7 +337,7 @@ fn the_help_of_commands_explains_them() {
 }
 
 #[test]
-fn model_pgms_tells_what_prefetching_together_is_worth() {
+fn model_pgms_reports_speedup() {
     let small = ["model", "pgms", "--scale", "64", "--epoch-seconds", "0.1"];
     let output = shoal(&[&small[..], &["--idle", "0-3", "--json"]].concat());
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
@@ -326,7 +372,7 @@ fn model_pgms_tells_what_prefetching_together_is_worth() {
 }
 
 #[test]
-fn model_wan_tells_what_a_population_is_worth() {
+fn model_wan_reports_hit_rates() {
     let output = shoal(&["model", "wan", "--clients", "500e3", "--levels", "50,10", "--json"]);
     let told: serde_json::Value = serde_json::from_str(stdout(&output)).expect("JSON");
     let row = &told["rows"][0];

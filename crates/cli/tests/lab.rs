@@ -45,7 +45,7 @@ fn measured(folder: &Path, architecture: &str, more: &[&str]) -> String {
 }
 
 #[test]
-fn a_report_is_made_from_a_small_trace_and_measured_runs() {
+fn report_has_small_trace_and_measured_runs() {
     let folder = TempDir::new().expect("a folder");
     std::fs::write(folder.path().join("trace.csv"), trace()).expect("written");
     let small = ["--size-max", "8192", "--segments", "64KB", "--segment-policy", "lru"];
@@ -79,7 +79,7 @@ fn read(folder: &Path, name: &str) -> String {
 }
 
 #[test]
-fn what_cannot_be_run_is_told() {
+fn impossible_experiment_is_refused() {
     let folder = TempDir::new().expect("a folder");
     std::fs::write(folder.path().join("short.csv"), "time_s,bytes,url\n1,100,http://a/\n").expect("written");
     std::fs::write(folder.path().join("no.json"), "{}").expect("written");
@@ -103,7 +103,7 @@ fn what_cannot_be_run_is_told() {
 }
 
 #[test]
-fn what_was_not_read_is_told_and_kept_in_the_report() {
+fn unread_requests_are_in_report() {
     let folder = TempDir::new().expect("a folder");
     let mut log = String::from("time_s,client,status,bytes,url\n");
     for at in 0..3000_u64 {

@@ -117,7 +117,7 @@ fn wishes_change_the_plan() {
 }
 
 #[test]
-fn what_cannot_be_planned_is_told() {
+fn impossible_plan_is_refused() {
     let folder = TempDir::new().expect("a folder");
     let log = log(&folder);
     for (more, told) in [
@@ -143,7 +143,7 @@ fn what_cannot_be_planned_is_told() {
 }
 
 #[test]
-fn a_plan_says_what_of_the_log_it_rests_on() {
+fn plan_reports_used_part_of_log() {
     let folder = TempDir::new().expect("a folder");
     let log = log(&folder);
     let mut text = std::fs::read_to_string(&log).expect("it was written");

@@ -74,7 +74,7 @@ fn the_figures_are_those_of_the_trace() {
 }
 
 #[test]
-fn each_architecture_and_policy_gives_the_same_hits_where_all_fits() {
+fn all_architectures_hit_alike_if_all_fits() {
     for row in shoal_architectures() {
         for policy in ["own", "lru", "s3_fifo"] {
             let folder = TempDir::new().expect("a folder");
@@ -224,7 +224,7 @@ fn files(folder: &Path) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn a_disk_that_fails_in_mid_run_leaves_what_was_measured() {
+fn disk_failure_keeps_measurements() {
     let folder = TempDir::new().expect("a folder");
     let trace: String = (0..2000).map(|n| format!("http://a.example/{n} 1000\n")).collect();
     let one: String = trace.lines().take(1).map(|line| format!("{line}\n")).collect();
@@ -250,7 +250,7 @@ fn a_disk_that_fails_in_mid_run_leaves_what_was_measured() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_told() {
+fn impossible_replay_is_refused() {
     let folder = TempDir::new().expect("a folder");
     for (trace, more, code, told) in [
         ("", &[][..], 1, "there is no line with a request"),

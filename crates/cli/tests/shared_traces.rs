@@ -102,7 +102,7 @@ const TRACES: &[Golden] = &[
 ];
 
 #[test]
-fn shared_traces_have_the_statistics_published_with_them() {
+fn shared_traces_match_published_statistics() {
     let Some(folder) = folder() else {
         eprintln!("skipped: the shared traces are not here; SHOAL_TRACES may name their folder");
         return;

@@ -111,7 +111,7 @@ fn the_page_has_the_reference_that_is_printed() {
 }
 
 #[test]
-fn what_was_not_read_of_a_trace_is_told() {
+fn unread_requests_are_reported() {
     let folder = TempDir::new().expect("a folder");
     let log: String = (0..500)
         .map(|at| format!("{at},http://a.example/{},{}\n", at % 9, if at % 5 == 0 { "x" } else { "-" }))

@@ -285,7 +285,7 @@ fn specweb99_is_a_trace_a_file_set_and_a_model() {
 }
 
 #[test]
-fn a_trace_may_be_written_over_itself_and_nothing_is_half_written() {
+fn trace_overwrites_itself_completely() {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("a.csv");
     let name = file.to_str().expect("UTF-8");

@@ -31,7 +31,7 @@ struct Course {
 
 /// A saved reading of the clock, from which another process continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct ClockState {
     /// Time shown, in milliseconds; 0 if unknown.
     pub time_ms: u64,
     /// Identity of the machine's run at the reading.
@@ -65,14 +65,14 @@ pub fn date_at(time: Timestamp) -> Timestamp {
 }
 
 /// Returns the clock's current reading.
-pub fn reading() -> Reading {
-    Reading { time_ms: time_at(Instant::now()).millis(), boot: *BOOT, up_ms: up_ms() }
+pub fn reading() -> ClockState {
+    ClockState { time_ms: time_at(Instant::now()).millis(), boot: *BOOT, up_ms: up_ms() }
 }
 
 /// Continues from an earlier process's reading, if the clock would show less. In another run of the
 /// machine the time since the reading is unknown. If the time of day is before the reading,
 /// everything stored counts as very old.
-pub fn go_on_from(earlier: Reading) {
+pub fn go_on_from(earlier: ClockState) {
     let least = least_after(earlier, reading(), Timestamp::from_system(SystemTime::now()));
     let mut course = COURSE.lock();
     course.read(Instant::now(), Timestamp::from_system(SystemTime::now()));
@@ -82,10 +82,10 @@ pub fn go_on_from(earlier: Reading) {
     READ.set(None);
 }
 
-fn least_after(earlier: Reading, now: Reading, date: Timestamp) -> Timestamp {
+fn least_after(earlier: ClockState, now: ClockState, date: Timestamp) -> Timestamp {
     let then = Timestamp::from_millis(earlier.time_ms);
     match now.up_ms.checked_sub(earlier.up_ms) {
-        _ if earlier == Reading::default() => Timestamp::from_millis(0),
+        _ if earlier == ClockState::default() => Timestamp::from_millis(0),
         Some(since) if now.boot == earlier.boot => then.plus(Duration::from_millis(since)),
         _ if date < then => then.plus(VERY_LONG),
         _ => then,
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_back_stops_nothing_and_a_step_forward_is_followed() {
+    fn clock_ignores_steps_back_and_follows_steps_forward() {
         let seconds = Duration::from_secs;
         let (begin, date) = (Instant::now(), Timestamp::from_seconds(1_700_000_000));
         let mut course = Course { at: begin, time: date, ahead: Duration::ZERO };
@@ -214,9 +214,10 @@ mod tests {
 
     #[test]
     fn another_process_goes_on_where_the_clock_was() {
-        let earlier = Reading { time_ms: 5_000_000, boot: 1, up_ms: 1_000 };
+        let earlier = ClockState { time_ms: 5_000_000, boot: 1, up_ms: 1_000 };
         let least = |boot, up_ms, date| {
-            least_after(earlier, Reading { time_ms: 0, boot, up_ms }, Timestamp::from_millis(date)).millis()
+            least_after(earlier, ClockState { time_ms: 0, boot, up_ms }, Timestamp::from_millis(date))
+                .millis()
         };
         assert_eq!(least(1, 61_000, 0), 5_060_000, "the machine was not started anew: a minute has passed");
         assert_eq!(least(2, 500, 5_000_001), 5_000_000);
@@ -225,7 +226,7 @@ mod tests {
             "nobody knows how long it was"
         );
         assert!(least(1, 999, 4_999_999) > 5_000_000 + 100 * 365 * 86_400_000, "nor here");
-        let none = Reading::default();
-        assert_eq!(least_after(none, Reading { boot: 1, ..none }, Timestamp::from_millis(7)).millis(), 0);
+        let none = ClockState::default();
+        assert_eq!(least_after(none, ClockState { boot: 1, ..none }, Timestamp::from_millis(7)).millis(), 0);
     }
 }

@@ -5,8 +5,8 @@ use crate::holds::Hold;
 use crate::message::{AccessRecord, ReplyBody};
 use crate::stored_head::StoredHead;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use shoal_memory::MemoryBody;
 use shoal_semantics::range::{ByteRange, ContentRange};
-use shoal_store::memory::MemoryBody;
 use std::ops::Range;
 
 /// A hit in RAM, while the reply is put together.
@@ -177,9 +177,9 @@ impl ReplyForm {
 pub struct HitFields {
     /// Bytes between the digits of Age and the last digits of Cache-Status: `CRLF cache-status:
     /// …;ttl=`.
-    pub cache_status: Box<[u8]>,
+    pub cache_status: Vec<u8>,
     /// Bytes after the last digits of Cache-Status: `CRLF proxy-status: … CRLF`.
-    pub proxy_status: Box<[u8]>,
+    pub proxy_status: Vec<u8>,
     /// The value of Proxy-Status alone.
     pub proxy_status_value: HeaderValue,
 }
@@ -188,10 +188,25 @@ impl HitFields {
     /// Builds both fields from their values. The first value lacks its last digits.
     pub fn new(cache_status: &[u8], proxy_status: &HeaderValue) -> Self {
         Self {
-            cache_status: [CACHE_STATUS, cache_status].concat().into(),
-            proxy_status: [b"\r\nproxy-status: ", proxy_status.as_bytes(), b"\r\n"].concat().into(),
+            cache_status: [CACHE_STATUS, cache_status].concat(),
+            proxy_status: [b"\r\nproxy-status: ", proxy_status.as_bytes(), b"\r\n"].concat(),
             proxy_status_value: proxy_status.clone(),
         }
+    }
+
+    /// Fields without bytes.
+    pub const EMPTY: Self = Self {
+        cache_status: Vec::new(),
+        proxy_status: Vec::new(),
+        proxy_status_value: HeaderValue::from_static(""),
+    };
+
+    /// Becomes a copy of `own` for HTTP/1, in the same allocations.
+    pub fn take_over(&mut self, own: &Self) {
+        self.cache_status.clear();
+        self.cache_status.extend_from_slice(&own.cache_status);
+        self.proxy_status.clear();
+        self.proxy_status.extend_from_slice(&own.proxy_status);
     }
 
     /// Returns the value of Cache-Status without its last digits.

@@ -45,6 +45,7 @@ impl Holds {
     pub fn release(&self, bytes: u64) {
         let before = self.held.fetch_sub(bytes, Relaxed);
         debug_assert!(before >= bytes, "more is let go than was held");
+        debug_assert!(before <= self.limit, "more is held than the share");
     }
 
     /// Returns the bytes held now.
@@ -66,6 +67,8 @@ impl Hold {
         let taken = self.holds.take(more);
         if taken {
             self.bytes += more;
+            debug_assert!(self.bytes <= self.holds.limit);
+            debug_assert!(self.bytes >= bytes);
         }
         taken
     }

@@ -9,11 +9,13 @@ pub use crate::holds::Hold;
 pub use crate::server_name::{ServerName, Shown};
 pub use crate::stored_head::StoredHead;
 
+use crate::by_site::SiteMeter;
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use shoal_core::Timestamp;
+use shoal_rules::CertificateNames;
 use shoal_semantics::NextHopFields;
 use shoal_wire::{FastPathRequest, RequestParts};
 use std::borrow::Cow;
@@ -62,6 +64,20 @@ pub struct Client {
     /// Server name that the client requested (SNI). `None` behind a trusted proxy, which itself
     /// decides which names its clients may use.
     pub server_name: Option<ServerName>,
+    /// Names in the certificate that the connection's far end has proven; that of the nearest
+    /// proxy, if there is one.
+    pub certificate: Option<Arc<CertificateNames>>,
+}
+
+impl Client {
+    /// Index of the listener for peers, which has no `listen` entry. No rule serves clients there.
+    pub const PEER_LISTENER: usize = usize::MAX;
+
+    /// Returns `true` if the connection came to the listener for peers.
+    #[inline]
+    pub fn is_peer(&self) -> bool {
+        self.listener == Self::PEER_LISTENER
+    }
 }
 
 /// The answer to a request.
@@ -94,6 +110,8 @@ pub enum ReplyHead {
         cache_status: Bytes,
         /// The Proxy-Status value of this node.
         proxy_status: HeaderValue,
+        /// Shoal-Answer, in an answer to another node.
+        peer_answer: Option<HeaderValue>,
     },
 }
 
@@ -192,6 +210,13 @@ pub struct AccessRecord {
     pub content_type: Option<HeaderValue>,
     /// The Cache-Status value of the reply.
     pub cache_status: Bytes,
+    /// `true` if the answer is the proxy's own since the origin failed.
+    pub failed: bool,
+    /// Meter of the site.
+    pub site: Option<Arc<SiteMeter>>,
+    /// `true` for the answer to another node of the cluster, which counts and logs the request of
+    /// its client itself.
+    pub is_for_peer: bool,
 }
 
 /// The server asked for a response.
@@ -263,6 +288,17 @@ pub trait Handler: Send + Sync + 'static {
         received: Instant,
         reply: impl FnOnce(&RamHit<'_>) -> SendProgress,
     ) -> FastPathOutcome;
+
+    /// Answers an ask of another node at once, likewise.
+    fn try_ask_fast_path(
+        &self,
+        _: &FastPathRequest<'_>,
+        _: &Client,
+        _: Instant,
+        _: impl FnOnce(&RamHit<'_>) -> SendProgress,
+    ) -> FastPathOutcome {
+        FastPathOutcome::NotTaken
+    }
 
     /// Processes the complete record of a reply that was sent or cut.
     fn record_sent(&self, record: Box<AccessRecord>);

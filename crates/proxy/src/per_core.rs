@@ -26,7 +26,7 @@ pub const OWNED: usize = 24;
 /// A value on its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-pub struct CachePadded<T>(pub T);
+pub struct CacheLine<T>(pub T);
 
 /// Returns this thread's place, below [`PLACES`]. No other thread has a place below [`OWNED`].
 #[inline]
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_counts_while_it_ends_goes_to_no_place_that_it_gave_back() {
+    fn ending_thread_counts_in_no_returned_place() {
         let ends = || {
             EARLY.with(|_| own_place());
             LATE.with(|_| place())

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_the_number_that_does() {
+    fn oversized_disk_is_refused_with_fitting_size() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("store");
         let why = check(&disk(&path, 100_000_000_000_000), &[]).expect_err("100 TB");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_waits_for_another_that_does_not_answer_only_so_long() {
+    fn wait_for_silent_disk_is_bounded() {
         let folder = tempfile::tempdir().expect("a folder");
         let most = Capacity::at(folder.path()).expect("there").most_bytes;
         let disks = ["a", "b"].map(|name| disk(&folder.path().join(name), most / 3 * 2));

@@ -3,17 +3,19 @@
 
 use crate::exchange::PurgeTable;
 use crate::exchange::hybrid_cache::{HybridCache, ObjectSizeLimits};
+use crate::exchange::metadata::ObjectMetadata;
 use crate::io_pool::IoPool;
 use crate::metrics::Metrics;
 use crate::room::Neighbours;
 use ring::rand::{SecureRandom, SystemRandom};
 use shoal_core::{KeySecret, Timestamp};
+use shoal_memory::{MemoryBudget, MemoryTier, TierValue};
 use shoal_policy::{Admission, ReplacementPolicy};
 use shoal_settings::{Disk, Settings};
-use shoal_store::architectures::{SegmentPolicy, SegmentSettings, VolumeSettings, secret_of};
+use shoal_store::StoreView;
+use shoal_store::architectures::{PinSettings, SegmentPolicy, SegmentSettings, VolumeSettings, secret_of};
 use shoal_store::disks::{DiskOpener, DiskSpec, Disks};
 use shoal_store::fs::private;
-use shoal_store::memory::{self, MemoryBudget, MemoryTier, TierValue};
 use shoal_store::patience::{all_within, within};
 use shoal_store::{Error, OpenOptions, Store};
 use std::path::Path;
@@ -43,7 +45,7 @@ impl StorageStack {
     /// Creates or opens all storage. Unusable disks are logged. Without any disk, RAM serves alone
     /// until one can be opened, unless a disk is required.
     pub(crate) fn open(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Self, StorageError> {
-        memory::return_freed_bytes();
+        shoal_memory::return_freed_bytes();
         install_secret(&settings.store).map_err(StorageError::Threads)?;
         let windows = windows_bytes(settings);
         let disks = open_disks(settings, windows);
@@ -122,7 +124,7 @@ fn start_memory_trimmer<V: TierValue>(memory: &Arc<MemoryTier<V>>) -> std::io::R
         while let Some(memory) = memory.upgrade() {
             memory.sweep();
             drop(memory);
-            memory::return_free_pages();
+            shoal_memory::return_free_pages();
             std::thread::sleep(TIDY_EVERY);
         }
     };
@@ -229,6 +231,7 @@ fn options(store: &shoal_settings::Store, disk: &Disk, window_bytes: u64) -> Ope
                 shoal_settings::Admission::Probation => Admission::Probation,
                 shoal_settings::Admission::Always => Admission::Always,
             },
+            pins: PinSettings { bytes_max: store.pin_max_of(disk).0, is_pinned: ObjectMetadata::is_pinned },
         },
         architecture: store.architecture.clone(),
         now: Timestamp::from_millis(0),

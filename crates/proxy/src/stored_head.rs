@@ -30,7 +30,7 @@ impl StoredHead {
     /// Builds the head from these fields.
     pub fn new(status: StatusCode, fields: &HeaderMap) -> Self {
         let length = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
-        let mut head = Writer::with_capacity(length);
+        let mut head = HeadWriter::with_capacity(length);
         fields.iter().for_each(|(name, value)| head.field(name.as_str().as_bytes(), value.as_bytes()));
         head.finish(status)
     }
@@ -41,7 +41,7 @@ impl StoredHead {
         status: StatusCode,
         fields: impl Iterator<Item = Option<(&'a [u8], &'a [u8])>>,
     ) -> Option<Self> {
-        let mut head = Writer::with_capacity(256);
+        let mut head = HeadWriter::with_capacity(256);
         for field in fields {
             let (name, value) = field?;
             if !is_name(name) || !is_value(value) {
@@ -144,7 +144,7 @@ impl Fields for StoredHead {
 const FIELDS_EXPECTED: usize = 16;
 
 /// Lines under construction.
-struct Writer {
+struct HeadWriter {
     /// Lines that belong to a 304 too.
     lines: Vec<u8>,
     /// The other lines.
@@ -155,7 +155,7 @@ struct Writer {
     content_type: Range<usize>,
 }
 
-impl Writer {
+impl HeadWriter {
     fn with_capacity(length: usize) -> Self {
         let rest = Vec::with_capacity(length);
         let lines = Vec::with_capacity(length);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_304_says_stands_first() {
+    fn fields_of_304_stand_first() {
         let fields: [(&'static str, &[u8]); 6] = [
             ("x", b"1"),
             ("etag", b"\"a\""),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_end_a_line_is_not_read() {
+    fn fields_that_end_a_line_are_not_read() {
         for (name, value) in
             [("x", "a\r\nb: c"), ("x\n", "a"), ("", "a"), ("a b", "c"), ("X", "a"), ("x", "\0")]
         {
@@ -281,7 +281,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(values in prop::collection::vec("[ -~\u{80}-\u{ff}]{0,20}", 0..8)) {
+        fn written_head_is_read_back(values in prop::collection::vec("[ -~\u{80}-\u{ff}]{0,20}", 0..8)) {
             let mut map = HeaderMap::new();
             for (at, value) in values.iter().enumerate() {
                 let name = HeaderName::from_bytes(format!("x-{}", at % 3).as_bytes()).expect("a name");

@@ -12,10 +12,10 @@
 mod rig;
 
 use rig::{Rig, client, connected, is_whole};
+use shoal_memory::LENT_MIN;
 use shoal_proxy::exchange::CacheHandler;
 use shoal_proxy::server::StreamServer;
 use shoal_settings::{Log, LogFormat};
-use shoal_store::memory::LENT_MIN;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -86,8 +86,11 @@ fn start(body_bytes: usize) -> (Rig, Others) {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("access.log");
     let access = log.display().to_string();
-    let rig =
-        Rig::start(Log { access, format: LogFormat::Json, ..Log::default() }, (body_bytes, "max-age=86400"));
+    let rig = Rig::start(
+        Log { access, format: LogFormat::Json, ..Log::default() },
+        (body_bytes, "max-age=86400"),
+        Vec::new(),
+    );
     let others =
         Others { server: Arc::clone(&rig.server), runtime: running(), body_bytes, log, _folder: folder };
     others.ask(PLAIN);

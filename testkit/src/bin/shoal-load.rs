@@ -22,7 +22,7 @@ use std::time::Duration;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match told(&arguments) {
+    match run_cases(&arguments) {
         Ok(lines) => {
             lines.iter().for_each(|line| println!("{line}"));
             ExitCode::SUCCESS
@@ -35,11 +35,11 @@ fn main() -> ExitCode {
 }
 
 /// Runs what the arguments say; a line for each server.
-fn told(arguments: &[String]) -> Result<Vec<String>, String> {
+fn run_cases(arguments: &[String]) -> Result<Vec<String>, String> {
     let [slice, turns, seed, cases @ ..] = arguments else {
         return Err(USAGE.into());
     };
-    let cases: Vec<Case> = cases.iter().map(|text| understood(text)).collect::<Result<_, _>>()?;
+    let cases: Vec<Case> = cases.iter().map(|text| parsed_case(text)).collect::<Result<_, _>>()?;
     let slice = Duration::from_millis(number(slice)?);
     let turns = in_turn(&cases, slice, number(turns)?, number(seed)?).map_err(|error| error.to_string())?;
     Ok(turns.iter().map(line).collect())
@@ -47,7 +47,7 @@ fn told(arguments: &[String]) -> Result<Vec<String>, String> {
 
 const USAGE: &str = "usage: shoal-load SLICE_MS TURNS SEED '{\"address\":\"A\",\"streams\":[{\"rate\":R,\"path\":\"P\",\"connections\":N}]}' …";
 
-fn understood(text: &str) -> Result<Case, String> {
+fn parsed_case(text: &str) -> Result<Case, String> {
     serde_json::from_str(text).map_err(|error| format!("{text}: {error}"))
 }
 

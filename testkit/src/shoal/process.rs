@@ -260,7 +260,8 @@ fn spawn(setup: &Setup, start: usize) -> Child {
         std::fs::write(&settings, setup.text()).expect("a temporary folder takes files");
     }
     let log = File::create(log_path(setup.folder(), start)).expect("a temporary folder takes files");
-    let mut command = Command::new(binary());
+    let mut command =
+        setup.host.as_ref().map_or_else(|| Command::new(binary()), |host| host.command(binary()));
     command.args(["run", "--config"]).arg(&settings).current_dir(setup.folder());
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SHOAL_")) {
         command.env_remove(name);

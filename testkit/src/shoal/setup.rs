@@ -2,6 +2,7 @@
 
 use super::process::Shoal;
 use crate::address::{free_port, fresh_ip};
+use crate::hosts::Host;
 use crate::origin::Origin;
 use crate::shim::Shim;
 use std::net::SocketAddr;
@@ -19,27 +20,51 @@ pub struct Setup {
     pub(super) listeners: Vec<(String, SocketAddr)>,
     pub(super) admin: SocketAddr,
     pub(super) environment: Vec<(String, String)>,
+    pub(super) host: Option<Host>,
     ip: std::net::IpAddr,
 }
 
 impl Setup {
     /// A reverse proxy for `origin`, which is also a forward proxy.
     pub fn to(origin: &Origin) -> Self {
-        Self::bare().listen("reverse", "mode = 'reverse'").site(&format!(
+        Self::bare().reverse_to(origin)
+    }
+
+    /// A forward proxy alone.
+    pub fn bare() -> Self {
+        Self::placed(None)
+    }
+
+    /// The same as [`Setup::to`], on a host.
+    pub fn to_on(origin: &Origin, host: &Host) -> Self {
+        Self::bare_on(host).reverse_to(origin)
+    }
+
+    /// A forward proxy alone on a host, for clients and origins of the hosts' network.
+    pub fn bare_on(host: &Host) -> Self {
+        let network = host.network();
+        Self::placed(Some(host.clone()))
+            .set_list("forward.allow_clients", &[&network, LOOPBACK])
+            .set_list("forward.allow_private_destinations", &[&network, LOOPBACK])
+            .set_list("admin.purge_from", &[&network, LOOPBACK])
+    }
+
+    fn reverse_to(self, origin: &Origin) -> Self {
+        self.listen("reverse", "mode = 'reverse'").site(&format!(
             "hosts = ['*']\nupstreams = [{{ url = '{}', h2c = {} }}]\n",
             origin.url(),
             origin.is_h2c()
         ))
     }
 
-    /// A forward proxy alone.
-    pub fn bare() -> Self {
+    fn placed(host: Option<Host>) -> Self {
         let folder = tempfile::Builder::new().prefix("shoal-test-").tempdir().expect("a temporary folder");
-        let ip = fresh_ip();
-        let admin = free_port(ip);
+        let ip = host.as_ref().map_or_else(fresh_ip, Host::ip);
+        let admin = host.as_ref().map_or_else(|| free_port(ip), Host::free_port);
         let mut settings: Table = DEFAULTS.parse().expect("the text below is TOML");
         settings.insert("listen".into(), Value::Array(Vec::new()));
-        let setup = Self { folder, settings, listeners: Vec::new(), admin, environment: Vec::new(), ip };
+        let setup =
+            Self { folder, settings, listeners: Vec::new(), admin, environment: Vec::new(), host, ip };
         let path = |name: &str| setup.folder.path().join(name).to_string_lossy().into_owned();
         let (store, log) = (path("store"), path("access.log"));
         setup
@@ -83,7 +108,7 @@ impl Setup {
     /// Adds a listener named for the test's use; `body` is the inside of its `[[listen]]`, without
     /// the address.
     pub fn listen(mut self, name: &str, body: &str) -> Self {
-        let address = free_port(self.ip);
+        let address = self.host.as_ref().map_or_else(|| free_port(self.ip), Host::free_port);
         let mut listen: Table = body.parse().unwrap_or_else(|error| panic!("{body}: {error}"));
         listen.insert("address".into(), address.to_string().into());
         self.listeners.push((name.into(), address));
@@ -94,6 +119,21 @@ impl Setup {
     pub fn site(self, body: &str) -> Self {
         let site: Table = body.parse().unwrap_or_else(|error| panic!("{body}: {error}"));
         self.array("site", site)
+    }
+
+    /// Moves the listener added last to this address.
+    pub fn neighbours_port(mut self, address: SocketAddr) -> Self {
+        self.listeners.last_mut().expect("a listener was added").1 = address;
+        let listeners = self.settings["listen"].as_array_mut().expect("listeners are an array");
+        let last = listeners.last_mut().and_then(Value::as_table_mut).expect("a listener is a table");
+        last.insert("address".into(), address.to_string().into());
+        self
+    }
+
+    /// Adds a neighbour; `body` is the inside of its `[[neighbour]]`.
+    pub fn neighbour(self, body: &str) -> Self {
+        let neighbour: Table = body.parse().unwrap_or_else(|error| panic!("{body}: {error}"));
+        self.array("neighbour", neighbour)
     }
 
     /// Leaves out the sites added so far.
@@ -156,6 +196,8 @@ impl Setup {
         self
     }
 }
+
+const LOOPBACK: &str = "127.0.0.0/8";
 
 const DEFAULTS: &str = "
 workers = 2

@@ -1,11 +1,18 @@
 //! Bounds that have no attack of their own: each test tries to pass one, and others are served
 //! meanwhile.
 
-use shoal_testkit::{Answer, Gate, Origin, Request, Setup, Shoal, wait};
+use shoal_testkit::{Answer, Gate, Origin, Request, Setup, wait};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-fn descriptors(shoal: &Shoal) -> usize {
-    std::fs::read_dir(format!("/proc/{}/fd", shoal.pid())).map_or(0, Iterator::count)
+/// Counts the connections to this address that are open at the node's end.
+fn connections_to(address: SocketAddr) -> usize {
+    let SocketAddr::V4(address) = address else { panic!("the origin has an IPv4 address") };
+    let remote = format!("{:08X}:{:04X}", u32::from_le_bytes(address.ip().octets()), address.port());
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("the kernel lists its connections");
+    let rows = table.lines().skip(1).map(|row| row.split_ascii_whitespace().collect::<Vec<_>>());
+    // Established, or closed by the origin alone.
+    rows.filter(|row| row[2] == remote && ["01", "08"].contains(&row[3])).count()
 }
 
 #[test]
@@ -13,7 +20,6 @@ fn idle_connections_to_an_origin_stay_within_their_number() {
     let (origin, gate) = (Origin::start(), Gate::new());
     origin.on("/*", Answer::ok("x").field("Cache-Control", "no-store").held_by(&gate));
     let shoal = Setup::to(&origin).set("upstream.idle_per_origin", 3).start();
-    let before = descriptors(&shoal);
     let clients: Vec<_> = (0..40)
         .map(|number| {
             let mut client = shoal.connect();
@@ -22,12 +28,12 @@ fn idle_connections_to_an_origin_stay_within_their_number() {
         })
         .collect();
     wait::until("all are asked for", || origin.total() == 40);
+    assert_eq!(connections_to(origin.address()), 40);
     gate.open();
     for mut client in clients {
         client.response("GET").expect_body("x");
     }
-    // The clients have left.
-    wait::until("idle connections are closed", || descriptors(&shoal) <= before + 3);
+    wait::until("idle connections are closed", || connections_to(origin.address()) <= 3);
 }
 
 /// The 1,024 that may wait for a connection are a client's own share of them at most.

@@ -4,6 +4,7 @@
 mod access;
 mod bounds;
 mod clocks;
+mod cluster;
 mod collisions;
 mod credentials;
 mod forwarded;
@@ -18,5 +19,6 @@ mod purged_and_killed;
 mod purges;
 mod reloads;
 mod requests;
+mod rules;
 mod sessions;
 mod streams;

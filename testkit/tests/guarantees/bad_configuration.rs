@@ -20,7 +20,7 @@ fn said(output: &Output) -> String {
 /// Each text has its mistake in the line given, and the message holds the words given.
 #[test]
 fn each_mistake_is_reported_with_its_line_and_nothing_starts() {
-    let cases: [(&str, &str, &str); 15] = [
+    let cases: [(&str, &str, &str); 21] = [
         ("workers = 2\nworkres = 3\n", "2", "workres"),
         ("workers = 'many'\n", "1", "workers"),
         ("[cache]\nram = '64 parsecs'\n", "2", "parsecs"),
@@ -36,6 +36,12 @@ fn each_mistake_is_reported_with_its_line_and_nothing_starts() {
         ("[store]\nmax_objects = 9223372036854775807\n", "2", "out of range"),
         ("[log]\nlevel = 'loud'\n", "2", "loud"),
         ("[forward]\nusers_file = '/nonexistent/users'\n", "2", "/nonexistent/users"),
+        ("[[rule]]\nusers_file = '/nonexistent/users'\n", "2", "/nonexistent/users"),
+        ("[[rule]]\nclient_burst = 3\nstore = false\n", "2", "client_rate"),
+        ("[[rule]]\nclient_rate = 0.0\n", "2", "client_rate"),
+        ("[[rule]]\nallow_certificates = ['CM=x']\n", "2", "CM"),
+        ("[[listen]]\naddress = '127.0.0.1:1'\nmode = 'forward'\nclient_ca = 'bad.toml'\n", "4", "TLS"),
+        ("[[listen]]\naddress = '127.0.0.1:1'\nmode = 'forward'\nclient_connections = 0\n", "4", "range"),
     ];
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (text, line, words) in cases {

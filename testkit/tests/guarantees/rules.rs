@@ -280,6 +280,49 @@ fn requests_are_denied_and_redirected() {
 }
 
 #[test]
+fn site_rules_hold_for_each_spelling() {
+    let origin = Origin::start();
+    origin.on("/private/a", Answer::fresh("secret", 60));
+    origin.on("/", Answer::fresh("a", 60));
+    let site = format!(
+        "hosts = ['*']\npath_prefix = '/private'\nupstreams = [{{ url = 'http://{}' }}]\n\
+         rule = [{{ allow_clients = ['192.0.2.0/24'] }}]",
+        origin.address()
+    );
+    let shoal = Setup::to(&origin).site(&site).start();
+    shoal.get("/").expect_body("a");
+    for path in ["/private/a", "/x/../private/a", "//private/a", "/%70rivate/a", "/./private/a?b"] {
+        shoal.get(path).expect_status(403);
+    }
+    assert_eq!(origin.total(), 1);
+}
+
+#[test]
+fn tunnels_are_refused_by_rules() {
+    let origin = Origin::start();
+    let address = origin.address();
+    let rules = |condition: &str| format!("[[rule]]\n{condition}\ndeny = 403\n");
+    let host = format!("hosts = ['{}']", address.ip());
+    for (condition, status) in [
+        (host.as_str(), 403),
+        ("methods = ['CONNECT']", 403),
+        ("paths = ['/*']", 403),
+        ("paths = ['/admin/*']", 200),
+        ("hosts = ['elsewhere.test']", 200),
+    ] {
+        let setup = setup(&origin, &rules(condition));
+        let shoal = setup.set("forward.connect_ports", vec![i64::from(address.port())]).start();
+        let mut tunnel = shoal.connect_forward();
+        let answer = tunnel.ask(&Request::new("CONNECT", &address.to_string()), &address.to_string());
+        assert_eq!(answer.status, status, "{condition}");
+    }
+    let rules = "[[rule]]\nallow_clients = ['192.0.2.0/24']\n";
+    let setup = setup(&origin, rules).set("forward.connect_ports", vec![i64::from(address.port())]);
+    let shoal = setup.start();
+    shoal.ask_forward(&Request::new("CONNECT", &address.to_string())).expect_status(403);
+}
+
+#[test]
 fn upstreams_are_asked_below_another_path() {
     let origin = Origin::start();
     origin.on("/registry/left-pad", Answer::fresh("a", 60));
@@ -292,16 +335,20 @@ fn upstreams_are_asked_below_another_path() {
 #[test]
 fn stale_windows_are_given() {
     let origin = Origin::start();
-    origin.on_each(
-        "/",
-        [Answer::ok("a").field("Cache-Control", "max-age=1, must-revalidate"), Answer::new(500)],
-    );
+    let paths = [("/a", "max-age=1, must-revalidate"), ("/b", "s-maxage=1")];
+    for (path, said) in paths {
+        origin.on_each(path, [Answer::ok("a").field("Cache-Control", said), Answer::new(500)]);
+    }
     let rules = "[[rule]]\nignore_origin = ['must-revalidate']\nstale_if_error = '1h'\n";
     let shoal = shoal(&origin, rules);
-    shoal.get("/").expect_body("a");
+    for (path, _) in paths {
+        shoal.get(path).expect_body("a");
+    }
     std::thread::sleep(std::time::Duration::from_millis(2100));
-    shoal.get("/").expect_status(200).expect_body("a");
-    assert_eq!(origin.count("/"), 2);
+    for (path, _) in paths {
+        shoal.get(path).expect_status(200).expect_body("a");
+        assert_eq!(origin.count(path), 2, "{path}");
+    }
 }
 
 #[test]

@@ -73,20 +73,6 @@ pub fn store_calls(house: &House<'_>) -> usize {
     lines.take_while(|line| !line.starts_with('}')).filter(|line| line.starts_with("    fn ")).count()
 }
 
-/// Product lines for each assertion.
-pub fn lines_for_an_assertion(house: &House<'_>) -> usize {
-    let (mut lines, mut assertions) = (0, 0);
-    for (_, source) in &house.sources {
-        for (_, line, _) in source.lines().filter(|(_, line, is_test)| !is_test && !line.trim().is_empty()) {
-            lines += 1;
-            assertions += usize::from(
-                line.contains("assert!(") || line.contains("assert_eq!(") || line.contains("assert_ne!("),
-            );
-        }
-    }
-    lines / usize::max(assertions, 1)
-}
-
 /// Definition of a type of the product.
 struct Definition<'a> {
     file: &'a TextFile,

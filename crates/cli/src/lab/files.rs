@@ -3,7 +3,7 @@
 use super::telling::ProgressLine;
 use crate::failure::Failure;
 use crate::show::{print, size};
-use shoal_lab::experiment::Progress;
+use shoal_lab::progress::Progress;
 use shoal_trace::Random;
 use shoal_trace::generate::specweb99::{FILES_PER_DIRECTORY, File, FileSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The files hold incompressible bytes, the same for the same seed. The folder must be empty or
 /// missing.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct LabFilesOptions {
     /// Folder for the files
     folder: PathBuf,
     /// Directories; (int)(25 + λ/5) for λ operations a second
@@ -24,7 +24,7 @@ pub struct Options {
     seed: u64,
 }
 
-impl Options {
+impl LabFilesOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let set = FileSet::of(self.directories);
         check_is_free(&self.folder)?;

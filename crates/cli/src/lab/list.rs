@@ -2,18 +2,18 @@
 
 use crate::failure::Failure;
 use crate::show::print;
-use shoal_lab::experiment::EXPERIMENTS;
+use shoal_papers::EXPERIMENTS;
 use std::fmt::Write;
 
 /// List the experiments with their questions and inputs
 #[derive(clap::Args)]
-pub struct Options {
+pub struct LabListOptions {
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-impl Options {
+impl LabListOptions {
     pub fn perform(self) -> Result<(), Failure> {
         print(&if self.json { json() } else { render() })
     }

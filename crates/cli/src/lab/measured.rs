@@ -6,17 +6,17 @@
 
 use crate::failure::Failure;
 use serde_json::Value;
-use shoal_lab::experiment::maltzahn::{Outcome, Transfers};
+use shoal_lab::machine_runs::{RunResult, Transfers};
 use std::path::Path;
 
 /// Reads one file of results: a run, under its name.
-pub fn read(path: &Path) -> Result<Outcome, Failure> {
+pub fn read(path: &Path) -> Result<RunResult, Failure> {
     let failed = |why: String| Failure::Runtime(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     outcome(&text).map_err(failed)
 }
 
-fn outcome(text: &str) -> Result<Outcome, String> {
+fn outcome(text: &str) -> Result<RunResult, String> {
     let replay: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let measured = &replay["parts"]["measured"];
     let device = &measured["device"];
@@ -32,7 +32,7 @@ fn outcome(text: &str) -> Result<Outcome, String> {
         return Err(format!("the replay of {name} did not come to its end"));
     }
     let gave_up = measured["evicted_by_store"].as_u64().unwrap_or_default() > 0;
-    Ok(Outcome {
+    Ok(RunResult {
         name: match (replay["policy"].as_str(), replay["segment_policy"].as_str()) {
             (None | Some("own"), Some(policy)) if gave_up && name == "squidmla" => policy.into(),
             (None | Some("own"), _) => name.into(),
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_replay_is_read_and_what_is_none_is_refused() {
+    fn replay_is_read_and_other_text_refused() {
         let text = r#"{"architecture": "squidl", "policy": "own", "end": "done", "parts": {"measured": {"requests": 10, "hits": 4,
             "seconds": 1.5, "sync_seconds": 0.5, "device": {"reads": 2, "writes": 3, "bytes_read": 8192, "bytes_written": 4096}}}}"#;
         let read = outcome(text).unwrap();

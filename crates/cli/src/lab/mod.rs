@@ -12,28 +12,28 @@ use clap::Subcommand;
 
 /// Ask questions of a trace: list the experiments, run one, compute a grid of simulations
 #[derive(clap::Args)]
-pub struct Options {
+pub struct LabOptions {
     #[command(subcommand)]
-    command: Command,
+    command: LabCommand,
 }
 
 // The variants have no comments, so that each command shows the help of its options, long help
 // included.
 #[derive(Subcommand)]
-enum Command {
-    List(list::Options),
-    Files(files::Options),
-    Run(run::Options),
-    Sweep(sweep::Options),
+enum LabCommand {
+    List(list::LabListOptions),
+    Files(files::LabFilesOptions),
+    Run(run::LabRunOptions),
+    Sweep(sweep::LabSweepOptions),
 }
 
-impl Options {
+impl LabOptions {
     pub fn perform(self) -> Result<(), Failure> {
         match self.command {
-            Command::List(options) => options.perform(),
-            Command::Files(options) => options.perform(),
-            Command::Run(options) => options.perform(),
-            Command::Sweep(options) => options.perform(),
+            LabCommand::List(options) => options.perform(),
+            LabCommand::Files(options) => options.perform(),
+            LabCommand::Run(options) => options.perform(),
+            LabCommand::Sweep(options) => options.perform(),
         }
     }
 }

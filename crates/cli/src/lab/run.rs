@@ -6,9 +6,9 @@ use crate::failure::Failure;
 use crate::show::print;
 use crate::trace::source::TraceInputOptions;
 use crate::trace::told::{account, lost, refused, wrong_times};
-use shoal_lab::experiment::{EXPERIMENTS, Experiment, Inputs, find};
 use shoal_lab::global_memory::Application;
 use shoal_lab::report::{Finding, Report};
+use shoal_papers::{EXPERIMENTS, Experiment, Inputs, find};
 use shoal_trace::generate::Traffic;
 use shoal_trace::{Filter, Trace};
 use std::fmt::Write;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// The report is a page (index.html) with the figures, a CSV and an SVG file for each figure, and
 /// summary.json for programs. The same trace and seed give the same bytes.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct LabRunOptions {
     /// Name of the experiment; `shoal lab list` prints the names
     name: String,
     /// Trace of requests: an access log or a table, plain or compressed. Several traces are read
@@ -59,7 +59,7 @@ enum Scale {
     Full,
 }
 
-impl Options {
+impl LabRunOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let experiment = find(&self.name).ok_or_else(|| {
             let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();

@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use crate::show::print;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use shoal_lab::experiment::Progress;
+use shoal_lab::progress::Progress;
 use shoal_lab::sweep::{KINDS, Summary, Sweep, run};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// `refused` has the reason.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct LabSweepOptions {
     /// The specification, in TOML (docs/SWEEPS.md)
     #[arg(required_unless_present_any = ["example", "reference"])]
     spec: Option<PathBuf>,
@@ -50,7 +50,7 @@ Examples:
   shoal lab sweep sweep.toml --check          how many simulations that is
   shoal lab sweep sweep.toml                  computes it, or goes on with it, into sweep-results/";
 
-impl Options {
+impl LabSweepOptions {
     pub fn perform(self) -> Result<(), Failure> {
         if self.example {
             return print(EXAMPLE);
@@ -153,7 +153,7 @@ fn reference() -> String {
         let _ = writeln!(page, "### `[[{}]]`\n\nAsks: {}\n", kind.name, kind.question);
         page += "| parameter | what it is | takes | default |\n|---|---|---|---|\n";
         for parameter in kind.parameters {
-            let (takes, default) = parameter.told();
+            let (takes, default) = parameter.reference_text();
             let only = parameter.only_for.map_or(String::new(), |(other, values)| {
                 format!(" (for `{other}` {} only)", values.join(", "))
             });

@@ -1,7 +1,7 @@
 //! Progress of an experiment: a bar on a terminal, else one line a part on stderr.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use shoal_lab::experiment::{Progress, Silent};
+use shoal_lab::progress::{Progress, Silent};
 use std::io::IsTerminal;
 
 /// Progress that can be removed from the screen.

@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use crate::show::print;
 use serde_json::{Value, json};
-use shoal_lab::model::gms::simulation::{Arrivals, Estimate, Measured, Service, Setting, simulate};
-use shoal_lab::model::gms::{Kind, Method, Network, Putpages, Server, Solution, Workload};
+use shoal_lab::model::gms::simulation::{Arrivals, Estimate, NetworkResult, NetworkSetup, Service, simulate};
+use shoal_lab::model::gms::{MemoryServer, Method, Network, Putpages, ServerDemand, ServerKind, Solution};
 use std::fmt::Write;
 
 /// Response times of pages from peers' memory, when many nodes share few memory servers
@@ -18,7 +18,7 @@ use std::fmt::Write;
 /// the busiest idle and local nodes.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct ModelGmsOptions {
     /// N_global: nodes that request pages, a number or a range FIRST-LAST or FIRST-LAST:STEP
     #[arg(long, value_name = "N", default_value = "1-36:5")]
     global_nodes: String,
@@ -74,29 +74,29 @@ Examples:
   shoal model gms --idle 1 --local 1 --local-share 0.3  what a local node is worth, and bears (Figure 3.8)";
 
 /// The model at one number of global nodes.
-struct Row {
+struct ModelGmsRow {
     network: Network,
     solution: Solution,
-    measured: Option<Measured>,
+    measured: Option<NetworkResult>,
 }
 
-impl Options {
+impl ModelGmsOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let method = Method::ALL.into_iter().find(|method| method.name() == self.method);
         let method = method.ok_or_else(|| {
             Failure::Usage(format!("--method: {:?} is none of schweitzer, linearizer, exact", self.method))
         })?;
         let rows = self.counts()?.into_iter().map(|nodes| self.row(nodes, method));
-        let rows: Vec<Row> = rows.collect::<Result<_, _>>()?;
+        let rows: Vec<ModelGmsRow> = rows.collect::<Result<_, _>>()?;
         print(&if self.json { json_of(method, &rows) } else { table_of(&rows) })
     }
 
-    fn row(&self, global_nodes: u32, method: Method) -> Result<Row, Failure> {
-        let wrong = |error: shoal_lab::model::gms::Error| Failure::Usage(error.to_string());
+    fn row(&self, global_nodes: u32, method: Method) -> Result<ModelGmsRow, Failure> {
+        let wrong = |error: shoal_lab::model::gms::NetworkError| Failure::Usage(error.to_string());
         let network = self.network(global_nodes)?;
         let solution = network.solve(method).map_err(wrong)?;
         let measured = self.simulate.map(|getpages| {
-            let setting = Setting {
+            let setting = NetworkSetup {
                 arrivals: Arrivals::AfterGetpage,
                 service: Service::Constant,
                 getpages,
@@ -104,12 +104,12 @@ impl Options {
             };
             simulate(&network, &setting).map_err(wrong)
         });
-        Ok(Row { network, solution, measured: measured.transpose()? })
+        Ok(ModelGmsRow { network, solution, measured: measured.transpose()? })
     }
 
     fn network(&self, global_nodes: u32) -> Result<Network, Failure> {
-        let workload = Workload::named(&self.application).ok_or_else(|| {
-            let known: Vec<&str> = Workload::TABLE_3_1.iter().map(|workload| workload.name).collect();
+        let workload = ServerDemand::named(&self.application).ok_or_else(|| {
+            let known: Vec<&str> = ServerDemand::TABLE_3_1.iter().map(|workload| workload.name).collect();
             Failure::Usage(format!("--application: {:?} is none of {}", self.application, known.join(", ")))
         })?;
         let servers = u64::from(self.idle) + u64::from(self.local);
@@ -134,7 +134,7 @@ impl Options {
     }
 
     fn adjust(&self, network: &mut Network) {
-        let each = |server: &mut Server, index: usize| {
+        let each = |server: &mut MemoryServer, index: usize| {
             if let Some(probability) = self.probabilities.get(index) {
                 server.probability = *probability;
             }
@@ -165,9 +165,9 @@ impl Options {
     }
 }
 
-impl Row {
+impl ModelGmsRow {
     /// Returns the utilization of the busiest server of a kind.
-    fn busiest(&self, kind: Kind) -> Option<f64> {
+    fn busiest(&self, kind: ServerKind) -> Option<f64> {
         let loads = self.network.servers.iter().zip(&self.solution.loads);
         loads.filter(|(server, _)| server.kind == kind).map(|(_, load)| load.utilization).reduce(f64::max)
     }
@@ -175,7 +175,7 @@ impl Row {
     fn json(&self) -> Value {
         let servers = self.network.servers.iter().zip(&self.solution.loads).map(|(server, load)| {
             json!({
-                "kind": if server.kind == Kind::Idle { "idle" } else { "local" },
+                "kind": if server.kind == ServerKind::Idle { "idle" } else { "local" },
                 "probability": server.probability,
                 "demand_seconds": server.demand_seconds,
                 "utilization": load.utilization,
@@ -203,7 +203,7 @@ impl Row {
     }
 }
 
-fn table_of(rows: &[Row]) -> String {
+fn table_of(rows: &[ModelGmsRow]) -> String {
     let simulated = rows.iter().any(|row| row.measured.is_some());
     let mut text = format!(
         "{:>12} {:>12} {:>12} {:>10} {:>10}",
@@ -218,8 +218,8 @@ fn table_of(rows: &[Row]) -> String {
             row.network.global_nodes,
             row.solution.response_seconds * 1e3,
             row.solution.getpages_per_second,
-            share(row.busiest(Kind::Idle)),
-            share(row.busiest(Kind::Local)),
+            share(row.busiest(ServerKind::Idle)),
+            share(row.busiest(ServerKind::Local)),
         );
         if let Some(found) = &row.measured {
             let Estimate { mean, half_width } = found.response_seconds;
@@ -230,8 +230,8 @@ fn table_of(rows: &[Row]) -> String {
     text
 }
 
-fn json_of(method: Method, rows: &[Row]) -> String {
-    let rows: Vec<Value> = rows.iter().map(Row::json).collect();
+fn json_of(method: Method, rows: &[ModelGmsRow]) -> String {
+    let rows: Vec<Value> = rows.iter().map(ModelGmsRow::json).collect();
     let mut text =
         serde_json::to_string_pretty(&json!({ "method": method.name(), "rows": rows })).unwrap_or_default();
     text.push('\n');

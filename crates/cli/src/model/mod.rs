@@ -10,28 +10,28 @@ use clap::Subcommand;
 
 /// Compute a model of cooperating caches for numbers of your own
 #[derive(clap::Args)]
-pub struct Options {
+pub struct ModelOptions {
     #[command(subcommand)]
-    command: Command,
+    command: ModelCommand,
 }
 
 // The variants have no comments, so that each command shows the help of its options, long help
 // included.
 #[derive(Subcommand)]
-enum Command {
-    Gms(gms::Options),
-    Pgms(pgms::Options),
-    Specweb99(specweb99::Options),
-    Wan(wan::Options),
+enum ModelCommand {
+    Gms(gms::ModelGmsOptions),
+    Pgms(pgms::ModelPgmsOptions),
+    Specweb99(specweb99::ModelSpecweb99Options),
+    Wan(wan::ModelWanOptions),
 }
 
-impl Options {
+impl ModelOptions {
     pub fn perform(self) -> Result<(), Failure> {
         match self.command {
-            Command::Gms(options) => options.perform(),
-            Command::Pgms(options) => options.perform(),
-            Command::Specweb99(options) => options.perform(),
-            Command::Wan(options) => options.perform(),
+            ModelCommand::Gms(options) => options.perform(),
+            ModelCommand::Pgms(options) => options.perform(),
+            ModelCommand::Specweb99(options) => options.perform(),
+            ModelCommand::Wan(options) => options.perform(),
         }
     }
 }

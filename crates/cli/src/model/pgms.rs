@@ -4,7 +4,8 @@ use crate::failure::Failure;
 use crate::show::print;
 use serde_json::{Value, json};
 use shoal_lab::prefetching::{
-    Costs, DiskTimes, Fetches, Hinting, PrefetchSetup, Prefetching, Program, ProgramResult, simulate,
+    DiskTimes, Fetches, HintCoverage, PrefetchCosts, PrefetchKinds, PrefetchSetup, Program, ProgramResult,
+    simulate,
 };
 use std::fmt::Write;
 
@@ -20,7 +21,7 @@ use std::fmt::Write;
 /// share of the time that the program waits, and the fetches of each kind.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct ModelPgmsOptions {
     /// Idle nodes, a number or a range FIRST-LAST
     #[arg(long, value_name = "N", default_value = "0-4")]
     idle: String,
@@ -82,19 +83,19 @@ Examples:
   shoal model pgms --disk-ms 0.1 --global-us 20         a flash disk and a network of today";
 
 /// The program at one number of idle nodes.
-struct Row {
+struct ModelPgmsRow {
     idle: usize,
     gms: ProgramResult,
     pgms: ProgramResult,
 }
 
-impl Options {
+impl ModelPgmsOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let program = self.program()?;
         let costs = self.costs()?;
         let bound = costs.times().map_err(wrong)?.bound();
         let alone = self.gms(&program, &self.setting(0, costs)?)?.elapsed_seconds;
-        let rows: Vec<Row> = self
+        let rows: Vec<ModelPgmsRow> = self
             .counts()?
             .into_iter()
             .map(|idle| self.row(&program, idle, costs))
@@ -102,14 +103,14 @@ impl Options {
         print(&if self.json { json_of(&rows, alone, bound) } else { table_of(&rows, alone, bound) })
     }
 
-    fn row(&self, program: &Program, idle: usize, costs: Costs) -> Result<Row, Failure> {
+    fn row(&self, program: &Program, idle: usize, costs: PrefetchCosts) -> Result<ModelPgmsRow, Failure> {
         let setting = self.setting(idle, costs)?;
         let pgms = simulate(std::slice::from_ref(program), &setting).map_err(wrong)?.programs[0];
-        Ok(Row { idle, gms: self.gms(program, &setting)?, pgms })
+        Ok(ModelPgmsRow { idle, gms: self.gms(program, &setting)?, pgms })
     }
 
     fn gms(&self, program: &Program, setting: &PrefetchSetup) -> Result<ProgramResult, Failure> {
-        let setting = PrefetchSetup { prefetching: Prefetching::NONE, ..setting.clone() };
+        let setting = PrefetchSetup { prefetching: PrefetchKinds::NONE, ..setting.clone() };
         Ok(simulate(&[program.unhinted()], &setting).map_err(wrong)?.programs[0])
     }
 
@@ -132,14 +133,14 @@ impl Options {
         Ok(program.hinting(self.hinting()?))
     }
 
-    fn hinting(&self) -> Result<Hinting, Failure> {
+    fn hinting(&self) -> Result<HintCoverage, Failure> {
         let share = |text: &str| text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
         let found = match self.hints.split_once(':') {
-            None if self.hints == "all" => Some(Hinting::Complete),
-            None if self.hints == "none" => Some(Hinting::None),
-            Some(("part", text)) => share(text).map(Hinting::Part),
-            Some(("wrong", text)) => share(text).map(Hinting::Wrong),
-            Some(("steps", text)) => text.parse().ok().filter(|step| *step > 0).map(Hinting::Stepwise),
+            None if self.hints == "all" => Some(HintCoverage::Complete),
+            None if self.hints == "none" => Some(HintCoverage::None),
+            Some(("part", text)) => share(text).map(HintCoverage::Part),
+            Some(("wrong", text)) => share(text).map(HintCoverage::Wrong),
+            Some(("steps", text)) => text.parse().ok().filter(|step| *step > 0).map(HintCoverage::Stepwise),
             _ => None,
         };
         found.ok_or_else(|| {
@@ -150,11 +151,11 @@ impl Options {
         })
     }
 
-    fn prefetching(&self) -> Result<Prefetching, Failure> {
-        let mut found = Prefetching::NONE;
+    fn prefetching(&self) -> Result<PrefetchKinds, Failure> {
+        let mut found = PrefetchKinds::NONE;
         for kind in &self.prefetch {
             match kind.as_str() {
-                "all" => found = Prefetching::ALL,
+                "all" => found = PrefetchKinds::ALL,
                 "none" => {}
                 "dl" => found.disk_to_local = true,
                 "gl" => found.global_to_local = true,
@@ -169,7 +170,7 @@ impl Options {
         Ok(found)
     }
 
-    fn costs(&self) -> Result<Costs, Failure> {
+    fn costs(&self) -> Result<PrefetchCosts, Failure> {
         for (option, value) in [
             ("--disk-ms", Some(self.disk_ms)),
             ("--global-us", Some(self.global_us)),
@@ -186,10 +187,10 @@ impl Options {
         // random ones.
         let sequential = self.sequential_ms.map_or(testbed.min(random_seconds), |ms| ms / 1e3);
         let disk = DiskTimes { random_seconds, sequential_seconds: sequential };
-        Ok(Costs { disk, ..Costs::TESTBED.with_global(self.global_us / 1e6) })
+        Ok(PrefetchCosts { disk, ..PrefetchCosts::TESTBED.with_global(self.global_us / 1e6) })
     }
 
-    fn setting(&self, idle: usize, costs: Costs) -> Result<PrefetchSetup, Failure> {
+    fn setting(&self, idle: usize, costs: PrefetchCosts) -> Result<PrefetchSetup, Failure> {
         let frames = self.frames.unwrap_or(4096 / self.scale as usize);
         let mut setting = PrefetchSetup::testbed(frames, idle);
         if let Some(together) = self.idle_frames {
@@ -217,17 +218,17 @@ impl Options {
     }
 }
 
-fn wrong(error: shoal_lab::prefetching::Error) -> Failure {
+fn wrong(error: shoal_lab::prefetching::SetupError) -> Failure {
     Failure::Usage(error.to_string())
 }
 
-fn table_of(rows: &[Row], alone: f64, bound: f64) -> String {
+fn table_of(rows: &[ModelPgmsRow], alone: f64, bound: f64) -> String {
     let mut text = format!(
         "{:>5} {:>10} {:>8} {:>10} {:>8} {:>8} {:>9} {:>9} {:>9}\n",
         "idle", "GMS s", "speedup", "PGMS s", "speedup", "stall", "d→l", "g→l", "d→g"
     );
     let share = |part: f64, of: f64| if of > 0.0 { part / of } else { 0.0 };
-    for Row { idle, gms, pgms } in rows {
+    for ModelPgmsRow { idle, gms, pgms } in rows {
         let _ = writeln!(
             text,
             "{idle:>5} {:>10.2} {:>8.2} {:>10.2} {:>8.2} {:>7.1}% {:>9} {:>9} {:>9}",
@@ -246,7 +247,7 @@ fn table_of(rows: &[Row], alone: f64, bound: f64) -> String {
     text
 }
 
-fn json_of(rows: &[Row], alone: f64, bound: f64) -> String {
+fn json_of(rows: &[ModelPgmsRow], alone: f64, bound: f64) -> String {
     let of = |run: &ProgramResult| {
         let fetches = |of: &Fetches| json!({ "in_time": of.in_time, "stalls": of.stalls, "cold": of.cold });
         json!({
@@ -259,7 +260,8 @@ fn json_of(rows: &[Row], alone: f64, bound: f64) -> String {
             "disk_to_global": fetches(&run.disk_to_global),
         })
     };
-    let row = |row: &Row| json!({ "idle_nodes": row.idle, "gms": of(&row.gms), "pgms": of(&row.pgms) });
+    let row =
+        |row: &ModelPgmsRow| json!({ "idle_nodes": row.idle, "gms": of(&row.gms), "pgms": of(&row.pgms) });
     let rows: Vec<Value> = rows.iter().map(row).collect();
     let all = json!({ "alone_seconds": alone, "glfd_bound": bound, "rows": rows });
     let mut text = serde_json::to_string_pretty(&all).unwrap_or_default();

@@ -6,8 +6,8 @@ use crate::show::print;
 use serde_json::json;
 use shoal_core::ByteCount;
 use shoal_lab::model::specweb99::analytic::{Analytic, REUSE};
-use shoal_lab::model::specweb99::simulation::{Setting, simulate};
-use shoal_lab::model::specweb99::{Outcome, PathLength, Population, Reading, che};
+use shoal_lab::model::specweb99::simulation::{FileCacheSetup, simulate};
+use shoal_lab::model::specweb99::{FileCacheResult, PathLength, Population, RateDerivation, che};
 use shoal_policy::{POLICIES, ReplacementPolicy};
 use shoal_trace::generate::specweb99::FileSet;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use std::fmt::Write;
 /// Savings by a file cache in a SPECweb99 server: Kant and Won's model, the characteristic time,
 /// and a simulation
 #[derive(clap::Args)]
-pub struct Options {
+pub struct ModelSpecweb99Options {
     /// Directories of the file set, 5.12 MB each; (int)(25 + λ/5) for λ operations a second
     #[arg(long, value_name = "N", default_value_t = 525, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     directories: u32,
@@ -36,7 +36,7 @@ pub struct Options {
     json: bool,
 }
 
-impl Options {
+impl ModelSpecweb99Options {
     pub fn perform(self) -> Result<(), Failure> {
         let policy = ReplacementPolicy::<u64>::named(&self.policy).ok_or_else(|| {
             let known: Vec<&str> = POLICIES.iter().map(|policy| policy.name).collect();
@@ -48,7 +48,7 @@ impl Options {
         })?;
         let population = Population::of_files(&FileSet::of(self.directories));
         let bytes = self.cache.0 as f64;
-        let setting = Setting {
+        let setting = FileCacheSetup {
             cache_bytes: self.cache.0,
             warm_up: self.requests,
             requests: self.requests,
@@ -57,7 +57,7 @@ impl Options {
             seed: self.seed,
         };
         let answers = [
-            ("model", Analytic::of(&population, bytes, REUSE).outcome(Reading::Restored)),
+            ("model", Analytic::of(&population, bytes, REUSE).outcome(RateDerivation::Restored)),
             ("characteristic time", che::outcome(&population, bytes)),
             ("simulation", simulate(&population, (policy.construct)(), &setting).outcome),
         ];
@@ -65,13 +65,13 @@ impl Options {
     }
 }
 
-fn render(answers: &[(&str, Outcome)]) -> String {
+fn render(answers: &[(&str, FileCacheResult)]) -> String {
     let mut text = format!(
         "{:<20} {:>10} {:>16} {:>14} {:>16}\n",
         "", "hit ratio", "byte hit ratio", "KB read / op", "transfers / op"
     );
     for (name, outcome) in answers {
-        let Outcome { hit_ratio, byte_hit_ratio, bytes_read, transfers } = outcome;
+        let FileCacheResult { hit_ratio, byte_hit_ratio, bytes_read, transfers } = outcome;
         let _ = writeln!(
             text,
             "{name:<20} {:>9.1}% {:>15.1}% {:>14.2} {transfers:>16.3}",
@@ -83,7 +83,7 @@ fn render(answers: &[(&str, Outcome)]) -> String {
     text
 }
 
-fn told_as_json(answers: &[(&str, Outcome)]) -> String {
+fn told_as_json(answers: &[(&str, FileCacheResult)]) -> String {
     let rows = answers.iter().map(|(name, outcome)| {
         json!({
             "by": name,

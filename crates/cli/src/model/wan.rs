@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use shoal_lab::model::wan::finite::Finite;
 use shoal_lab::model::wan::paper::Rates;
 use shoal_lab::model::wan::scheme::{Performance, Region, Scheme};
-use shoal_lab::model::wan::{Change, Error, Form, Model, Shared, Web};
+use shoal_lab::model::wan::{Change, Form, Model, SharedCache, WanError, Web};
 use std::fmt::Write;
 
 /// Hit rates of cooperating caches, by the number of their clients
@@ -20,7 +20,7 @@ use std::fmt::Write;
 /// (Table 5.3): a hierarchy, placement by hash, directories, and tiers of these.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct ModelWanOptions {
     /// N: clients, one number or several
     #[arg(long, value_name = "N", num_args = 1.., value_delimiter = ',', default_values = ["500", "5e3", "50e3", "500e3", "5e6", "50e6"])]
     clients: Vec<f64>,
@@ -96,14 +96,14 @@ Examples:
   shoal model wan --clients 50e3 --cache-bytes 1e12      a proxy with a terabyte";
 
 /// The model at one population.
-struct Row {
+struct ModelWanRow {
     clients: f64,
-    shared: Shared,
+    shared: SharedCache,
     finite: Option<Finite>,
     schemes: Vec<(Scheme, Performance)>,
 }
 
-impl Options {
+impl ModelWanOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let form = if self.form == "integral" { Form::Integral } else { Form::Sum };
         let model = Model::new(self.web()?, form).map_err(wrong)?;
@@ -111,7 +111,8 @@ impl Options {
             Some(share) => vec![self.population(&model, share)?],
             None => self.clients.clone(),
         };
-        let rows: Vec<Row> = clients.into_iter().map(|n| self.row(&model, n)).collect::<Result<_, _>>()?;
+        let rows: Vec<ModelWanRow> =
+            clients.into_iter().map(|n| self.row(&model, n)).collect::<Result<_, _>>()?;
         print(&if self.json { json_of(&model, &rows) } else { table_of(&rows) })
     }
 
@@ -121,7 +122,7 @@ impl Options {
         model.population_for(share).map_err(wrong)?.ok_or_else(none)
     }
 
-    fn row(&self, model: &Model, clients: f64) -> Result<Row, Failure> {
+    fn row(&self, model: &Model, clients: f64) -> Result<ModelWanRow, Failure> {
         let finite = self.cache_bytes.map(|bytes| model.finite(clients, bytes).map_err(wrong)).transpose()?;
         let region = Region {
             population: clients,
@@ -131,7 +132,7 @@ impl Options {
         let schemes: &[Scheme] = if self.levels.is_empty() { &[] } else { &Scheme::ALL };
         let performance =
             |scheme: &Scheme| Ok((*scheme, model.performance(*scheme, &region).map_err(wrong)?));
-        Ok(Row {
+        Ok(ModelWanRow {
             clients,
             shared: model.shared(clients).map_err(wrong)?,
             finite,
@@ -166,7 +167,7 @@ impl Options {
     }
 }
 
-fn wrong(error: Error) -> Failure {
+fn wrong(error: WanError) -> Failure {
     Failure::Usage(error.to_string())
 }
 
@@ -180,7 +181,7 @@ fn whole(option: &str, number: Option<f64>) -> Result<Option<u64>, Failure> {
     }
 }
 
-fn table_of(rows: &[Row]) -> String {
+fn table_of(rows: &[ModelWanRow]) -> String {
     let finite = rows.iter().any(|row| row.finite.is_some());
     let mut text = format!(
         "{:>14} {:>8} {:>8} {:>10} {:>13} {:>9} {:>9}",
@@ -211,7 +212,7 @@ fn table_of(rows: &[Row]) -> String {
     text
 }
 
-fn schemes(text: &mut String, row: &Row) {
+fn schemes(text: &mut String, row: &ModelWanRow) {
     if row.schemes.is_empty() {
         return;
     }
@@ -238,7 +239,7 @@ fn millions(number: f64) -> String {
     if number < 1e5 { format!("{number:.0}") } else { format!("{:.1}M", number / 1e6) }
 }
 
-fn json_of(model: &Model, rows: &[Row]) -> String {
+fn json_of(model: &Model, rows: &[ModelWanRow]) -> String {
     let web = model.web();
     let told = json!({
         "alpha": web.alpha,
@@ -251,14 +252,14 @@ fn json_of(model: &Model, rows: &[Row]) -> String {
         "hit_seconds": web.hit_seconds,
         "popular_days": web.popular_change.mean_days,
         "unpopular_days": web.unpopular_change.mean_days,
-        "rows": rows.iter().map(Row::json).collect::<Vec<Value>>(),
+        "rows": rows.iter().map(ModelWanRow::json).collect::<Vec<Value>>(),
     });
     let mut text = serde_json::to_string_pretty(&told).unwrap_or_default();
     text.push('\n');
     text
 }
 
-impl Row {
+impl ModelWanRow {
     fn json(&self) -> Value {
         let schemes = self.schemes.iter().map(|(scheme, found)| {
             json!({

@@ -3,7 +3,7 @@
 //! The file system is synced before each reading, so that every part pays for its own dirty pages.
 //! The report shows the time of the sync separately.
 
-use super::Options;
+use super::ReplayOptions;
 use super::device::{Activity, Device};
 use super::report::PartReadings;
 use super::usage::Usage;
@@ -37,7 +37,7 @@ pub struct PartStart {
 
 /// Reads the meters before a part.
 pub fn begin(
-    options: &Options,
+    options: &ReplayOptions,
     door: &TimingFs,
     device: Option<&Device>,
     evictions: u64,
@@ -50,7 +50,7 @@ pub fn begin(
 
 /// Reads the meters after a part.
 pub fn end(
-    options: &Options,
+    options: &ReplayOptions,
     begun: &PartStart,
     door: &TimingFs,
     device: Option<&Device>,
@@ -73,7 +73,7 @@ pub fn drop_caches() -> Result<(), Failure> {
         .map_err(|error| Failure::Runtime(format!("cannot drop caches: {path}: {error}")))
 }
 
-fn sync(options: &Options) -> Result<(), Failure> {
+fn sync(options: &ReplayOptions) -> Result<(), Failure> {
     let folder = &options.dir;
     let failed =
         |error: std::io::Error| Failure::Runtime(format!("{}: cannot sync: {error}", folder.display()));

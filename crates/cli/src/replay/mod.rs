@@ -9,7 +9,7 @@ mod report;
 mod source;
 mod usage;
 
-pub use options::{FilterRules, FormatName, Options};
+pub use options::{FilterRules, FormatName, ReplayOptions};
 
 use crate::failure::Failure;
 use crate::show::print;
@@ -22,12 +22,12 @@ use shoal_core::Timestamp;
 use shoal_lab::replay::{Driver, DriverReplacement, End, ReplayResult, TimingFs, TracePart};
 use shoal_policy::ReplacementPolicy;
 use shoal_store::{OpenOptions, Store};
-use source::Source;
+use source::ReplaySource;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::SystemTime;
 
 /// Runs a replay and prints the results, even if the replay ended early.
-fn run(options: &Options) -> Result<(), Failure> {
+fn run(options: &ReplayOptions) -> Result<(), Failure> {
     let (wanted, policy) = (options.architecture()?, options.policy()?);
     options.check_directory()?;
     let source = source::load(options)?;
@@ -63,7 +63,7 @@ fn run(options: &Options) -> Result<(), Failure> {
 
 /// Returns the result that determines the exit code.
 fn ending(
-    options: &Options,
+    options: &ReplayOptions,
     outcome: &ReplayResult,
     unclosed: Option<shoal_store::Error>,
 ) -> Result<(), Failure> {
@@ -87,10 +87,10 @@ fn ending(
 }
 
 fn open(
-    options: &Options,
+    options: &ReplayOptions,
     architecture: &str,
     disk_bytes: u64,
-    source: &Source,
+    source: &ReplaySource,
     door: &OnceLock<TimingFs>,
 ) -> Result<Arc<dyn Store>, Failure> {
     let objects = source.trace.objects().len() as u64 + SPARE_OBJECTS;
@@ -101,12 +101,11 @@ fn open(
         max_objects: options.max_objects.unwrap_or(objects.min(disk_bytes / SEGMENT_BYTES_MIN).max(1)),
         object_max_bytes: options.object_max.0,
         files_per_folder: options.files_per_folder,
-        // Replacement of the architecture itself; the driver applies other policies.
-        replacement: "clock".into(),
         segments: options.segment_settings(),
-        volume: Default::default(),
         architecture: architecture.into(),
         now: Timestamp::from_system(SystemTime::now()),
+        // The replacement is the architecture's own; the driver applies other policies.
+        ..OpenOptions::default()
     };
     let wrapped = shoal_store::architectures::open_through(&open_options, |files| {
         let timed = TimingFs::new(files, Box::new(Stopwatch::default()));
@@ -122,9 +121,9 @@ fn open(
 /// Returns the driver's replacement, limited to the store's room for objects.
 fn keeper(
     policy: &ReplacementPolicy<u64>,
-    options: &Options,
+    options: &ReplayOptions,
     store: &dyn Store,
-    source: &Source,
+    source: &ReplaySource,
 ) -> Result<DriverReplacement, Failure> {
     let usage = store.usage();
     if usage.objects > 0 {
@@ -138,7 +137,7 @@ fn keeper(
 }
 
 fn drive(
-    options: &Options,
+    options: &ReplayOptions,
     driver: &Driver<'_>,
     door: &TimingFs,
     device: Option<&Device>,

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use shoal_core::ByteCount;
-use shoal_lab::replay::{ReplayPlan, Sizes};
+use shoal_lab::replay::{ReplayPlan, SizeMeaning};
 use shoal_policy::ReplacementPolicy;
 use shoal_store::architectures::{ARCHITECTURES, SegmentPolicy, SegmentSettings};
 use shoal_trace::{Filter, Format, SizeChange};
@@ -26,7 +26,7 @@ use std::str::FromStr;
 /// When the disk fails or a signal stops the run, the measurements so far are printed and the exit
 /// code is 1.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct ReplayOptions {
     /// The trace
     pub trace: String,
     /// Cache architecture
@@ -111,7 +111,7 @@ pub struct Options {
     pub fbc_a_max: u32,
 }
 
-impl Options {
+impl ReplayOptions {
     pub fn perform(self) -> Result<(), Failure> {
         super::run(&self)
     }
@@ -237,9 +237,9 @@ impl FromStr for FilterRules {
     }
 }
 
-/// [`Sizes`] by name.
+/// [`SizeMeaning`] by name.
 #[derive(Clone, Copy, Debug)]
-pub struct SizesName(pub Sizes);
+pub struct SizesName(pub SizeMeaning);
 
 /// Replacement policy for small objects in the mapped file.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -272,8 +272,8 @@ impl FromStr for SizesName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "stored" => Ok(Self(Sizes::Stored)),
-            "body" => Ok(Self(Sizes::Body)),
+            "stored" => Ok(Self(SizeMeaning::Stored)),
+            "body" => Ok(Self(SizeMeaning::Body)),
             _ => Err("it is stored or body".into()),
         }
     }

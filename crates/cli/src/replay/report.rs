@@ -1,16 +1,16 @@
 //! Output of a replay: two columns for people, JSON for programs.
 
 use super::device::{Activity, Device};
-use super::options::Options;
-use super::source::Source;
+use super::options::ReplayOptions;
+use super::source::ReplaySource;
 use super::usage::Usage;
 use crate::failure::Failure;
 use crate::show::{count, counted, size};
 use crate::trace::told::left_out;
 use serde_json::{Value, json};
-use shoal_lab::replay::{CallKind, Counts, End, Latencies, ReplayPlan, ReplayResult, Sizes};
+use shoal_lab::replay::{CallKind, End, Latencies, ReplayCounts, ReplayPlan, ReplayResult, SizeMeaning};
 use shoal_store::Store;
-use shoal_trace::{Problem, Reading};
+use shoal_trace::{Problem, ReadReport};
 
 /// Readings of the meters over one part.
 pub struct PartReadings {
@@ -30,8 +30,8 @@ pub struct PartReadings {
 
 /// Facts of a report.
 pub struct ReportInput<'a> {
-    pub options: &'a Options,
-    pub source: &'a Source,
+    pub options: &'a ReplayOptions,
+    pub source: &'a ReplaySource,
     pub device: &'a Result<Device, String>,
     pub store: &'a dyn Store,
     /// Usage of the store at the beginning.
@@ -49,7 +49,7 @@ pub struct Report<'a> {
 }
 
 /// Row of the table: its name, and the function that makes its cell.
-type Row = (&'static str, fn(&Counts, &PartReadings) -> String);
+type Row = (&'static str, fn(&ReplayCounts, &PartReadings) -> String);
 
 impl<'a> Report<'a> {
     /// Makes a report of these facts.
@@ -112,7 +112,7 @@ impl<'a> Report<'a> {
             "plan": {
                 "warm_up_requests": plan.warm_up,
                 "in_flight": plan.in_flight,
-                "sizes": if plan.sizes == Sizes::Stored { "stored" } else { "body" },
+                "sizes": if plan.sizes == SizeMeaning::Stored { "stored" } else { "body" },
                 "size_change": plan.size_change.name(),
                 "drop_caches": options.drop_caches,
             },
@@ -133,7 +133,7 @@ impl<'a> Report<'a> {
     }
 
     /// Returns the parts that were begun.
-    fn parts(&self) -> impl Iterator<Item = (&'static str, &Counts, &PartReadings)> {
+    fn parts(&self) -> impl Iterator<Item = (&'static str, &ReplayCounts, &PartReadings)> {
         let ReplayResult { warm_up, measured, .. } = self.facts.outcome;
         let named = [("warm_up", warm_up), ("measured", measured)].into_iter();
         named.zip(&self.facts.sides).map(|((name, counts), side)| (name, counts, side))
@@ -183,7 +183,7 @@ impl<'a> Report<'a> {
 }
 
 /// Formats the latencies of the door's calls, and the remaining CPU time above the calls.
-fn calls(counts: &Counts, side: &PartReadings) -> String {
+fn calls(counts: &ReplayCounts, side: &PartReadings) -> String {
     let mut text =
         String::from("\ncalls (µs)       number     mean      p50      p90      p99    p99.9      max\n");
     for call in CallKind::ALL {
@@ -206,7 +206,7 @@ fn calls(counts: &Counts, side: &PartReadings) -> String {
     text
 }
 
-fn part_as_json(counts: &Counts, side: &PartReadings) -> Value {
+fn part_as_json(counts: &ReplayCounts, side: &PartReadings) -> Value {
     let calls: serde_json::Map<String, Value> = CallKind::ALL
         .into_iter()
         .map(|call| {
@@ -251,7 +251,7 @@ fn part_as_json(counts: &Counts, side: &PartReadings) -> Value {
     })
 }
 
-fn reading_as_json(reading: &Reading) -> Value {
+fn reading_as_json(reading: &ReadReport) -> Value {
     json!({
         "format": reading.format.name(),
         "compression": reading.compression,

@@ -1,20 +1,20 @@
 //! Source of the requests: a file, standard input, or the generator.
 
-use super::Options;
+use super::ReplayOptions;
 use crate::failure::Failure;
 use crate::show::count;
 use crate::trace::source::unreadable;
 use crate::trace::told::lost;
 use shoal_trace::generate::{Impossible, Traffic, specweb99};
-use shoal_trace::{Input, ReadOptions, Reading, Trace, Unread};
+use shoal_trace::{Input, ReadOptions, ReadReport, Trace, Unread};
 use std::path::Path;
 
 /// Trace with its origin.
-pub struct Source {
+pub struct ReplaySource {
     /// Requests of the trace.
     pub trace: Trace,
     /// The reader's account; `None` for generated traffic.
-    pub reading: Option<Reading>,
+    pub reading: Option<ReadReport>,
     /// Requests that were left out.
     pub unread: Unread,
     /// Assumptions about the trace.
@@ -22,7 +22,7 @@ pub struct Source {
 }
 
 /// Reads or generates the trace that the options name.
-pub fn load(options: &Options) -> Result<Source, Failure> {
+pub fn load(options: &ReplayOptions) -> Result<ReplaySource, Failure> {
     let name = &options.trace;
     if let Some(values) = name.strip_prefix(MADE).filter(|rest| rest.is_empty() || rest.starts_with(':')) {
         return made(options, values.trim_start_matches(':'));
@@ -49,28 +49,33 @@ pub fn load(options: &Options) -> Result<Source, Failure> {
         return Err(failed(format!("no request is left to replay: {}", lost(&reading, &unread))));
     }
     let assumed = assumed(options, &reading, &unread);
-    Ok(Source { trace, reading: Some(reading), unread, assumed })
+    Ok(ReplaySource { trace, reading: Some(reading), unread, assumed })
 }
 
 /// Generates traffic. A file of the same name is available as `./synthetic`.
-fn made(options: &Options, values: &str) -> Result<Source, Failure> {
+fn made(options: &ReplayOptions, values: &str) -> Result<ReplaySource, Failure> {
     let wrong = |error: Impossible| Failure::Usage(format!("{}: {error}", options.trace));
     let traffic: Traffic = values.parse().map_err(wrong)?;
     let trace = traffic.make().map_err(wrong)?;
-    Ok(Source { trace, reading: None, unread: Unread::default(), assumed: vec![format!("made: {traffic}")] })
+    Ok(ReplaySource {
+        trace,
+        reading: None,
+        unread: Unread::default(),
+        assumed: vec![format!("made: {traffic}")],
+    })
 }
 
 /// Generates the GETs of SPECweb99's operations. A file of the same name is available as
 /// `./specweb99`.
-fn operations(options: &Options, values: &str) -> Result<Source, Failure> {
+fn operations(options: &ReplayOptions, values: &str) -> Result<ReplaySource, Failure> {
     let wrong = |error: Impossible| Failure::Usage(format!("{}: {error}", options.trace));
     let workload: specweb99::Workload = values.parse().map_err(wrong)?;
     let trace = workload.make().map_err(wrong)?;
     let assumed = vec![format!("made: GETs of specweb99:{workload}")];
-    Ok(Source { trace, reading: None, unread: Unread::default(), assumed })
+    Ok(ReplaySource { trace, reading: None, unread: Unread::default(), assumed })
 }
 
-fn assumed(options: &Options, reading: &Reading, unread: &Unread) -> Vec<String> {
+fn assumed(options: &ReplayOptions, reading: &ReadReport, unread: &Unread) -> Vec<String> {
     let mut assumed = reading.assumed.clone();
     if unread.without_size > 0 {
         let (requests, bytes) = (count(unread.without_size), options.size_unknown);

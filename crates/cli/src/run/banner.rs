@@ -65,12 +65,28 @@ fn whereabouts(
         Some(address) => writeln!(text, "  admin    shoal status --admin {address}"),
         None => writeln!(text, "  admin    none"),
     };
+    cluster(text, settings, admin);
     let access = match settings.log.access.as_str() {
         "" | "none" => "no access log (log.access names one)".to_owned(),
         "stdout" => format!("access log on stdout ({})", settings.log.format),
         path => format!("access log in {path} ({})", settings.log.format),
     };
     let _ = writeln!(text, "  logs     errors on stderr; {access}");
+}
+
+/// Names the cluster and the address for its nodes.
+fn cluster(text: &mut String, settings: &Settings, admin: Option<&AdminAddress>) {
+    let cluster = &settings.cluster;
+    let Some(peer) = cluster.peer.filter(|_| !cluster.name.is_empty()) else { return };
+    let key = match &cluster.key_file {
+        Some(path) => format!("keys in {}", path.display()),
+        None => "no key".into(),
+    };
+    let _ = write!(text, "  cluster  {}, nodes reach this one at {peer}, {key}", cluster.name);
+    let _ = match admin {
+        Some(admin) => writeln!(text, "; shoal cluster status --admin {admin}"),
+        None => writeln!(text),
+    };
 }
 
 /// Names the clients of a listener that other machines can reach. In forward mode only this machine
@@ -198,7 +214,21 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_does_not_serve_is_not_told_as_if_it_did() {
+    fn banner_names_the_cluster() {
+        let mut settings = Settings::default();
+        let admin = settings.admin.listen.clone();
+        let shown =
+            |settings: &Settings| text(settings, &[([127, 0, 0, 1], 3128).into()], admin.as_ref(), &[]);
+        assert!(!shown(&settings).contains("cluster"));
+        settings.cluster.name = "trial".into();
+        settings.cluster.peer = Some(([127, 0, 0, 1], 3131).into());
+        let line = "  cluster  trial, nodes reach this one at 127.0.0.1:3131, no key; shoal cluster status --admin \
+                    127.0.0.1:3129";
+        assert!(shown(&settings).lines().any(|found| found == line), "{}", shown(&settings));
+    }
+
+    #[test]
+    fn banner_names_disk_out_of_service() {
         let settings = Settings::default();
         let status = |service: &str| DiskStatus {
             path: "shoal-cache".into(),
@@ -214,7 +244,7 @@ mod tests {
 
     /// Without this line an operator would not know why other machines are refused.
     #[test]
-    fn a_proxy_for_others_says_whom_it_serves() {
+    fn banner_names_clients_of_open_proxy() {
         let settings = Settings::default();
         let shown = |ip: [u8; 4]| text(&settings, &[(ip, 3128).into()], None, &[]);
         assert!(

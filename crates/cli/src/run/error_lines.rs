@@ -20,7 +20,7 @@ pub struct ErrorLines(Arc<Queue>);
 
 #[derive(Default)]
 struct Queue {
-    state: Mutex<State>,
+    state: Mutex<LineState>,
     /// Signals that a line has arrived.
     come: Condvar,
     /// Signals that lines are written or lost.
@@ -28,7 +28,7 @@ struct Queue {
 }
 
 #[derive(Default)]
-struct State {
+struct LineState {
     pending: Vec<u8>,
     /// Lines put into the queue since the start. `done` counts those written or lost.
     put: u64,
@@ -142,7 +142,7 @@ impl Queue {
     }
 }
 
-impl State {
+impl LineState {
     fn lose(&mut self, lines: u64) {
         self.uncounted += lines;
         self.untold += lines;
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_shows_what_would_not_be_seen() {
+    fn invisible_characters_are_escaped() {
         let (mut reader, writer) = io::pipe().expect("a pipe");
         let lines = ErrorLines::start(writer).expect("a thread");
         line(&lines, "a\u{202e}b\u{9b}c\n");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_stopped_costs_one_wait_and_then_lines() {
+    fn stopped_reader_costs_one_wait_then_lines() {
         let (mut reader, writer) = io::pipe().expect("a pipe");
         let lines = ErrorLines::start(writer).expect("a thread");
         let text = format!("{}\n", "x".repeat(1023));

@@ -14,7 +14,7 @@ mod options;
 mod panics;
 mod signals;
 
-pub use options::Options;
+pub use options::RunOptions;
 
 use crate::configuration::Configuration;
 use crate::failure::Failure;

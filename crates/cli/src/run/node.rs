@@ -5,7 +5,13 @@ use super::logging::ErrorLog;
 use crate::configuration::Configuration;
 use crate::failure::Failure;
 use parking_lot::Mutex;
-use shoal_proxy::admin::{Control, DiskRequest, PurgeOutcome, PurgeRequest, Readiness, Status};
+use shoal_cluster::ClusterError;
+use shoal_proxy::admin::{
+    Control, DiskRequest, ExplainRequest, Explanation, PurgeOutcome, PurgeRequest, Readiness, Status,
+    TopMisses, TopRequest,
+};
+use shoal_proxy::cluster::ClusterReport;
+use shoal_proxy::exchange::Whereabouts;
 use shoal_proxy::metrics::Metrics;
 use shoal_proxy::node::{Node, NodeError};
 use shoal_proxy::server;
@@ -88,8 +94,38 @@ impl Control for RunningNode {
         self.node.status()
     }
 
+    fn top_misses(&self, request: &TopRequest) -> TopMisses {
+        self.node.top_misses(request)
+    }
+
     fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
         self.node.purge(request)
+    }
+
+    fn explain(&self, request: ExplainRequest) -> Result<Explanation, String> {
+        let mut explanation = self.node.explain(&request)?;
+        // The file may have changed since it was read; its lines would then mislead.
+        let is_current = |read: &Settings| *self.settings.lock() == *read;
+        if self.configuration.load().is_ok_and(|read| is_current(&read)) {
+            crate::explain::add_lines(&self.configuration, &mut explanation);
+        }
+        Ok(explanation)
+    }
+
+    fn whereabouts(&self, url: &str) -> Result<Whereabouts, String> {
+        self.node.whereabouts(url)
+    }
+
+    fn cluster(&self) -> Option<ClusterReport> {
+        self.node.cluster_report()
+    }
+
+    fn drain_cluster(&self) -> bool {
+        self.node.drain_cluster()
+    }
+
+    fn rejoin_cluster(&self) -> bool {
+        self.node.rejoin_cluster()
     }
 
     fn set_disk(&self, request: DiskRequest) -> Result<bool, String> {
@@ -145,6 +181,7 @@ fn failure(error: NodeError) -> Failure {
     let why = error.to_string();
     match error {
         NodeError::Live(_)
+        | NodeError::Cluster(ClusterError::KeyFile { .. } | ClusterError::Options(_))
         | NodeError::Upstream(_)
         | NodeError::Server(server::Error::Certificate { .. }) => Failure::Usage(why),
         _ => Failure::Runtime(why),

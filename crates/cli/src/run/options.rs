@@ -18,7 +18,7 @@ use std::time::Duration;
 /// USR1 opens the logs again. TERM, INT and QUIT let requests in flight finish (drain_timeout). A
 /// second such signal does not wait for them.
 #[derive(clap::Args, Default)]
-pub struct Options {
+pub struct RunOptions {
     /// Read this configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -38,8 +38,8 @@ pub struct Options {
     /// Disk space for the cache
     #[arg(long, value_name = "SIZE")]
     disk: Option<String>,
-    /// Give answers whose origin names no lifetime this one, such as 10m; origins that say nothing
-    /// about caching are cached then
+    /// Give answers without a lifetime of the origin this one, such as 10m; origins that say
+    /// nothing about caching are cached then
     #[arg(long, value_name = "TIME", value_parser = shoal_core::parse_duration)]
     fresh: Option<Duration>,
     /// Answer reloads of clients (no-cache, Pragma, max-age=0) from the cache, as pip and browsers
@@ -58,6 +58,15 @@ pub struct Options {
     /// Admin listener: an address and port, unix:/path, or none
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
+    /// Take part in the cluster of this name; needs --peer
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// Address and port at which the other nodes of the cluster reach this one, over TCP and UDP
+    #[arg(long, value_name = "ADDRESS")]
+    peer: Option<SocketAddr>,
+    /// Join these members: addresses, or DNS names with ports; may be given several times
+    #[arg(long, value_name = "ADDRESS", num_args = 1..)]
+    join: Vec<String>,
     /// Set any other setting, such as cache.collapse=false; lists with commas or as TOML; may be
     /// given several times
     #[arg(long, value_name = "SETTING=VALUE", value_parser = assignment)]
@@ -70,7 +79,7 @@ fn assignment(text: &str) -> Result<(String, String), String> {
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
-impl Options {
+impl RunOptions {
     pub fn perform(self) -> Result<(), Failure> {
         if self.config.is_some() && self.to.is_some() {
             return Err(Failure::Usage(
@@ -116,6 +125,8 @@ impl Options {
         }
         overrides.extend(self.rule());
         let store = self.store.as_deref().map(|folder| if folder == "none" { "" } else { folder });
+        let peer = self.peer.map(|peer| peer.to_string());
+        let join = (!self.join.is_empty()).then(|| self.join.join(","));
         let private = (!self.allow_private.is_empty()).then(|| self.allow_private.join(","));
         if !self.allow_clients.is_empty() {
             let own = Forward::default().allow_clients;
@@ -129,6 +140,9 @@ impl Options {
             ("--disk", "store.disk", self.disk.as_deref()),
             ("--allow-private", "forward.allow_private_destinations", private.as_deref()),
             ("--admin", "admin.listen", self.admin.as_deref()),
+            ("--cluster", "cluster.name", self.cluster.as_deref()),
+            ("--peer", "cluster.peer", peer.as_deref()),
+            ("--join", "cluster.join", join.as_deref()),
         ] {
             if let Some(value) = value {
                 overrides.push(Override { origin: origin.into(), key: key.into(), value: value.into() });
@@ -152,7 +166,7 @@ mod tests {
     use super::*;
     use shoal_settings::{Mode, Settings, SettingsSource};
 
-    fn settings(options: Options) -> Result<Settings, Vec<String>> {
+    fn settings(options: RunOptions) -> Result<Settings, Vec<String>> {
         let overrides = options.overrides();
         let source = SettingsSource {
             file: "built-in",
@@ -166,7 +180,7 @@ mod tests {
 
     #[test]
     fn no_options_are_the_defaults() {
-        assert_eq!(settings(Options::default()), Ok(Settings::default()));
+        assert_eq!(settings(RunOptions::default()), Ok(Settings::default()));
     }
 
     #[test]
@@ -174,7 +188,7 @@ mod tests {
         let to = || Some("http://127.0.0.1:8000".to_owned());
         let listen = Some(([127, 0, 0, 1], 9090).into());
         let settings_of =
-            |listen| settings(Options { to: to(), listen, ..Options::default() }).expect("valid");
+            |listen| settings(RunOptions { to: to(), listen, ..RunOptions::default() }).expect("valid");
         assert_eq!(settings_of(None).listen[0].address, REVERSE_ADDRESS.into());
         let settings = settings_of(listen);
         assert_eq!((settings.listen[0].address.port(), settings.listen[0].mode), (9090, Mode::Reverse));
@@ -183,14 +197,14 @@ mod tests {
 
     #[test]
     fn options_set_settings_and_mistakes_name_them() {
-        let settings_of = settings(Options {
+        let settings_of = settings(RunOptions {
             listen: Some(([127, 0, 0, 1], 3000).into()),
             store: Some("none".into()),
             ram: Some("64 MB".into()),
             allow_clients: vec!["10.0.0.0/8".into(), "192.0.2.7".into()],
             allow_private: vec!["127.0.0.1".into(), "*.corp.example".into()],
             admin: Some("none".into()),
-            ..Options::default()
+            ..RunOptions::default()
         });
         let taken = settings_of.expect("valid");
         assert_eq!(taken.listen[0].mode, Mode::Forward);
@@ -199,10 +213,10 @@ mod tests {
         let clients: Vec<String> = taken.forward.allow_clients.iter().map(ToString::to_string).collect();
         assert_eq!(clients, ["127.0.0.0/8", "::1/128", "10.0.0.0/8", "192.0.2.7/32"]);
         assert_eq!(taken.admin.listen, None);
-        let reverse = settings(Options {
+        let reverse = settings(RunOptions {
             to: Some("http://127.0.0.1:8000".into()),
             allow_clients: vec!["10.0.0.0/8".into()],
-            ..Options::default()
+            ..RunOptions::default()
         });
         let served = reverse.expect("valid").listen[0].allow_clients.clone().expect("a list");
         assert_eq!(
@@ -210,14 +224,30 @@ mod tests {
             ["127.0.0.0/8", "::1/128", "10.0.0.0/8"].map(|net| net.parse().expect("a network"))
         );
         let refused =
-            settings(Options { ram: Some("lots".into()), ..Options::default() }).expect_err("no size");
+            settings(RunOptions { ram: Some("lots".into()), ..RunOptions::default() }).expect_err("no size");
         assert!(refused[0].starts_with("--ram: cache.ram: "), "{refused:?}");
+    }
+
+    #[test]
+    fn cluster_options_set_the_section() {
+        let options = |peer: Option<&str>| RunOptions {
+            cluster: Some("prod".into()),
+            peer: peer.map(|peer| peer.parse().expect("an address")),
+            join: vec!["127.0.0.2:3131".into(), "cache.internal:3131".into()],
+            ..RunOptions::default()
+        };
+        let section = settings(options(Some("127.0.0.1:3131"))).expect("valid").cluster;
+        assert_eq!(section.name, "prod");
+        assert_eq!(section.peer, Some(([127, 0, 0, 1], 3131).into()));
+        assert_eq!(section.join, ["127.0.0.2:3131", "cache.internal:3131"]);
+        assert!(settings(options(None)).expect_err("no peer")[0].contains("cluster.peer"));
+        assert!(settings(options(Some("10.0.0.1:3131"))).expect_err("no key")[0].contains("cluster init"));
     }
 
     #[test]
     fn fresh_makes_a_rule() {
         let fresh = Some(Duration::from_secs(600));
-        let made = settings(Options { fresh, ignore_client_no_cache: true, ..Options::default() });
+        let made = settings(RunOptions { fresh, ignore_client_no_cache: true, ..RunOptions::default() });
         let rules = made.expect("valid").rule;
         assert_eq!(rules.len(), 1);
         assert_eq!((rules[0].lifetime_default, rules[0].ignore_client_no_cache), (fresh, Some(true)));
@@ -227,7 +257,7 @@ mod tests {
     fn any_setting_can_be_set_and_mistakes_name_it() {
         let set = |text: &str| {
             let set = vec![assignment(text).expect("two parts")];
-            settings(Options { set, ..Options::default() })
+            settings(RunOptions { set, ..RunOptions::default() })
         };
         assert!(!set("cache.collapse=false").expect("valid").cache.collapse);
         assert_eq!(

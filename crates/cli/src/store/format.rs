@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// --erase a device with other data, or with a store of Shoal, is left alone. A device that is
 /// mounted or in use is refused.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct StoreFormatOptions {
     /// The device, such as /dev/sdb
     device: PathBuf,
     /// Lose all data on the device
@@ -19,7 +19,7 @@ pub struct Options {
     erase: bool,
 }
 
-impl Options {
+impl StoreFormatOptions {
     pub fn perform(self) -> Result<(), Failure> {
         shoal_store::inspect::format(&self.device, self.erase).map_err(failed)?;
         print(&format!("{} is empty, and ready for `[[store.disks]]`\n", self.device.display()))

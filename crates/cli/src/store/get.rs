@@ -14,7 +14,7 @@ use std::io::{ErrorKind, Write};
 /// The body is written as it is stored, with its content coding. If the URL has several variants,
 /// the last stored one is written. If only ranges of the response are stored, nothing is written.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct StoreGetOptions {
     /// The absolute URL
     url: String,
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub struct Options {
     head: bool,
 }
 
-impl Options {
+impl StoreGetOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let keys = StoredObject::keys_of(&self.url)
             .ok_or_else(|| Failure::Usage(format!("{} is no URL of http or https", self.url)))?;

@@ -13,7 +13,7 @@ use std::fmt::Write;
 /// Describe a store: geometry, objects, bytes, age, write position, and whether it was closed in
 /// order
 #[derive(clap::Args)]
-pub struct Options {
+pub struct StoreInfoOptions {
     #[command(flatten)]
     which: StoreSelection,
     /// Print JSON, one line a store
@@ -27,7 +27,7 @@ struct Ages {
     newest: Option<String>,
 }
 
-impl Options {
+impl StoreInfoOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let (mut text, mut stores) = (String::new(), self.which.open()?);
         for (folder, store) in &stores.seen {

@@ -14,7 +14,7 @@ use std::io::{BufWriter, ErrorKind, Write};
 /// The order is the order of writing, oldest first. --all also lists notes of the variants and
 /// ranges of a URL.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct StoreLsOptions {
     /// Only URLs that contain this
     #[arg(value_name = "TEXT")]
     text: Option<String>,
@@ -46,7 +46,7 @@ pub struct Options {
     json: bool,
 }
 
-impl Options {
+impl StoreLsOptions {
     pub fn perform(mut self) -> Result<(), Failure> {
         let which = std::mem::replace(&mut self.which, StoreSelection { stores: Vec::new(), config: None });
         let mut stores = which.open()?;

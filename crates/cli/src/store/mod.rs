@@ -21,44 +21,44 @@ use std::path::PathBuf;
 /// second that the node has not yet written to disk are not visible. `offline` and `online` ask the
 /// running node.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct StoreOptions {
     #[command(subcommand)]
-    command: Command,
+    command: StoreCommand,
 }
 
 // The variants have no comments, so that each command shows the help of its options, long help
 // included.
 #[derive(clap::Subcommand)]
-enum Command {
-    Info(info::Options),
-    Verify(verify::Options),
-    Ls(ls::Options),
-    Get(get::Options),
-    Format(format::Options),
+enum StoreCommand {
+    Info(info::StoreInfoOptions),
+    Verify(verify::StoreVerifyOptions),
+    Ls(ls::StoreLsOptions),
+    Get(get::StoreGetOptions),
+    Format(format::StoreFormatOptions),
     /// Have a running node take a disk out of service: pending data is written to the disk, and the
     /// disk can then be removed
     ///
     /// While the disk is out of service, its objects are misses and its share goes to the other
     /// disks. Purges during this time are applied to the disk before it serves again, as long as
     /// the node keeps running.
-    Offline(service::Options),
+    Offline(service::StoreServiceOptions),
     /// Have a running node bring a disk back into service
     ///
     /// This applies to a disk that was taken out, that kept failing, or that could not be opened
     /// when others could. The disk is opened anew.
-    Online(service::Options),
+    Online(service::StoreServiceOptions),
 }
 
-impl Options {
+impl StoreOptions {
     pub fn perform(self) -> Result<(), Failure> {
         match self.command {
-            Command::Info(options) => options.perform(),
-            Command::Verify(options) => options.perform(),
-            Command::Ls(options) => options.perform(),
-            Command::Get(options) => options.perform(),
-            Command::Format(options) => options.perform(),
-            Command::Offline(options) => options.perform(false),
-            Command::Online(options) => options.perform(true),
+            StoreCommand::Info(options) => options.perform(),
+            StoreCommand::Verify(options) => options.perform(),
+            StoreCommand::Ls(options) => options.perform(),
+            StoreCommand::Get(options) => options.perform(),
+            StoreCommand::Format(options) => options.perform(),
+            StoreCommand::Offline(options) => options.perform(false),
+            StoreCommand::Online(options) => options.perform(true),
         }
     }
 }

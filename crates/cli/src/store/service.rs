@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// Take a disk of a running node out of service, or bring it back
 #[derive(clap::Args)]
-pub struct Options {
+pub struct StoreServiceOptions {
     /// The disk's folder, as spelled in the settings
     path: String,
     /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
@@ -21,7 +21,7 @@ pub struct Options {
     config: Option<PathBuf>,
 }
 
-impl Options {
+impl StoreServiceOptions {
     pub fn perform(self, online: bool) -> Result<(), Failure> {
         let address = admin_address(self.admin, self.config)?;
         let request = DiskRequest { path: self.path, online };

@@ -15,7 +15,7 @@ use std::fmt::Write;
 /// miss. An entry that leads to another object's record is no damage: after a crash, or while a
 /// node is writing, the index may be older than the log.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct StoreVerifyOptions {
     #[command(flatten)]
     which: StoreSelection,
     /// Print JSON, one line a store
@@ -23,7 +23,7 @@ pub struct Options {
     json: bool,
 }
 
-impl Options {
+impl StoreVerifyOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let (mut text, mut damaged, mut stores) = (String::new(), 0, self.which.open()?);
         for (folder, store) in &stores.seen {

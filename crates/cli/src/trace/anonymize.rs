@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// with knowledge of a request for an object of a rare size may recognise it. Without --key-file a
 /// random key is used and discarded, so that nobody, not even you, can hash a name to look for it.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct TraceAnonymizeOptions {
     /// The trace
     trace: String,
     /// File with the key, for several traces that need the same hashes
@@ -32,7 +32,7 @@ pub struct Options {
     writing: TraceOutputOptions,
 }
 
-impl Options {
+impl TraceAnonymizeOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let key = match &self.key_file {
             Some(path) => bytes_of(path)?,

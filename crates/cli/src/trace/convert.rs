@@ -8,7 +8,7 @@ use shoal_trace::generate::{Impossible, Traffic, specweb99};
 
 /// Write a trace in another format
 #[derive(clap::Args)]
-pub struct Options {
+pub struct TraceConvertOptions {
     /// The trace, or `synthetic` for generated proxy traffic (`synthetic:requests=1000000,seed=1`),
     /// or `specweb99` for the operations of that benchmark, POSTs included
     /// (`specweb99:throughput=2500,requests=1000000,seed=1`)
@@ -19,7 +19,7 @@ pub struct Options {
     writing: TraceOutputOptions,
 }
 
-impl Options {
+impl TraceConvertOptions {
     pub fn perform(self) -> Result<(), Failure> {
         if let Some(values) = self.trace.strip_prefix("synthetic")
             && (values.is_empty() || values.starts_with(':'))

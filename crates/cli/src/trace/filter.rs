@@ -11,7 +11,7 @@ use shoal_trace::{Filter, Record, host_of, timestamp};
 ///
 /// A field missing from a line does not exclude it, except with --client and --host.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct TraceFilterOptions {
     /// The trace
     trace: String,
     /// Rules, separated by commas: http, get, found (200, 304), status200, cacheable, no-query,
@@ -45,7 +45,7 @@ pub struct Options {
     writing: TraceOutputOptions,
 }
 
-impl Options {
+impl TraceFilterOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let bytes_max = self.size_max.map_or(u64::MAX, |bytes| bytes.0);
         let filter = Filter { bytes_min: self.size_min.0, bytes_max, ..self.rules.0 };

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// Show the first requests as Shoal reads them
 #[derive(clap::Args)]
-pub struct Options {
+pub struct TraceHeadOptions {
     /// The trace
     trace: String,
     /// Number of requests shown
@@ -22,7 +22,7 @@ pub struct Options {
     reading: TraceInputOptions,
 }
 
-impl Options {
+impl TraceHeadOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let mut source = self.reading.open(&self.trace)?;
         let mut rows = Vec::new();

@@ -6,12 +6,12 @@ use crate::failure::Failure;
 use crate::lab::telling;
 use crate::replay::FilterRules;
 use crate::show::{count, duration, print, size};
-use shoal_lab::character::{Census, Character, Loaded, json, load, report};
+use shoal_lab::character::{Census, CensusTrace, Character, json, load, report};
 use std::path::PathBuf;
 
 /// Describe a trace: popularity, sizes, reuse, hosts, hits of an infinite cache
 #[derive(clap::Args)]
-pub struct Options {
+pub struct TraceInfoOptions {
     /// The trace
     trace: String,
     /// Requests that count: none, or rules separated by commas (http, get, found for 200 and 304,
@@ -31,7 +31,7 @@ pub struct Options {
     reading: TraceInputOptions,
 }
 
-impl Options {
+impl TraceInfoOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let (reader, bar) = self.reading.open(&self.trace)?.into_parts();
         let loaded = load(reader, &self.filter.0, self.limit.unwrap_or(usize::MAX));
@@ -58,7 +58,7 @@ impl Options {
     }
 }
 
-fn text(character: &Character, loaded: &Loaded) -> String {
+fn text(character: &Character, loaded: &CensusTrace) -> String {
     let mut text = account(&loaded.reading);
     text += &wrong_times(loaded.wrong_times);
     text += &refused(&loaded.unread);

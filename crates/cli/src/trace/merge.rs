@@ -10,7 +10,7 @@ use shoal_trace::Merge;
 ///
 /// Each trace must be in order of its times. Formats and compressions may differ.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct TraceMergeOptions {
     /// The traces
     #[arg(required = true, num_args = 1..)]
     traces: Vec<String>,
@@ -20,7 +20,7 @@ pub struct Options {
     writing: TraceOutputOptions,
 }
 
-impl Options {
+impl TraceMergeOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let (mut readers, mut bars) = (Vec::new(), Vec::new());
         for name in &self.traces {

@@ -22,34 +22,34 @@ use clap::Subcommand;
 /// libCacheSim's oracleGeneral and csv, and our own columns. The format is detected by the
 /// beginning. Unreadable lines are counted, and the first ones are shown.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct TraceOptions {
     #[command(subcommand)]
-    command: Command,
+    command: TraceCommand,
 }
 
 // The variants have no comments, so that each command shows the help of its options, long help
 // included.
 #[derive(Subcommand)]
-enum Command {
-    Info(info::Options),
-    Convert(convert::Options),
-    Filter(filter::Options),
-    Sample(sample::Options),
-    Merge(merge::Options),
-    Anonymize(anonymize::Options),
-    Head(head::Options),
+enum TraceCommand {
+    Info(info::TraceInfoOptions),
+    Convert(convert::TraceConvertOptions),
+    Filter(filter::TraceFilterOptions),
+    Sample(sample::TraceSampleOptions),
+    Merge(merge::TraceMergeOptions),
+    Anonymize(anonymize::TraceAnonymizeOptions),
+    Head(head::TraceHeadOptions),
 }
 
-impl Options {
+impl TraceOptions {
     pub fn perform(self) -> Result<(), Failure> {
         match self.command {
-            Command::Info(options) => options.perform(),
-            Command::Convert(options) => options.perform(),
-            Command::Filter(options) => options.perform(),
-            Command::Sample(options) => options.perform(),
-            Command::Merge(options) => options.perform(),
-            Command::Anonymize(options) => options.perform(),
-            Command::Head(options) => options.perform(),
+            TraceCommand::Info(options) => options.perform(),
+            TraceCommand::Convert(options) => options.perform(),
+            TraceCommand::Filter(options) => options.perform(),
+            TraceCommand::Sample(options) => options.perform(),
+            TraceCommand::Merge(options) => options.perform(),
+            TraceCommand::Anonymize(options) => options.perform(),
+            TraceCommand::Head(options) => options.perform(),
         }
     }
 }

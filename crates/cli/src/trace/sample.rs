@@ -9,7 +9,7 @@ use shoal_trace::{SampleBy, Sampler};
 ///
 /// A sample by object preserves the hit ratio, with a cache reduced by the same share.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct TraceSampleOptions {
     /// The trace
     trace: String,
     /// The share to keep, from 0 to 1
@@ -37,7 +37,7 @@ enum By {
     Request,
 }
 
-impl Options {
+impl TraceSampleOptions {
     pub fn perform(self) -> Result<(), Failure> {
         if !(0.0..=1.0).contains(&self.rate) {
             return Err(Failure::Usage("--rate: a share from 0 to 1 is needed, such as 0.01".into()));

@@ -1,7 +1,7 @@
 //! Output of requests: a file or standard output, in the format that the options or the file's name
 //! give.
 
-use super::source::Source;
+use super::source::TraceSource;
 use super::told::account;
 use crate::failure::Failure;
 use crate::show::counted;
@@ -162,7 +162,7 @@ impl Sink {
 
 /// Reads a source to its end. Writes each record that `change` returns for a request.
 pub fn stream(
-    mut source: Source,
+    mut source: TraceSource,
     writing: &TraceOutputOptions,
     mut change: impl for<'a> FnMut(&Record<'a>) -> Option<Record<'a>>,
 ) -> Result<(), Failure> {

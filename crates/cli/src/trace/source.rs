@@ -23,7 +23,7 @@ pub struct TraceInputOptions {
 }
 
 /// Trace that is being read.
-pub struct Source {
+pub struct TraceSource {
     /// Reader of the trace.
     pub reader: Reader<Input>,
     /// Name of the trace, for messages.
@@ -43,7 +43,7 @@ impl TraceInputOptions {
     }
 
     /// Opens a trace.
-    pub fn open(&self, name: &str) -> Result<Source, Failure> {
+    pub fn open(&self, name: &str) -> Result<TraceSource, Failure> {
         let failed = |why: String| Failure::Runtime(format!("{name}: {why}"));
         let (input, bar) = match name {
             "-" => {
@@ -65,7 +65,7 @@ impl TraceInputOptions {
             ..ReadOptions::default()
         };
         let reader = Reader::of(input, &options).map_err(|error| failed(unreadable(&error)))?;
-        Ok(Source { reader, name: name.to_owned(), bar })
+        Ok(TraceSource { reader, name: name.to_owned(), bar })
     }
 }
 
@@ -79,7 +79,7 @@ pub fn unreadable(error: &Error) -> String {
     }
 }
 
-impl Source {
+impl TraceSource {
     /// Returns a failure of this trace.
     pub fn failed(&self, why: &dyn std::fmt::Display) -> Failure {
         self.bar.finish_and_clear();

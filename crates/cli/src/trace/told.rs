@@ -1,7 +1,7 @@
 //! Text about the reading of a log: assumptions, bad lines, requests left out.
 
 use crate::show::count;
-use shoal_trace::{Reading, Refused, Unread};
+use shoal_trace::{ReadReport, RefusalReason, Unread};
 use std::fmt::Write;
 
 /// Writes a row of two columns.
@@ -11,7 +11,7 @@ pub fn row(text: &mut String, name: &str, value: &str) {
 
 /// Returns the account of a reading: the assumptions, and the count of each kind of line without a
 /// request.
-pub fn account(reading: &Reading) -> String {
+pub fn account(reading: &ReadReport) -> String {
     let mut text = String::new();
     for (at, assumed) in reading.assumed.iter().enumerate() {
         row(&mut text, if at == 0 { "assumed" } else { "" }, assumed);
@@ -50,7 +50,7 @@ pub fn wrong_times(number: u64) -> String {
 }
 
 /// Returns one line on the fate of all lines, for a trace with few or no requests.
-pub fn lost(reading: &Reading, unread: &Unread) -> String {
+pub fn lost(reading: &ReadReport, unread: &Unread) -> String {
     let mut text = format!("{} lines, {} of them bad", count(reading.lines), count(reading.bad));
     if let Some(problem) = reading.problems.first() {
         let _ = write!(text, " ({problem})");
@@ -63,7 +63,7 @@ pub fn lost(reading: &Reading, unread: &Unread) -> String {
 
 /// Returns the requests that the filter left out in words, or `None` if there are none.
 pub fn left_out(unread: &Unread) -> Option<String> {
-    let told = Refused::ALL.into_iter().zip(unread.refused).filter(|(_, number)| *number > 0);
+    let told = RefusalReason::ALL.into_iter().zip(unread.refused).filter(|(_, number)| *number > 0);
     let told: Vec<_> = told.map(|(why, number)| format!("{} {}", count(number), why.name())).collect();
     (!told.is_empty()).then(|| told.join(", "))
 }
@@ -71,7 +71,8 @@ pub fn left_out(unread: &Unread) -> Option<String> {
 /// Returns one row for each reason for which a filter left requests out.
 pub fn refused(unread: &Unread) -> String {
     let mut text = String::new();
-    for (why, number) in Refused::ALL.into_iter().zip(unread.refused).filter(|(_, number)| *number > 0) {
+    for (why, number) in RefusalReason::ALL.into_iter().zip(unread.refused).filter(|(_, number)| *number > 0)
+    {
         row(&mut text, "left out", &format!("{} {}", count(number), why.name()));
     }
     if unread.limited {

@@ -227,7 +227,7 @@ fn usr1_opens_the_access_log_again() {
 
 /// Requests in flight may finish. The access log has them, and is written to its end.
 #[test]
-fn a_drain_waits_for_what_is_in_flight() {
+fn drain_waits_for_requests_in_flight() {
     let mut node = Node::start_with(&patient());
     let (mut client, mut origin) = request_in_flight(&node);
     node.signal(Signal::TERM);

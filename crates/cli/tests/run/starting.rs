@@ -41,7 +41,7 @@ fn a_named_disk_that_cannot_be_used_is_exit_code_1() {
 }
 
 #[test]
-fn a_disk_larger_than_its_room_is_refused_with_the_number_that_fits() {
+fn oversized_disk_is_refused_with_fitting_size() {
     let run = |size: &str| {
         failed_start(&["run", "--listen", "0", "--admin", "none", "--ram", "8MB", "--disk", size])
     };
@@ -59,7 +59,10 @@ fn a_disk_larger_than_its_room_is_refused_with_the_number_that_fits() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let warned = checked("100 TB");
-    assert!(warned.contains("shoal.toml: warning: store.disk: ") && warned.contains("at most "), "{warned}");
+    assert!(
+        warned.contains("shoal.toml:2:8: warning: store.disk: ") && warned.contains("at most "),
+        "{warned}"
+    );
     // Other processes may use some of the space meanwhile.
     let number: u64 = fits.split(' ').next().and_then(|number| number.parse().ok()).expect("a number");
     let unit = fits.split(' ').nth(1).expect("a unit");
@@ -69,7 +72,7 @@ fn a_disk_larger_than_its_room_is_refused_with_the_number_that_fits() {
 /// The node serves from RAM meanwhile and reports this everywhere. It needs no operator when the
 /// store becomes free.
 #[test]
-fn a_locked_store_that_is_not_required_serves_once_it_is_free() {
+fn optional_locked_store_serves_once_free() {
     let folder = TempDir::new().expect("a folder");
     let store = folder.path().join("shoal-cache");
     let lock = locked(&store);

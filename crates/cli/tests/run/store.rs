@@ -166,7 +166,7 @@ pub fn check(node: &Node, origin: SocketAddr, is_live: bool) {
 }
 
 #[test]
-fn a_store_is_looked_at_while_it_is_used_and_when_it_is_closed() {
+fn store_is_inspected_live_and_closed() {
     let (mut node, origin) = filled();
     check(&node, origin, true);
     node.signal(Signal::TERM);
@@ -198,7 +198,7 @@ fn a_store_is_looked_at_while_it_is_used_and_when_it_is_closed() {
 }
 
 #[test]
-fn a_disk_is_taken_out_of_a_running_node_and_brought_back() {
+fn disk_goes_offline_and_back_online() {
     let (node, origin) = filled();
     let set = |word: &str, path: &str| node.command(&["store", word, path, ADMIN[0], ADMIN[1]]);
     assert_eq!(lines(&set("offline", "d1")), ["d1 is out of service"]);
@@ -224,7 +224,7 @@ fn a_disk_is_taken_out_of_a_running_node_and_brought_back() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_opened_is_said_once_and_the_rest_serves() {
+fn unopened_disk_is_reported_once_others_serve() {
     let taken = TempDir::new().expect("a folder");
     let file = taken.path().join("a-file");
     std::fs::write(&file, "no folder").expect("written");
@@ -241,7 +241,7 @@ fn a_disk_that_cannot_be_opened_is_said_once_and_the_rest_serves() {
 /// RAM alone serves then, and every command reports this. An unusable store must not look like an
 /// empty one.
 #[test]
-fn a_store_that_cannot_be_opened_is_told_wherever_one_looks_and_serves_once_it_can() {
+fn unopened_store_is_reported_until_it_serves() {
     let taken = TempDir::new().expect("a folder");
     let file = taken.path().join("a-file");
     std::fs::write(&file, "no folder").expect("written");
@@ -279,7 +279,7 @@ fn a_store_that_cannot_be_opened_is_told_wherever_one_looks_and_serves_once_it_c
 }
 
 #[test]
-fn what_is_no_store_is_said() {
+fn folder_without_store_is_reported() {
     let folder = TempDir::new().expect("a folder");
     let run = |arguments: &[&str]| {
         let output = shoal(folder.path(), arguments).output().expect("the binary runs");

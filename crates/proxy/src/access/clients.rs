@@ -1,9 +1,11 @@
 //! The clients that a listener serves: one list of networks for each listener, in every mode.
 
-use super::AccessRefusal;
+use super::{AccessError, AccessRefusal, Users, challenge};
+use http::HeaderValue;
 use ipnet::IpNet;
 use shoal_settings::{Forward, Listen, Mode};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// The rules of one listener, prepared from its `[[listen]]`.
 #[derive(Clone, Debug)]
@@ -14,6 +16,17 @@ pub struct ListenerRules {
     clients: Option<Vec<IpNet>>,
     /// Networks of trusted proxies.
     trusted: Vec<IpNet>,
+    /// Users of this listener.
+    pub users: Option<Arc<ListenerUsers>>,
+}
+
+/// Users of a listener.
+#[derive(Debug)]
+pub struct ListenerUsers {
+    /// The users.
+    pub users: Users,
+    /// Value of WWW-Authenticate or Proxy-Authenticate.
+    pub challenge: HeaderValue,
 }
 
 impl ListenerRules {
@@ -24,7 +37,19 @@ impl ListenerRules {
             mode: listen.mode,
             clients: listen.clients(forward).map(<[IpNet]>::to_vec),
             trusted: listen.trusted_proxies.clone(),
+            users: None,
         }
+    }
+
+    /// Returns the rules with the users of `listen`, which are read from their file.
+    ///
+    /// # Errors
+    /// If the file or the realm cannot be used.
+    pub fn with_users(self, listen: &Listen) -> Result<Self, AccessError> {
+        let Some(path) = &listen.users_file else { return Ok(self) };
+        let users = Users::read(path).map_err(|error| AccessError::Users("listen.users_file", error))?;
+        let users = ListenerUsers { users, challenge: challenge(&listen.realm)? };
+        Ok(Self { users: Some(Arc::new(users)), ..self })
     }
 
     /// Checks that this client is served.
@@ -49,7 +74,7 @@ impl ListenerRules {
 }
 
 /// Returns `true` if one of `networks` holds this address, written as IPv4 or as IPv6.
-pub(super) fn contains(networks: &[IpNet], address: IpAddr) -> bool {
+pub(crate) fn contains(networks: &[IpNet], address: IpAddr) -> bool {
     let address = address.to_canonical();
     networks.iter().any(|network| network.contains(&address))
 }

@@ -7,11 +7,14 @@
 mod address;
 mod clients;
 mod pattern;
+mod peers;
 mod rules;
 mod users;
 
 pub use address::{canonical, private_class};
 pub use clients::ListenerRules;
+pub(crate) use clients::contains;
 pub use pattern::{HostPattern, PatternError};
-pub use rules::{AccessError, AccessRefusal, ForwardRules, PurgeRules};
+pub use peers::PeerAddresses;
+pub use rules::{AccessError, AccessRefusal, ForwardRules, PurgeRules, challenge};
 pub use users::{Users, UsersError};

@@ -3,6 +3,7 @@
 use super::address::{canonical, private_class};
 use super::clients::contains;
 use super::pattern::{HostPattern, HostPatterns, PatternError};
+use super::peers::PeerAddresses;
 use super::users::{Users, UsersError};
 use http::{HeaderValue, StatusCode};
 use ipnet::IpNet;
@@ -11,6 +12,7 @@ use shoal_settings::{Forward, Ports};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Users and destinations that forward mode serves. Each listener decides about its clients. The
 /// rules are built once per reading of the settings.
@@ -21,6 +23,8 @@ pub struct ForwardRules {
     deny: HostPatterns,
     allow_private: HostPatterns,
     own: Vec<SocketAddr>,
+    /// Listeners for peers of the cluster's nodes, in a cluster.
+    peers: OnceLock<Arc<PeerAddresses>>,
     users: Option<Users>,
     challenge: HeaderValue,
     id: u64,
@@ -51,6 +55,14 @@ pub enum AccessRefusal {
     Tunnels,
     /// The client's network may not purge.
     Purge(IpAddr),
+    /// Credentials for this node in reverse mode are missing or wrong: 401.
+    Unauthorized,
+    /// No certificate, or one that is not listed.
+    Certificate,
+    /// More requests than the client's rate; with the seconds to wait.
+    Rate(u64),
+    /// Too many wrong passwords; with the seconds to wait.
+    Guessing(u64),
 }
 
 /// An invalid rule.
@@ -59,8 +71,8 @@ pub enum AccessRefusal {
 pub enum AccessError {
     /// Invalid entry in a list of destinations.
     Pattern(&'static str, PatternError),
-    /// Invalid users file.
-    Users(UsersError),
+    /// Invalid users file, with its setting.
+    Users(&'static str, UsersError),
     /// A realm that is not a valid field value.
     Realm(String),
 }
@@ -73,7 +85,9 @@ impl ForwardRules {
     /// If an entry or the users file is invalid.
     pub fn new(forward: &Forward, own: &[SocketAddr]) -> Result<Self, AccessError> {
         let users = match &forward.users_file {
-            Some(path) => Some(Users::read(path).map_err(AccessError::Users)?),
+            Some(path) => {
+                Some(Users::read(path).map_err(|error| AccessError::Users("forward.users_file", error))?)
+            }
             None => None,
         };
         Ok(Self {
@@ -85,16 +99,28 @@ impl ForwardRules {
                 &forward.allow_private_destinations,
             )?,
             own: own.to_vec(),
+            peers: OnceLock::new(),
             users,
             challenge: challenge(&forward.realm)?,
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
         })
     }
 
+    /// Refuses the listeners for peers as destinations, however the other rules decide. A member
+    /// there believes this node's address, so that a client would speak in this node's name.
+    pub fn guard_peers(&self, peers: &Arc<PeerAddresses>) {
+        self.peers.get_or_init(|| Arc::clone(peers));
+    }
+
     /// Returns a number that is unique to these rules in this process. Connections opened under
     /// other rules are not reused.
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Returns the users that may use the proxy; `None` if no user is asked for.
+    pub fn users(&self) -> Option<&Users> {
+        self.users.as_ref()
     }
 
     /// Returns the user that `Proxy-Authorization` proves, or `None` if the rules require no user.
@@ -169,7 +195,8 @@ impl ForwardRules {
         if listed(&self.deny) {
             return Err(AccessRefusal::Denied(ip.to_string()));
         }
-        if self.is_own(ip, address.port()) {
+        let is_peer = || self.peers.get().is_some_and(|peers| peers.listens(address));
+        if self.is_own(ip, address.port()) || is_peer() {
             return Err(AccessRefusal::Own(address));
         }
         match private_class(address.ip()) {
@@ -240,6 +267,8 @@ impl AccessRefusal {
             Self::Site => StatusCode::NOT_FOUND,
             Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Self::Tunnels => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Rate(_) | Self::Guessing(_) => StatusCode::TOO_MANY_REQUESTS,
             _ => StatusCode::FORBIDDEN,
         }
     }
@@ -254,6 +283,9 @@ impl AccessRefusal {
             Self::Denied(_) => Some("forward.deny_destinations"),
             Self::Private(..) => Some("forward.allow_private_destinations"),
             Self::Purge(_) => Some("admin.purge_from"),
+            Self::Unauthorized | Self::Guessing(_) => Some("users_file"),
+            Self::Certificate => Some("allow_certificates"),
+            Self::Rate(_) => Some("client_rate"),
             Self::Own(_) | Self::Site | Self::Misdirected | Self::Tunnels => None,
         }
     }
@@ -282,6 +314,10 @@ impl fmt::Display for AccessRefusal {
             Self::Misdirected => f.write_str("the connection's certificate is not for this host"),
             Self::Tunnels => f.write_str("reverse mode makes no tunnels"),
             Self::Purge(address) => write!(f, "clients at {address} may not purge"),
+            Self::Unauthorized => f.write_str("a user and a password are missing or wrong"),
+            Self::Certificate => f.write_str("the client has no certificate that is served"),
+            Self::Rate(_) => f.write_str("the client asks more often than its rate"),
+            Self::Guessing(_) => f.write_str("the client has sent too many wrong passwords"),
         }
     }
 }
@@ -292,8 +328,8 @@ impl fmt::Display for AccessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pattern(setting, source) => write!(f, "{setting}: {source}"),
-            Self::Users(source) => write!(f, "forward.users_file: {source}"),
-            Self::Realm(realm) => write!(f, "forward.realm: {realm:?} cannot stand in a field"),
+            Self::Users(setting, source) => write!(f, "{setting}: {source}"),
+            Self::Realm(realm) => write!(f, "realm {realm:?} cannot stand in a field"),
         }
     }
 }
@@ -306,7 +342,10 @@ fn patterns(setting: &'static str, entries: &[String]) -> Result<HostPatterns, A
 }
 
 /// Builds `Basic realm="…", charset="UTF-8"` (RFC 7617, 2 and 2.1).
-fn challenge(realm: &str) -> Result<HeaderValue, AccessError> {
+///
+/// # Errors
+/// [`AccessError::Realm`].
+pub fn challenge(realm: &str) -> Result<HeaderValue, AccessError> {
     let quoted = realm.replace('\\', "\\\\").replace('"', "\\\"");
     let value = format!("Basic realm=\"{quoted}\", charset=\"UTF-8\"");
     HeaderValue::from_str(&value).map_err(|_| AccessError::Realm(realm.into()))

@@ -5,6 +5,7 @@
 //! password, as `printf %s "$SALT$PASSWORD" | sha256sum` prints it. Only digests are kept in
 //! memory.
 
+use crate::settings_file;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest::{SHA256, digest};
@@ -40,7 +41,11 @@ impl Users {
     /// # Errors
     /// If the file cannot be read or a line is invalid.
     pub fn read(path: &Path) -> Result<Self, UsersError> {
-        let text = std::fs::read_to_string(path).map_err(|e| UsersError::Unreadable(path.into(), e))?;
+        let bytes = settings_file::read(path).map_err(|e| UsersError::Unreadable(path.into(), e))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let why = io::Error::new(io::ErrorKind::InvalidData, error.utf8_error());
+            UsersError::Unreadable(path.into(), why)
+        })?;
         Self::parse(&text).map_err(|(line, what)| UsersError::Line(path.into(), line, what))
     }
 
@@ -55,6 +60,10 @@ impl Users {
             let (user, password) = line.split_once(':').ok_or(wrong("expected user:password"))?;
             if user.is_empty() || password.is_empty() {
                 return Err(wrong("empty user or password"));
+            }
+            // Taken as a bare password, a hash would let in each reader of the old file.
+            if FOREIGN.iter().any(|mark| password.starts_with(mark)) {
+                return Err(wrong("a hash of another kind; expected $sha256$SALT$HEX"));
             }
             let secret = Secret::parse(password).ok_or(wrong("expected $sha256$SALT$64 hex digits"))?;
             if users.insert(user.to_owned(), secret).is_some() {
@@ -95,6 +104,10 @@ impl Secret {
         sha256(&self.salt, password).ct_eq(&self.digest).into()
     }
 }
+
+/// Beginnings of hashes that htpasswd and crypt make.
+const FOREIGN: [&str; 12] =
+    ["$apr1$", "$1$", "$2$", "$2a$", "$2b$", "$2y$", "$5$", "$6$", "$7$", "$y$", "{SHA}", "{SSHA}"];
 
 fn sha256(salt: &str, password: &str) -> [u8; 32] {
     let hash = digest(&SHA256, format!("{salt}{password}").as_bytes());
@@ -161,9 +174,15 @@ mod tests {
 
     #[test]
     fn senseless_lines_are_named() {
-        for (text, line) in
-            [("ann", 1), ("\n:x", 2), ("ann:\n", 1), ("ann:a\nann:b", 2), ("ann:$sha256$salt$12", 1)]
-        {
+        for (text, line) in [
+            ("ann", 1),
+            ("\n:x", 2),
+            ("ann:\n", 1),
+            ("ann:a\nann:b", 2),
+            ("ann:$sha256$salt$12", 1),
+            ("ann:$apr1$a$b", 1),
+            ("a:b\nann:{SHA}x", 2),
+        ] {
             assert_eq!(Users::parse(text).unwrap_err().0, line, "{text}");
         }
     }

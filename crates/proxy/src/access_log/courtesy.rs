@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_come_back_soon_does_not_give_way_for_a_while() {
+    fn long_turn_pauses_yielding() {
         let start = Instant::now();
         let after = |milliseconds| start + Duration::from_millis(milliseconds);
         let mut courtesy = YieldPolicy::default();

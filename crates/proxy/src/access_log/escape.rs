@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_end_a_field_is_escaped() {
+    fn field_ends_are_escaped() {
         for (text, blanks, quotes) in [
             ("", "-", "\"-\""),
             ("http://a/?b=%20", "http://a/?b=%20", "\"http://a/?b=%20\""),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn json_shows_what_would_not_be_seen() {
+    fn json_escapes_invisible_characters() {
         let check = |text: &str, shown: &str| {
             let mut line = b"before".to_vec();
             serde_json::to_writer(&mut line, text).expect("a text");
@@ -182,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_plain_byte_by_byte_is_plain_as_a_whole(text in prop::collection::vec(prop_oneof![30 => 0x20..0x7fu8, 1 => any::<u8>()], 0..50)) {
+        fn plain_check_by_chunks_equals_check_by_bytes(text in prop::collection::vec(prop_oneof![30 => 0x20..0x7fu8, 1 => any::<u8>()], 0..50)) {
             for plain in [Plain { first: b'!', but: [b'"'; 2] }, Plain { first: b' ', but: *b"\"\\" }] {
                 prop_assert_eq!(plain.has_all(&text), text.iter().all(|&byte| plain.has(byte)));
             }

@@ -57,8 +57,8 @@ impl AccessLog {
     pub fn open(settings: &Log, metrics: Arc<Metrics>) -> Result<Self, OpenError> {
         let target = match settings.access.as_str() {
             "" | "none" => return Ok(Self { output: None, metrics }),
-            "stdout" => writer::Target::Stdout,
-            path => writer::Target::File(path.into()),
+            "stdout" => writer::LogTarget::Stdout,
+            path => writer::LogTarget::File(path.into()),
         };
         let queue = Arc::new(Queue::new());
         let writer = writer::start(target, queue.clone(), metrics.clone())

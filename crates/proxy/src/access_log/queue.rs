@@ -13,7 +13,7 @@
 //! requests wakes no thread. Lines of one core keep the order in which their requests ended. Lines
 //! of several cores may be mixed within [`GATHER`].
 
-use crate::per_core::{CachePadded, PLACES, place};
+use crate::per_core::{CacheLine, PLACES, place};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Buffers between the serving threads and the writer thread.
 #[derive(Default)]
 pub(super) struct Queue {
-    places: [CachePadded<Mutex<Pending>>; PLACES],
+    places: [CacheLine<Mutex<CoreLines>>; PLACES],
     /// `true` while the writer waits for a first line.
     asleep: AtomicBool,
     /// `true` if a place has enough bytes to be written now.
@@ -32,20 +32,21 @@ pub(super) struct Queue {
 
 /// Lines of one core since the writer's last visit.
 #[derive(Default)]
-struct Pending {
+struct CoreLines {
     bytes: Vec<u8>,
     closed: bool,
 }
 
 /// An unfinished line. A panic in the formatter removes the line.
-struct Line<'q> {
+struct LineGuard<'q> {
     bytes: &'q mut Vec<u8>,
     start: usize,
     is_whole: bool,
 }
 
-impl Drop for Line<'_> {
+impl Drop for LineGuard<'_> {
     fn drop(&mut self) {
+        debug_assert!(self.start <= self.bytes.len());
         if !self.is_whole {
             self.bytes.truncate(self.start);
         }
@@ -89,8 +90,9 @@ impl Queue {
                 // Reserves the maximum once. Memory that is never written to is never allocated.
                 pending.bytes.reserve_exact(CAPACITY - before);
             }
-            let mut line = Line { start: before, bytes: &mut pending.bytes, is_whole: false };
+            let mut line = LineGuard { start: before, bytes: &mut pending.bytes, is_whole: false };
             append(line.bytes);
+            debug_assert!(line.bytes.len() >= line.start, "a line that cut another");
             line.is_whole = true;
             drop(line);
             (before == 0, before < URGENT && pending.bytes.len() >= URGENT)
@@ -176,6 +178,8 @@ const URGENT: usize = 256 << 10;
 /// Gathering time of lines: the delay that `tail -f` sees.
 const GATHER: Duration = Duration::from_millis(50);
 
+const _: () = assert!(PENDING_MAX < CAPACITY);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pending_is_bounded() {
+    fn pending_bytes_are_bounded() {
         let queue = Queue::new();
         let line = vec![b'x'; 256 << 10];
         assert_eq!(
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn close_and_reopen_come_with_what_is_pending() {
+    fn close_and_reopen_come_with_pending_lines() {
         let queue = Queue::new();
         queue.push(|lines| lines.extend_from_slice(b"a\n"));
         queue.reopen();
@@ -234,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_lost_however_threads_and_the_writer_meet() {
+    fn concurrent_pushes_lose_no_line() {
         let queue = Queue::new();
         let (pushed, taken) = std::thread::scope(|scope| {
             let pushers: Vec<_> = (0..3)

@@ -10,6 +10,7 @@ use std::path::Path;
 
 fn record() -> AccessRecord {
     AccessRecord {
+        is_for_peer: false,
         time: Timestamp::from_millis(971_186_136_004),
         duration_us: 1_234_567,
         client: Some(([192, 0, 2, 7], 40_000).into()),
@@ -27,6 +28,8 @@ fn record() -> AccessRecord {
         user_agent: Some(HeaderValue::from_static("curl/8 \"x\"")),
         content_type: Some(HeaderValue::from_static("text/html; charset=utf-8")),
         cache_status: "shoal; hit".into(),
+        failed: false,
+        site: None,
     }
 }
 
@@ -298,7 +301,7 @@ fn lines_that_find_no_room_are_dropped_and_counted() {
 }
 
 #[test]
-fn a_reader_that_has_stopped_does_not_keep_the_process_from_ending() {
+fn close_returns_despite_stopped_reader() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = pipe(&folder);
     let reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("both ends");

@@ -12,20 +12,20 @@ use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 /// Destination of the log.
-pub(super) enum Target {
+pub(super) enum LogTarget {
     Stdout,
     File(PathBuf),
 }
 
 /// Opens the target and starts the thread. The thread ends when the queue is closed; the returned
 /// channel then disconnects.
-pub(super) fn start(target: Target, queue: Arc<Queue>, metrics: Arc<Metrics>) -> io::Result<Ended> {
+pub(super) fn start(target: LogTarget, queue: Arc<Queue>, metrics: Arc<Metrics>) -> io::Result<Ended> {
     let file = match &target {
-        Target::Stdout => None,
-        Target::File(path) => Some(open(path)?),
+        LogTarget::Stdout => None,
+        LogTarget::File(path) => Some(open(path)?),
     };
     let courtesy = YieldPolicy::default();
-    let mut writer = Writer { target, file, metrics, courtesy, torn: false, failing: false };
+    let mut writer = LogWriter { target, file, metrics, courtesy, torn: false, failing: false };
     let (ends, ended) = mpsc::channel();
     std::thread::Builder::new().name("access-log".into()).spawn(move || {
         let _ends_with_the_thread: mpsc::Sender<()> = ends;
@@ -41,8 +41,8 @@ pub(super) fn start(target: Target, queue: Arc<Queue>, metrics: Arc<Metrics>) ->
 /// Channel that disconnects when the thread has ended, even by a panic.
 pub(super) type Ended = mpsc::Receiver<()>;
 
-struct Writer {
-    target: Target,
+struct LogWriter {
+    target: LogTarget,
     file: Option<File>,
     metrics: Arc<Metrics>,
     courtesy: YieldPolicy,
@@ -52,12 +52,12 @@ struct Writer {
     failing: bool,
 }
 
-impl Writer {
+impl LogWriter {
     /// Writes one batch.
     fn work(&mut self, batch: &Batch) {
         batch.parts.iter().for_each(|lines| self.write_in_pieces(lines));
         if batch.reopen
-            && let Target::File(path) = &self.target
+            && let LogTarget::File(path) = &self.target
         {
             match open(path) {
                 Ok(file) => {

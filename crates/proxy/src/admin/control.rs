@@ -1,5 +1,9 @@
 //! The admin listener's calls to a node: requests and answers, free of HTTP.
 
+use super::{ExplainRequest, Explanation};
+use super::{SiteStatus, TopMisses, TopRequest};
+use crate::cluster::ClusterReport;
+use crate::exchange::Whereabouts;
 use crate::message::CacheResult;
 use crate::metrics::{Metrics, PerCoreCounter};
 use serde::{Deserialize, Serialize};
@@ -20,16 +24,34 @@ pub trait Control: Send + Sync + 'static {
     /// Returns the node's identity and current contents.
     fn status(&self) -> Status;
 
+    /// Returns the URLs that cost their origins most.
+    fn top_misses(&self, request: &TopRequest) -> TopMisses;
+
     /// Removes or invalidates stored responses.
     fn purge(&self, request: PurgeRequest) -> PurgeOutcome;
+
+    /// Explains the handling of a request. The error is one line.
+    fn explain(&self, request: ExplainRequest) -> Result<Explanation, String>;
 
     /// Reads the settings again. Returns the names of changed settings that wait for the next
     /// start. An error has one line per mistake; the old settings then stay in force.
     fn reload(&self) -> Result<Vec<String>, Vec<String>>;
 
+    /// Returns the state of the cluster; `None` if the node is in none.
+    fn cluster(&self) -> Option<ClusterReport>;
+
+    /// Takes the node out of the homes of its cluster. Returns `false` if it is in none.
+    fn drain_cluster(&self) -> bool;
+
+    /// Makes the node a home again, after a drain. Returns `false` if it is in no cluster.
+    fn rejoin_cluster(&self) -> bool;
+
     /// Takes a disk of the store out of service, or brings it back: see [`DiskRequest`]. Returns
     /// `false` if the disk already was in the requested state. The error is one line.
     fn set_disk(&self, request: DiskRequest) -> Result<bool, String>;
+
+    /// Finds the object of a URL in the cluster. The error is one line.
+    fn whereabouts(&self, url: &str) -> Result<Whereabouts, String>;
 }
 
 /// Requested state of a disk.
@@ -95,6 +117,9 @@ pub struct Status {
     /// Upstreams with health checks.
     #[serde(default)]
     pub upstreams: Vec<UpstreamStatus>,
+    /// Counts by site.
+    #[serde(default)]
+    pub sites: Vec<SiteStatus>,
 }
 
 /// Requests answered since the start.
@@ -337,6 +362,15 @@ pub enum PurgeOutcome {
     Purged {
         /// Number of stored responses purged, if they could be counted at once.
         responses: Option<u64>,
+    },
+    /// The named responses will not be served again by this node, and by the nodes that confirmed.
+    Spread {
+        /// Number of stored responses purged on this node, if they could be counted at once.
+        responses: Option<u64>,
+        /// Other nodes that have purged too, and written that down.
+        confirmed: Vec<String>,
+        /// Other nodes that have not said so in time. They make up for it once they can be reached.
+        missing: Vec<String>,
     },
     /// The request names no storable response; the text is the reason.
     Invalid(String),

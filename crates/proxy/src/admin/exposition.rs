@@ -1,6 +1,7 @@
 //! The page of `GET /metrics`: the counters, then current values of the node and the process.
 
 use super::process;
+use super::sites;
 use super::{DiskStatus, Ram, Readiness, Status, UpstreamStatus};
 use crate::metrics::{Metrics, exposition};
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ pub(super) fn page(metrics: &Metrics, status: &Status) -> String {
     if let Some(store) = &status.store {
         disks(&mut page, &store.disks);
     }
+    sites::write(&mut page, &status.sites);
     for (kind, name, help, value) in process::rows() {
         header(&mut page, kind, name, help);
         let _ = writeln!(page, "{name} {value}");
@@ -159,11 +161,11 @@ fn disks(page: &mut String, disks: &[DiskStatus]) {
     }
 }
 
-fn header(page: &mut String, kind: &str, name: &str, help: &str) {
+pub(super) fn header(page: &mut String, kind: &str, name: &str, help: &str) {
     let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
 /// Returns a label's value with backslash, quote and newline escaped.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -295,6 +295,11 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after a failed accept: mostly file descriptors are short.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 
+const _: () = {
+    assert!(CHANGES < BLOCKING_THREADS, "looks have threads that no change takes");
+    assert!(BLOCKING_THREADS <= CONNECTIONS);
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,19 +7,30 @@
 //! same machine.
 
 mod control;
+mod explanation;
 mod exposition;
 mod guard;
 mod impatient;
 mod listener;
 mod process;
 mod purge;
+mod query;
 mod routes;
+mod sites;
+mod top;
 
 pub use control::{
     Control, DiskRequest, DiskStatus, PurgeOutcome, PurgeRequest, Ram, Readiness, Responses, Space, Status,
     StoreStatus, UpstreamStatus,
 };
+pub use explanation::{
+    ErrorPageView, ExplainRequest, Explanation, GuardView, ListenerView, RateView, Refusal, ReuseView,
+    RuleSettingView, RuleView, RulesView, SiteView, StoredView, StoringView, SupposedResponse, TargetView,
+    UpstreamView, VariantView,
+};
 pub use listener::{AdminListener, BoundAdmin};
+pub use sites::{ResultCounts, SiteStatus, SourceTimes};
+pub use top::{TopMisses, TopRequest, TopUrl};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Parser of `POST /purge`: the query, or JSON in the body, names the responses.
 
 use super::PurgeRequest;
+use super::query::percent_decoded;
 
 /// Reads the request from the query, or from the body if there is no query.
 ///
@@ -41,26 +42,6 @@ fn from_query(query: &str) -> Result<PurgeRequest, String> {
     }
 }
 
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        match (first, after) {
-            (b'%', [high, low, after @ ..]) => {
-                let digit = |byte: u8| char::from(byte).to_digit(16);
-                bytes.push((digit(*high)? * 16 + digit(*low)?) as u8);
-                rest = after;
-            }
-            (b'%', _) => return None,
-            (byte, after) => {
-                bytes.push(*byte);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_or_too_much_is_refused() {
+    fn empty_or_ambiguous_purge_is_refused() {
         for (query, body) in [
             (None, ""),
             (Some(""), ""),

@@ -1,6 +1,6 @@
 //! Routes of the admin listener: a method, a path and a body in, an answer out.
 
-use super::{Control, PurgeOutcome, Readiness, exposition, purge};
+use super::{Control, PurgeOutcome, Readiness, TopRequest, exposition, purge, query};
 use http::{Method, StatusCode};
 use serde_json::json;
 
@@ -17,14 +17,26 @@ pub(super) struct AdminResponse {
 /// Path of the health check. The answer never blocks, like [`Control::readiness`].
 pub(super) const HEALTH: &str = "/healthz";
 
+/// Path of the URLs that cost origins most.
+const TOP_MISSES: &str = "/top/misses";
+
+/// Path of the whereabouts of an object in the cluster.
+const WHERE: &str = "/cluster/where";
+
 /// Every route, with its method and purpose.
-const ROUTES: [(&str, &str, &str); 7] = [
+const ROUTES: [(&str, &str, &str); 13] = [
     ("GET", "/metrics", "counters and gauges in Prometheus' text format"),
     ("GET", "/status", "what the node is and holds, as JSON"),
     ("GET", HEALTH, "200 when the node accepts clients, else 503; ready, or degraded: no store"),
     ("GET", "/version", "the version at work"),
+    ("GET", TOP_MISSES, "URLs that cost origins most: ?by=requests, bytes or time, &site=, &n="),
+    ("GET", WHERE, "homes of an object in the cluster, and the nodes that hold it: ?url="),
     ("POST", "/purge", "removes stored responses: ?url=, ?tag=, ?host=, ?origin=&group= or ?all"),
+    ("GET", "/cluster", "the cluster as this node sees it, as JSON"),
+    ("POST", "/cluster/drain", "takes the node out of the homes of its cluster"),
+    ("POST", "/cluster/join", "makes the node a home again, after a drain"),
     ("POST", "/reload", "reads the settings again"),
+    ("POST", "/explain", "says what would be done with a request, and changes nothing: {\"url\": \"...\"}"),
     (
         "POST",
         "/disk",
@@ -57,10 +69,25 @@ pub(super) fn answer(
         "/status" => status(control),
         HEALTH => health(control.readiness()),
         "/version" => text(StatusCode::OK, format!("shoal {}\n", control.status().version)),
+        "/cluster" => match control.cluster() {
+            Some(status) => json(StatusCode::OK, &json!(status)),
+            None => no_cluster(),
+        },
+        "/cluster/drain" if control.drain_cluster() => json(StatusCode::OK, &json!({ "draining": true })),
+        "/cluster/join" if control.rejoin_cluster() => json(StatusCode::OK, &json!({ "draining": false })),
+        "/cluster/drain" | "/cluster/join" => no_cluster(),
         "/purge" => purged(control, query, body),
         "/disk" => disk_set(control, body),
+        TOP_MISSES => top_misses(control, query),
+        WHERE => whereabouts(control, query),
+        "/explain" => explained(control, body),
         _ => reloaded(control),
     }
+}
+
+fn no_cluster() -> AdminResponse {
+    let why = "this node is in no cluster; set cluster.name and cluster.peer";
+    json(StatusCode::NOT_FOUND, &json!({ "error": why }))
 }
 
 fn status(control: &dyn Control) -> AdminResponse {
@@ -75,6 +102,24 @@ fn health(readiness: Readiness) -> AdminResponse {
     text(status, format!("{}\n", readiness.name()))
 }
 
+fn top_misses(control: &dyn Control, query: Option<&str>) -> AdminResponse {
+    match TopRequest::parse(query) {
+        Ok(request) => json(StatusCode::OK, &json!(control.top_misses(&request))),
+        Err(why) => json(StatusCode::BAD_REQUEST, &json!({ "error": why })),
+    }
+}
+
+fn whereabouts(control: &dyn Control, query: Option<&str>) -> AdminResponse {
+    let found = query::parameters(query.unwrap_or_default()).and_then(|parameters| match &*parameters {
+        [("url", url)] => control.whereabouts(url),
+        _ => Err("?url= names the object, and nothing else".to_owned()),
+    });
+    match found {
+        Ok(found) => json(StatusCode::OK, &json!(found)),
+        Err(why) => json(StatusCode::BAD_REQUEST, &json!({ "error": why })),
+    }
+}
+
 fn purged(control: &dyn Control, query: Option<&str>, body: &[u8]) -> AdminResponse {
     let outcome = match purge::parse(query, body) {
         Ok(request) => control.purge(request),
@@ -83,6 +128,11 @@ fn purged(control: &dyn Control, query: Option<&str>, body: &[u8]) -> AdminRespo
     match outcome {
         PurgeOutcome::Purged { responses } => {
             json(StatusCode::OK, &json!({ "purged": { "responses": responses } }))
+        }
+        PurgeOutcome::Spread { responses, confirmed, missing } => {
+            let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::ACCEPTED };
+            let nodes = json!({ "confirmed": confirmed, "missing": missing });
+            json(status, &json!({ "purged": { "responses": responses }, "nodes": nodes }))
         }
         PurgeOutcome::Invalid(why) => json(StatusCode::BAD_REQUEST, &json!({ "error": why })),
         PurgeOutcome::Failed(why) => json(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "error": why })),
@@ -109,9 +159,20 @@ fn disk_set(control: &dyn Control, body: &[u8]) -> AdminResponse {
     }
 }
 
+fn explained(control: &dyn Control, body: &[u8]) -> AdminResponse {
+    let explanation = match serde_json::from_slice(body) {
+        Ok(request) => control.explain(request),
+        Err(error) => Err(error.to_string()),
+    };
+    match explanation.and_then(|view| serde_json::to_value(view).map_err(|error| error.to_string())) {
+        Ok(value) => json(StatusCode::OK, &value),
+        Err(why) => json(StatusCode::BAD_REQUEST, &json!({ "error": why })),
+    }
+}
+
 fn listing(path: &str) -> String {
     let routes: String =
-        ROUTES.iter().map(|(method, path, about)| format!("{method:4} {path:9} {about}\n")).collect();
+        ROUTES.iter().map(|(method, path, about)| format!("{method:4} {path:14} {about}\n")).collect();
     format!("nothing at {path}; there is\n{routes}")
 }
 

@@ -1,9 +1,11 @@
 //! The admin listener asked over its sockets, in front of a scripted node.
 
 use super::*;
+use crate::by_site::{Cost, SiteMeter};
 use crate::message::CacheResult;
 use crate::metrics::Metrics;
 use parking_lot::Mutex;
+use shoal_semantics::status_fields::Reason;
 use shoal_settings::AdminAddress;
 use shoal_store::disks::{DiskState, ServiceState};
 use std::io::{Read, Write};
@@ -20,15 +22,46 @@ pub(super) struct Scripted {
     purged: Mutex<Vec<PurgeRequest>>,
     /// A reload waits for this lock.
     reloading: Mutex<()>,
+    site: Site,
+}
+
+/// A site that has answered from RAM and asked its origin.
+struct Site(Arc<SiteMeter>);
+
+impl Default for Site {
+    fn default() -> Self {
+        let meter = SiteMeter::new("o\"ne/", 4);
+        meter.hit_memory(crate::per_core::place(), 10, std::time::Instant::now() - Duration::from_secs(2));
+        let cost = Cost { requests: 1, body_bytes: 10, time_us: 20 };
+        meter.asked_origin(shoal_core::Key::of(b"a"), &"http://one/a".into(), cost, Reason::SetCookie.into());
+        meter.add_upstream_bytes(10);
+        Self(meter)
+    }
 }
 
 impl Control for Scripted {
+    fn whereabouts(&self, _: &str) -> Result<crate::exchange::Whereabouts, String> {
+        Err("this node is in no cluster".into())
+    }
+
     fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
     fn readiness(&self) -> Readiness {
         if self.draining { Readiness::Draining } else { Readiness::Ready }
+    }
+
+    fn cluster(&self) -> Option<crate::cluster::ClusterReport> {
+        None
+    }
+
+    fn drain_cluster(&self) -> bool {
+        self.draining
+    }
+
+    fn rejoin_cluster(&self) -> bool {
+        self.draining
     }
 
     fn status(&self) -> Status {
@@ -89,7 +122,14 @@ impl Control for Scripted {
                     healthy,
                 })
                 .into(),
+            sites: vec![SiteStatus::of(&self.site.0.read())],
         }
+    }
+
+    fn top_misses(&self, request: &TopRequest) -> TopMisses {
+        let url =
+            TopUrl { site: "one/".into(), url: "http://one/a".into(), requests: 3, ..TopUrl::default() };
+        TopMisses { by: request.by, total: 5, urls: vec![url] }
     }
 
     fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
@@ -101,6 +141,13 @@ impl Control for Scripted {
             PurgeRequest::All => PurgeOutcome::Failed("the disk is out of service".into()),
             PurgeRequest::Host(_) => panic!("a fault in the node"),
             _ => PurgeOutcome::Purged { responses: Some(2) },
+        }
+    }
+
+    fn explain(&self, request: ExplainRequest) -> Result<Explanation, String> {
+        match request.url.as_str() {
+            "" => Err("no URL".into()),
+            url => Ok(Explanation { url: url.into(), ..Explanation::default() }),
         }
     }
 
@@ -194,6 +241,12 @@ fn metrics_are_whole_and_well_formed() {
         "shoal_build_info{version=\"1.2.3\"} 1",
         "shoal_upstream_healthy{site=\"one/\",url=\"http://a\\\"b\"} 1",
         "shoal_upstream_healthy{site=\"two/\",url=\"http://a\\\"b\"} 0",
+        "shoal_site_responses_total{site=\"o\\\"ne/\",result=\"memory_hit\"} 1",
+        "shoal_site_response_body_bytes_total{site=\"o\\\"ne/\",result=\"memory_hit\"} 10",
+        "shoal_site_upstream_requests_total{site=\"o\\\"ne/\",reason=\"set-cookie\"} 1",
+        "shoal_site_upstream_body_bytes_total{site=\"o\\\"ne/\"} 10",
+        "shoal_site_response_duration_seconds_bucket{site=\"o\\\"ne/\",source=\"ram\",le=\"1\"} 0",
+        "shoal_site_response_duration_seconds_bucket{site=\"o\\\"ne/\",source=\"ram\",le=\"5\"} 1",
     ] {
         assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
     }
@@ -251,6 +304,19 @@ fn the_metrics_are_those_of_the_page_in_docs() {
 }
 
 #[test]
+fn alerts_name_metrics_that_exist() {
+    let (listener, _) = start(Scripted::default());
+    let page = request(&listener, "GET", "/metrics", "").1;
+    let alerts = include_str!("../../../../contrib/shoal.alerts.yml");
+    let words = alerts.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let metrics: Vec<&str> = words.filter(|word| word.starts_with("shoal_")).collect();
+    assert!(metrics.len() > 10, "{metrics:?}");
+    for name in metrics {
+        assert!(page.contains(&format!("# TYPE {name} ")), "{name}");
+    }
+}
+
+#[test]
 fn status_is_json_that_reads_back() {
     let (listener, control) = start(Scripted::default());
     let (status, body) = request(&listener, "GET", "/status", "");
@@ -266,6 +332,17 @@ fn health_follows_readiness() {
     assert_eq!(request(&listener, "GET", "/version", ""), (200, "shoal 1.2.3\n".into()));
     let (listener, _) = start(Scripted { draining: true, ..Scripted::default() });
     assert_eq!(request(&listener, "GET", "/healthz", ""), (503, "draining\n".into()));
+}
+
+#[test]
+fn top_misses_are_answered_and_bad_ones_refused() {
+    let (listener, _) = start(Scripted::default());
+    let (status, body) = request(&listener, "GET", "/top/misses?by=bytes", "");
+    let list: TopMisses = serde_json::from_str(&body).expect("a list");
+    assert_eq!((status, list.by, list.urls.len()), (200, crate::by_site::CostKind::Bytes, 1));
+    let (status, body) = request(&listener, "GET", "/top/misses?by=money", "");
+    assert_eq!((status, body.contains("not requests, bytes or time")), (400, true));
+    assert_eq!(request(&listener, "POST", "/top/misses", "").0, 405);
 }
 
 #[test]
@@ -297,6 +374,18 @@ fn disks_are_set_and_refusals_told() {
     }
     assert_eq!(request(&listener, "POST", "/disk", "{}").0, 400);
     assert_eq!(request(&listener, "GET", "/disk", "").0, 405);
+}
+
+#[test]
+fn explanations_are_json_of_stable_names() {
+    let (listener, _) = start(Scripted::default());
+    let (status, body) = request(&listener, "POST", "/explain", r#"{"url":"http://a/"}"#);
+    let view: Explanation = serde_json::from_str(&body).expect("an explanation");
+    assert_eq!((status, view.url.as_str()), (200, "http://a/"));
+    for body in ["", "{}", r#"{"url":""}"#, r#"{"url":"http://a/","what":1}"#] {
+        assert_eq!(request(&listener, "POST", "/explain", body).0, 400, "{body}");
+    }
+    assert_eq!(request(&listener, "GET", "/explain", "").0, 405);
 }
 
 #[test]
@@ -333,7 +422,7 @@ fn metrics_are_answered_however_many_changes_wait() {
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn wrong_requests_get_their_error_status() {
     let (listener, control) = start(Scripted::default());
     let (status, body) = request(&listener, "GET", "/", "");
     assert_eq!((status, body.contains("/metrics")), (404, true));

@@ -12,14 +12,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The fetches without a waiting client, by origin. An entry exists as long as its fetches.
-pub struct Abandoned {
+pub struct OrphanFetches {
     going_on: Mutex<HashMap<Place, usize>>,
     max: usize,
 }
 
 /// The right of one fetch to continue without a waiting client.
 pub struct Leave {
-    abandoned: Arc<Abandoned>,
+    abandoned: Arc<OrphanFetches>,
     place: Place,
 }
 
@@ -32,8 +32,9 @@ enum Place {
     Origin(bool, Box<str>),
 }
 
-impl Abandoned {
-    /// Creates the table. A quarter of an origin's connections may be used by such fetches.
+impl OrphanFetches {
+    /// Creates the table. A quarter of an origin's connections may be used by such fetches, and a
+    /// quarter of a site's `concurrency`.
     pub fn new(connections_per_origin: usize) -> Arc<Self> {
         Arc::new(Self { going_on: Mutex::default(), max: (connections_per_origin / SHARE).max(1) })
     }
@@ -45,9 +46,11 @@ impl Abandoned {
             Some(site) => Place::Site(Arc::as_ptr(&site.group).addr()),
             None => Place::Origin(ask.target.https, ask.target.authority().into()),
         };
+        let of_site = ask.site.as_ref().and_then(|site| site.group.concurrency());
+        let max = of_site.map_or(self.max, |turns| (turns / SHARE).clamp(1, self.max));
         let mut going_on = self.going_on.lock();
         let count = going_on.entry(place.clone()).or_default();
-        if *count >= self.max {
+        if *count >= max {
             return None;
         }
         *count += 1;

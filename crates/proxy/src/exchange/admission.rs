@@ -9,7 +9,7 @@ use super::settings::ExchangeSettings;
 use super::target::{Target, TargetError};
 use crate::access::{AccessRefusal, ListenerRules};
 use crate::message::Client;
-use crate::route::{Heard, Route, Told};
+use crate::route::{ClientReport, Heard, Route};
 use http::uri::Authority;
 use http::{HeaderValue, Method};
 use shoal_settings::Mode;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// The parts of a request that the rules examine.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Wanted<'a> {
+pub(super) enum AdmissionView<'a> {
     /// A response for a URL: its host in lower case, its port, its path and query.
     Url { host: &'a [u8], port: u16, path: &'a str },
     /// A purge of a URL.
@@ -39,7 +39,7 @@ pub(super) struct Grant<'l> {
     pub site: Option<&'l Arc<Route>>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> AdmissionView<'a> {
     /// Returns the wish of the request with this head and `target`.
     pub fn of(head: &'a RequestParts, target: &'a Result<Target, TargetError>) -> Self {
         match target {
@@ -63,7 +63,11 @@ impl ExchangeSettings {
     /// Returns the client as proxies report it, if its listener trusts `nearest`. `note` names the
     /// fields of the request.
     #[inline]
-    pub(super) fn told<'a>(&self, nearest: &Client, note: impl FnOnce(&mut Heard<'a>)) -> Option<Told> {
+    pub(super) fn told<'a>(
+        &self,
+        nearest: &Client,
+        note: impl FnOnce(&mut Heard<'a>),
+    ) -> Option<ClientReport> {
         told_by(self.listeners.get(nearest.listener)?, nearest, note)
     }
 
@@ -76,7 +80,7 @@ impl ExchangeSettings {
         &self,
         client: &Client,
         authorization: Option<&HeaderValue>,
-        wanted: Wanted<'_>,
+        wanted: AdmissionView<'_>,
     ) -> Result<Grant<'_>, AccessRefusal> {
         let listener = self.listeners.get(client.listener);
         let listener = listener.ok_or_else(|| AccessRefusal::Client(client.address.ip()))?;
@@ -93,32 +97,29 @@ impl ExchangeSettings {
         listener: &ListenerRules,
         client: &Client,
         authorization: Option<&HeaderValue>,
-        wanted: Wanted<'_>,
+        wanted: AdmissionView<'_>,
     ) -> Result<Grant<'_>, AccessRefusal> {
         let address = client.address.ip();
         listener.client(address)?;
-        let user = match listener.mode {
-            Mode::Forward => self.forward.authenticate(authorization)?,
-            Mode::Reverse => None,
-        };
+        let user = self.user_of(listener, address, authorization)?;
         let mut site = None;
         match (wanted, listener.mode) {
-            (Wanted::Url { host, port, .. }, Mode::Forward) => {
+            (AdmissionView::Url { host, port, .. }, Mode::Forward) => {
                 self.forward.request(&String::from_utf8_lossy(host), port)?;
             }
-            (Wanted::Url { host, path, .. }, Mode::Reverse) => {
+            (AdmissionView::Url { host, path, .. }, Mode::Reverse) => {
                 if client.server_name.as_ref().is_some_and(|name| !name.serves(host)) {
                     return Err(AccessRefusal::Misdirected);
                 }
                 site = Some(self.routes.find(host, path).ok_or(AccessRefusal::Site)?);
             }
-            (Wanted::Tunnel(_), Mode::Reverse) => return Err(AccessRefusal::Tunnels),
-            (Wanted::Tunnel(Some(authority)), Mode::Forward) => {
+            (AdmissionView::Tunnel(_), Mode::Reverse) => return Err(AccessRefusal::Tunnels),
+            (AdmissionView::Tunnel(Some(authority)), Mode::Forward) => {
                 let host = authority.host().to_ascii_lowercase();
                 self.forward.tunnel(&host, authority.port_u16().unwrap_or(443))?;
             }
-            (Wanted::Purge, _) => self.purge.client(address)?,
-            (Wanted::Tunnel(None) | Wanted::Unreadable, _) => {}
+            (AdmissionView::Purge, _) => self.purge.client(address)?,
+            (AdmissionView::Tunnel(None) | AdmissionView::Unreadable, _) => {}
         }
         Ok(Grant { user, site })
     }
@@ -130,7 +131,7 @@ pub(super) fn told_by<'a>(
     listener: &ListenerRules,
     nearest: &Client,
     note: impl FnOnce(&mut Heard<'a>),
-) -> Option<Told> {
+) -> Option<ClientReport> {
     if !listener.trusts(nearest.address.ip()) {
         return None;
     }
@@ -149,7 +150,7 @@ mod tests {
     fn client(address: &str, listener: usize) -> Client {
         let local = ([127, 0, 0, 1], 80).into();
         let address = std::net::SocketAddr::new(address.parse().expect("an address"), 4000);
-        Client { address, local, listener, tls: false, server_name: None }
+        Client { address, local, listener, tls: false, server_name: None, certificate: None }
     }
 
     /// Listeners: forward, forward with a list, reverse, reverse with a list.
@@ -175,11 +176,11 @@ mod tests {
         let live = live();
         let authority = "a.test:443".parse().expect("an authority");
         let wanted = [
-            Wanted::Url { host: b"a.test", port: 80, path: "/" },
-            Wanted::Purge,
-            Wanted::Tunnel(Some(&authority)),
-            Wanted::Tunnel(None),
-            Wanted::Unreadable,
+            AdmissionView::Url { host: b"a.test", port: 80, path: "/" },
+            AdmissionView::Purge,
+            AdmissionView::Tunnel(Some(&authority)),
+            AdmissionView::Tunnel(None),
+            AdmissionView::Unreadable,
         ];
         for (listener, served) in
             [[true, false, false], [false, true, false], [true; 3], [false, true, false], [false; 3]]
@@ -202,21 +203,21 @@ mod tests {
     #[test]
     fn each_wish_has_its_rule() {
         let live = live();
-        let url = |host| Wanted::Url { host, port: 80, path: "/" };
+        let url = |host| AdmissionView::Url { host, port: 80, path: "/" };
         fn admitted(
             live: &ExchangeSettings,
             listener: usize,
-            wanted: Wanted<'_>,
+            wanted: AdmissionView<'_>,
         ) -> Result<bool, AccessRefusal> {
             live.admit(&client("127.0.0.1", listener), None, wanted).map(|grant| grant.site.is_some())
         }
         let tunnel = |listener, text: &str| {
             let authority: Authority = text.parse().expect("an authority");
-            admitted(&live, listener, Wanted::Tunnel(Some(&authority)))
+            admitted(&live, listener, AdmissionView::Tunnel(Some(&authority)))
         };
         assert_eq!(admitted(&live, 0, url(b"denied.test")), Err(AccessRefusal::Denied("denied.test".into())));
         assert_eq!(
-            admitted(&live, 0, Wanted::Url { host: b"a.test", port: 25, path: "/" }),
+            admitted(&live, 0, AdmissionView::Url { host: b"a.test", port: 25, path: "/" }),
             Err(AccessRefusal::RequestPort(25))
         );
         assert_eq!(tunnel(0, "a.test:25"), Err(AccessRefusal::Port(25)));

@@ -1,14 +1,13 @@
 //! The first steps: client, target, and path of the request.
 
-use super::admission::Wanted;
 use super::awaited::AbandonGuard;
 use super::handling_report::HandlingReport;
-use super::hit_for_miss::Kind;
-use super::request::RequestContext;
+use super::request::{AdmittedRequest, RequestContext};
 use super::settings::ExchangeSettings;
 use super::target::{Target, TargetError};
 use super::{CacheEngine, answers};
 use crate::admin::{PurgeOutcome, PurgeRequest};
+use crate::by_site::SiteMeter;
 use crate::clock;
 use crate::message::{AccessRecord, Client, Reply, Request, RequestBody};
 use crate::tunnel;
@@ -16,9 +15,7 @@ use crate::upstream::connection_auth;
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
 use shoal_core::Fields;
-use shoal_semantics::fields;
-use shoal_semantics::status_fields::ProxyError;
-use shoal_settings::Mode;
+use shoal_semantics::status_fields::{ProxyError, Reason};
 use shoal_wire::RequestParts;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -44,31 +41,26 @@ impl CacheEngine {
         };
         let watched = Arc::clone(&ask);
         let awaited = AbandonGuard::new(self, received, move || abandoned(&watched));
-        let reply = match answers::max_forwards(&ask) {
+        let reply = match answers::at_end_of_way(&ask) {
             Some(reply) => reply,
-            None if self.may_look_up(&ask, &body) => self.serve(&ask).await,
+            None if body.is_none() && may_look_up(&ask, || self.upstreams.has_pinned(&ask.client)) => {
+                self.serve(&ask).await
+            }
             None => Box::pin(self.pass(&ask, body)).await,
         };
         awaited.answered();
         reply
     }
 
-    /// Returns `true` if the cache may answer the request.
-    fn may_look_up(&self, ask: &RequestContext, body: &RequestBody) -> bool {
-        let is_plain = ask.is_lookup() && body.is_none() && !upgrades(ask);
-        is_plain && !ask.speaks_of_user() && !self.is_for_connection(ask)
-    }
-
-    /// Returns `true` if the request's answer belongs to a connection that the origin
-    /// authenticates. Such an answer is neither looked up in the cache nor stored there.
-    fn is_for_connection(&self, ask: &RequestContext) -> bool {
-        let is_bound = connection_auth::authenticates(&ask.fields) || self.upstreams.has_pinned(&ask.client);
-        is_bound && !ask.directives.only_if_cached
-    }
-
     /// Determines client, target and path of the request, under one reading of the settings.
     pub(super) fn admit(self: &Arc<Self>, request: Request) -> AdmitOutcome {
         let answered = |reply: Reply| AdmitOutcome::Answered(Box::new(reply));
+        if request.client.is_peer() {
+            return AdmitOutcome::Aside(Box::pin(Arc::clone(self).answer_peer(request)));
+        }
+        if let Some(reply) = self.digest_reply(&request.head, &request.client) {
+            return AdmitOutcome::Answered(reply);
+        }
         let Request { mut head, body, client, interim, received } = request;
         let requested = clock::time_at(received);
         // Read before the settings, as Live::begin requires.
@@ -82,10 +74,9 @@ impl CacheEngine {
             None => (client, None),
         };
         let target = Target::of(&head, live.mode(&client), &client);
-        let authorization = head.fields.shared_value(&header::PROXY_AUTHORIZATION);
-        let grant = match live.admit(&client, authorization.as_ref(), Wanted::of(&head, &target)) {
+        let grant = match self.granted(&live, &head, &target, &client) {
             Ok(grant) => grant,
-            Err(refusal) => return answered(answers::denied(&live, &head, &client, &refusal)),
+            Err(reply) => return AdmitOutcome::Answered(self.refusal_for_neighbour(reply, &head, &client)),
         };
         if head.method == Method::CONNECT {
             let exchange = Arc::clone(self);
@@ -94,12 +85,12 @@ impl CacheEngine {
             }));
         }
         if let Some(reply) = answers::loop_detected(&live, &head, &client) {
-            return answered(reply);
+            return AdmitOutcome::Answered(self.refusal_for_neighbour(Box::new(reply), &head, &client));
         }
         let mut target = match target {
             Ok(target) => target,
             Err(why) => {
-                let (status, verdict) = (StatusCode::BAD_REQUEST, HandlingReport::local("target"));
+                let (status, verdict) = (StatusCode::BAD_REQUEST, HandlingReport::local(Reason::Target));
                 return answered(answers::early(&live, &head, &client, (status, bad_target(why)), verdict));
             }
         };
@@ -110,31 +101,15 @@ impl CacheEngine {
             }));
         }
         let (user, site) = (grant.user, grant.site.map(Arc::clone));
-        let ruling = match live.apply_to_request(&mut head, &mut target, &client, site.as_ref()) {
+        let mut ruling = match self.ruled_request(&live, &mut head, &mut target, &client, site.as_ref()) {
             Ok(ruling) => ruling,
-            Err(reply) => return AdmitOutcome::Answered(reply),
+            Err(reply) => return AdmitOutcome::Answered(of_site(reply, live.routes.meter(site.as_deref()))),
         };
-        let directives = ruling.directives(&head.fields);
-        let fields = fields::without_nominated(head.fields);
-        let ask = Arc::new(RequestContext {
-            primary: target.key(if site.is_some() { Mode::Reverse } else { Mode::Forward }),
-            path: ruling.upstream_path.clone().unwrap_or_else(|| target.path_and_query(&head.uri)),
-            target,
-            directives,
-            kind: Kind::of(&fields),
-            method: head.method,
-            fields,
-            version: head.version,
-            client,
-            way,
-            site,
-            user,
-            ruling,
-            live,
-            interim,
-            requested,
-            sequence,
-        });
+        let user = ruling.take_user().or(user);
+        let ask = Arc::new(RequestContext::new(
+            AdmittedRequest { head, target, ruling, client, way, site, user, live },
+            (interim, requested, sequence),
+        ));
         AdmitOutcome::Asked(ask, body, received)
     }
 
@@ -145,7 +120,10 @@ impl CacheEngine {
         client: &Arc<Client>,
         received: Instant,
     ) -> Reply {
-        let verdict = || HandlingReport::local("abandoned");
+        if let Some(refused) = self.refused_tunnel(live, head, client) {
+            return refused;
+        }
+        let verdict = || HandlingReport::local(Reason::Abandoned);
         let record = || answers::early(live, head, client, (StatusCode::OK, ""), verdict()).record;
         let awaited = AbandonGuard::new(self, received, record);
         let reply = self.connect(live, head, client).await;
@@ -163,22 +141,43 @@ impl CacheEngine {
     ) -> Reply {
         let (status, why) = match self.purge(PurgeRequest::Url(target.url.to_string())).await {
             PurgeOutcome::Purged { responses: Some(0) } => (StatusCode::NOT_FOUND, NOTHING_STORED),
+            PurgeOutcome::Spread { missing, .. } if missing.is_empty() => (StatusCode::OK, PURGED),
+            PurgeOutcome::Spread { .. } => (StatusCode::ACCEPTED, NOT_CONFIRMED),
             PurgeOutcome::Purged { .. } => (StatusCode::OK, PURGED),
             PurgeOutcome::Invalid(_) => (StatusCode::BAD_REQUEST, NOT_A_URL),
             PurgeOutcome::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, NOT_WRITTEN),
         };
-        answers::early(live, head, client, (status, why), HandlingReport::local("purge"))
+        answers::early(live, head, client, (status, why), HandlingReport::local(Reason::Purge))
     }
 
     /// Returns the server's own answer to an invalid request.
     pub(super) fn refusal(&self, status: StatusCode, reason: &str, client: &Client) -> Reply {
         let page = answers::page(status, reason, &Method::GET);
-        let verdict = HandlingReport::local("request").error(ProxyError::HttpRequestError);
+        let verdict = HandlingReport::local(Reason::Request).error(ProxyError::HttpRequestError);
         let live = self.live();
         let mut reply = answers::finish_early(&live, client, status, page, verdict);
         reply.record.url = "error:invalid-request".into();
+        reply.record.is_for_peer = client.is_peer();
         reply
     }
+}
+
+/// Returns an early reply that is counted under its site.
+fn of_site(mut reply: Box<Reply>, meter: &Arc<SiteMeter>) -> Box<Reply> {
+    reply.record.site = Some(Arc::clone(meter));
+    reply
+}
+
+/// Returns `true` if the cache may answer a request without a body.
+///
+/// The answer on a connection that the origin authenticates, for which `has_pinned` says that one
+/// is kept, belongs to that connection. It is neither looked up in the cache nor stored there.
+pub(super) fn may_look_up(ask: &RequestContext, has_pinned: impl FnOnce() -> bool) -> bool {
+    let is_for_connection = || {
+        let is_bound = connection_auth::authenticates(&ask.fields) || has_pinned();
+        is_bound && !ask.directives.only_if_cached
+    };
+    ask.is_lookup() && !ask.ruling.passes && !upgrades(ask) && !ask.speaks_of_user() && !is_for_connection()
 }
 
 /// Returns `true` if the client asks for another protocol.
@@ -188,7 +187,7 @@ fn upgrades(ask: &RequestContext) -> bool {
 
 /// Returns the log record of an abandoned request.
 fn abandoned(ask: &RequestContext) -> Box<AccessRecord> {
-    HandlingReport::local("abandoned").record(ask, Bytes::new(), StatusCode::OK, None)
+    HandlingReport::local(Reason::Abandoned).record(ask, Bytes::new(), StatusCode::OK, None)
 }
 
 fn bad_target(why: TargetError) -> &'static str {
@@ -203,3 +202,5 @@ const NOTHING_STORED: &str = "Nothing is stored under this URL.";
 const NOT_A_URL: &str = "This is no URL under which something could be stored.";
 const NOT_WRITTEN: &str = "Purged, but a disk has failed, does not answer or is out of service: what is on it may be served again after the next start.";
 const PURGED: &str = "Nothing stored under this URL will be served any more.";
+const NOT_CONFIRMED: &str =
+    "Purged on this node; another node of the cluster has not confirmed yet, and will make up for it.";

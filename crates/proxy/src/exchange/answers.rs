@@ -12,9 +12,10 @@ use crate::message::{CacheResult, Client, Reply, ReplyBody, ReplyHead};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_semantics::fields;
-use shoal_semantics::status_fields::ProxyError;
+use shoal_semantics::status_fields::{ProxyError, Reason};
 use shoal_settings::Mode;
 use shoal_wire::RequestParts;
+use std::sync::Arc;
 
 /// Builds the fields and body of the proxy's own answer. `why` is one sentence for the reader.
 pub fn page(status: StatusCode, why: &str, method: &Method) -> (HeaderMap, ReplyBody) {
@@ -61,6 +62,10 @@ pub fn denial(refusal: &AccessRefusal) -> &'static str {
         }
         AccessRefusal::Tunnels => "This server makes no tunnels.",
         AccessRefusal::Purge(_) => "Your network may not purge (admin.purge_from).",
+        AccessRefusal::Unauthorized => "This server wants a user name and a password.",
+        AccessRefusal::Certificate => "This server wants another client certificate (allow_certificates).",
+        AccessRefusal::Rate(_) => "Your network asks too often (client_rate). Try again later.",
+        AccessRefusal::Guessing(_) => "Your network has sent too many wrong passwords. Try again later.",
     }
 }
 
@@ -79,10 +84,12 @@ pub(super) fn own_answer(
 pub(super) fn own_fields(
     ask: &RequestContext,
     status: StatusCode,
-    mut fields: HeaderMap,
+    fields: HeaderMap,
     body: ReplyBody,
     verdict: HandlingReport,
 ) -> Reply {
+    let own = (fields, body);
+    let (mut fields, body) = ask.live.own_page(ask.ruling.matching(), status, &ask.method, own);
     let cache_status = verdict.add_to(&mut fields, &ask.live);
     let record = verdict.record(ask, cache_status, status, fields.get(header::CONTENT_TYPE).cloned());
     Reply { head: ReplyHead::Built(status, fields), body, record }
@@ -105,7 +112,7 @@ pub(super) fn early(
     (status, why): (StatusCode, &str),
     verdict: HandlingReport,
 ) -> Reply {
-    let page = page(status, why, &head.method);
+    let page = live.early_page(head, client, status, page(status, why, &head.method));
     let mut reply = finish_early(live, client, status, page, verdict);
     reply.record.method = Some(head.method.clone());
     // Includes the host, like the record of a request that gets further.
@@ -125,7 +132,10 @@ pub(super) fn finish_early(
     verdict: HandlingReport,
 ) -> Reply {
     let cache_status = verdict.add_to(&mut fields, live);
-    let record = verdict.early_record(cache_status, client, status, clock::now());
+    let mut record = verdict.early_record(cache_status, client, status, clock::now());
+    let meters = live.routes.meters();
+    let meter = if live.mode(client) == Mode::Forward { meters.forward() } else { meters.none() };
+    record.site = Some(Arc::clone(meter));
     Reply { head: ReplyHead::Built(status, fields), body, record }
 }
 
@@ -138,41 +148,78 @@ pub(super) fn denied(
 ) -> Reply {
     denials::tell(refusal, &head.uri);
     let status = refusal.status();
+    let verdict = HandlingReport::local(detail_of(refusal));
     let verdict = match refusal {
-        AccessRefusal::Site => HandlingReport::local("site"),
-        AccessRefusal::Misdirected => HandlingReport::local("misdirected"),
-        AccessRefusal::Tunnels => HandlingReport::local("method"),
-        AccessRefusal::Purge(_) => HandlingReport::local("purge").outcome(CacheResult::Denied),
-        _ => HandlingReport::local("denied").outcome(CacheResult::Denied).error(refusal.proxy_status()),
+        AccessRefusal::Site | AccessRefusal::Misdirected | AccessRefusal::Tunnels => verdict,
+        AccessRefusal::Purge(_) => verdict.outcome(CacheResult::Denied),
+        _ => verdict.outcome(CacheResult::Denied).error(refusal.proxy_status()).setting(refusal.setting()),
     };
     let mut reply = early(live, head, client, (status, denial(refusal)), verdict);
-    if let ReplyHead::Built(_, fields) = &mut reply.head
-        && status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
-    {
-        fields.insert(header::PROXY_AUTHENTICATE, live.forward.challenge().clone());
+    if let ReplyHead::Built(_, fields) = &mut reply.head {
+        let own = live.listeners.get(client.listener).and_then(|listener| listener.users.as_ref());
+        let own = own.map(|users| users.challenge.clone());
+        match refusal {
+            AccessRefusal::Credentials => {
+                let challenge = own.unwrap_or_else(|| live.forward.challenge().clone());
+                fields.insert(header::PROXY_AUTHENTICATE, challenge);
+            }
+            AccessRefusal::Unauthorized => {
+                own.map(|challenge| fields.insert(header::WWW_AUTHENTICATE, challenge));
+            }
+            AccessRefusal::Rate(seconds) | AccessRefusal::Guessing(seconds) => {
+                fields.insert(header::RETRY_AFTER, HeaderValue::from(*seconds));
+            }
+            _ => {}
+        }
     }
     reply
+}
+
+/// Returns the detail of Cache-Status for a refusal.
+pub(super) fn detail_of(refusal: &AccessRefusal) -> Reason {
+    match refusal {
+        AccessRefusal::Site => Reason::Site,
+        AccessRefusal::Misdirected => Reason::Misdirected,
+        AccessRefusal::Tunnels => Reason::Method,
+        AccessRefusal::Purge(_) => Reason::Purge,
+        AccessRefusal::Rate(_) => Reason::ClientRate,
+        AccessRefusal::Guessing(_) => Reason::WrongPasswords,
+        AccessRefusal::Unauthorized => Reason::User,
+        AccessRefusal::Certificate => Reason::Certificate,
+        _ => Reason::Denied,
+    }
 }
 
 /// Refuses a request that has already passed this node: RFC 8586, and Via (RFC 9110, section
 /// 7.6.3).
 pub(super) fn loop_detected(live: &ExchangeSettings, head: &RequestParts, client: &Client) -> Option<Reply> {
     let hop = &live.hop;
-    let been_here = fields::via_contains(&head.fields, hop) || fields::cdn_loop_contains(&head.fields, hop);
+    let been_here = fields::via_contains(&head.fields, hop)
+        || fields::cdn_loop_contains(&head.fields, hop)
+        || live.cluster.is_some() && fields::cdn_loop_contains(&head.fields, &live.loop_hop);
     been_here.then(|| {
         let status = StatusCode::LOOP_DETECTED;
-        let verdict = HandlingReport::local("loop").error(ProxyError::ProxyLoopDetected);
+        let verdict = HandlingReport::local(Reason::Loop).error(ProxyError::ProxyLoopDetected);
         early(live, head, client, (status, explain(status)), verdict)
     })
 }
 
-/// Answers TRACE and OPTIONS that may go no further (RFC 9110, section 7.6.2).
-pub(super) fn max_forwards(ask: &RequestContext) -> Option<Reply> {
-    if ask.max_forwards()? > 0 {
-        return None;
+/// Returns the reason for which a TRACE or OPTIONS goes no further: its number of hops (RFC 9110,
+/// section 7.6.2), or fields of this node. The answer to a TRACE would show them to the client, and
+/// credentials with them (section 9.3.8).
+pub(super) fn end_of_way(ask: &RequestContext) -> Option<Reason> {
+    if ask.max_forwards() == Some(0) {
+        return Some(Reason::MaxForwards);
     }
+    let adds_fields = ask.site.is_some() || ask.ruling.sets_fields();
+    (ask.method == Method::TRACE && adds_fields).then_some(Reason::Method)
+}
+
+/// Answers TRACE and OPTIONS that go no further.
+pub(super) fn at_end_of_way(ask: &RequestContext) -> Option<Reply> {
+    let reason = end_of_way(ask)?;
     let mut fields = HeaderMap::new();
     fields.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"));
     let status = if ask.method == Method::OPTIONS { StatusCode::OK } else { StatusCode::METHOD_NOT_ALLOWED };
-    Some(own_fields(ask, status, fields, ReplyBody::Empty, HandlingReport::local("max-forwards")))
+    Some(own_fields(ask, status, fields, ReplyBody::Empty, HandlingReport::local(reason)))
 }

@@ -6,7 +6,7 @@
 //! in small pieces, which cost more reads and hold almost no memory.
 
 use bytes::Bytes;
-use shoal_store::memory::{MemoryBudget, Reservation};
+use shoal_memory::{MemoryBudget, Reservation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -112,12 +112,17 @@ pub const PIECE: u64 = 8 * 1024;
 /// Divisor: blocks take at most this part of the ledger.
 const PART: u64 = 4;
 
+const _: () = {
+    assert!(BLOCK.is_multiple_of(PIECE));
+    assert!(PIECE.is_power_of_two() && PART > 0);
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_charged_until_they_are_let_go_and_pieces_take_over_where_no_more_may_be_held() {
+    fn reads_beyond_block_budget_get_pieces() {
         let ledger = MemoryBudget::new(2 * PART * BLOCK);
         let blocks = DiskBlockBudget::new(&ledger);
         let read = || {

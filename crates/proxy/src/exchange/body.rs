@@ -5,7 +5,7 @@
 //! parts. A body holds at most one block in memory.
 
 use super::hybrid_cache::HybridCache;
-use super::shared_body::{BodyEnd, BodyReader, NextRead};
+use super::shared_body::{BodyEnd, BodyReader, ReadStep};
 use crate::io_pool::{JobKind, QueueFull};
 use crate::message::{BodyError, StreamBody};
 use bytes::Bytes;
@@ -119,16 +119,16 @@ impl SegmentedBody {
         let mut block = None;
         if self.reading.is_none() {
             match ready!(reader.poll_next(wanted.min(BLOCK), context)) {
-                Ok(NextRead::Bytes(bytes)) => block = Some(Ok(bytes)),
-                Ok(NextRead::Spilled(body)) => self.start_reading(&body, reader.offset(), wanted),
-                Ok(NextRead::End(BodyEnd::Complete(trailers))) if length.is_none() => {
+                Ok(ReadStep::Bytes(bytes)) => block = Some(Ok(bytes)),
+                Ok(ReadStep::Spilled(body)) => self.start_reading(&body, reader.offset(), wanted),
+                Ok(ReadStep::End(BodyEnd::Complete(trailers))) if length.is_none() => {
                     *length = Some(0);
                     return Poll::Ready(trailers.map(|fields| Ok(Frame::trailers(fields))));
                 }
-                Ok(NextRead::End(BodyEnd::Complete(_))) => {
+                Ok(ReadStep::End(BodyEnd::Complete(_))) => {
                     block = Some(Err(BodyError::Cut("body ended before the range did".into())));
                 }
-                Ok(NextRead::End(BodyEnd::Cut(why))) => block = Some(Err(BodyError::Cut(why))),
+                Ok(ReadStep::End(BodyEnd::Cut(why))) => block = Some(Err(BodyError::Cut(why))),
                 Err(error) => block = Some(Err(error)),
             }
         }

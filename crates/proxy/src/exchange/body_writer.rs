@@ -17,7 +17,7 @@ use crate::io_pool::JobKind;
 use bytes::Bytes;
 use http::HeaderMap;
 use shoal_core::ObjectKey;
-use shoal_store::memory::{IncomingBody, LENT_MIN, MemoryBody, Reservation, room_bytes};
+use shoal_memory::{IncomingBody, LENT_MIN, MemoryBody, Reservation, room_bytes};
 use shoal_store::{Insert, StoredBody};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +34,18 @@ pub struct BodyWriter {
     place: WriteState,
     /// The piece that reaches the known length.
     last: Option<Bytes>,
+    keeping: BodyStorage,
+}
+
+/// Places in which a body is kept after its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BodyStorage {
+    /// In RAM and on disk.
+    Stored,
+    /// In RAM alone: a copy of an object that has its home elsewhere.
+    Copied,
+    /// Nowhere: the body only goes to its readers.
+    Relayed,
 }
 
 enum WriteState {
@@ -128,7 +140,13 @@ impl BodyWriter {
             validity,
             place,
             last: None,
+            keeping: BodyStorage::Stored,
         }
+    }
+
+    /// Keeps the body in these places only.
+    pub fn keeping(self, keeping: BodyStorage) -> Self {
+        Self { keeping, ..self }
     }
 
     /// Returns `true` if `bytes` more bytes are within the length. A part's length is the one in
@@ -145,6 +163,7 @@ impl BodyWriter {
 
     /// Takes a piece of the body. Waits for the disk or for readers if they must keep up.
     pub async fn append(&mut self, bytes: Bytes) {
+        debug_assert!(self.last.is_none(), "bytes behind the last");
         let total = self.growing.appended() + bytes.len() as u64;
         let fits = match &mut self.place {
             WriteState::Gathering { charge, .. } => {
@@ -206,8 +225,9 @@ impl BodyWriter {
             kept();
             return self.cut("fewer bytes than announced".into());
         }
+        debug_assert!(self.length.is_none_or(|length| length == arrived));
         let mut last = self.last.take();
-        let is_valid = self.validity.is_unchanged();
+        let is_valid = self.validity.is_unchanged() && self.keeping != BodyStorage::Relayed;
         let mut ending = CompletedBody::default();
         match std::mem::replace(&mut self.place, WriteState::Passing) {
             WriteState::Gathering { charge, room } if is_valid => {
@@ -259,6 +279,11 @@ impl BodyWriter {
     /// Keeps a body that stands in RAM whole.
     async fn keep_gathered(&mut self, body: MemoryBody, charge: Charge) -> CompletedBody {
         let bytes = body.bytes();
+        debug_assert!(
+            self.length.is_none_or(|length| length == bytes.len() as u64),
+            "a body that is not whole"
+        );
+        debug_assert!(charge.reservation.bytes() >= bytes.len() as u64, "bytes that are not charged");
         let kept = self.objects.insert_memory(&self.key, &self.record, body, &self.validity);
         let (is_kept, Charge { reservation, hold }) = (kept.is_some(), charge);
         let mut ending = CompletedBody { gathered: Some(bytes.clone()), ..CompletedBody::default() };
@@ -269,6 +294,10 @@ impl BodyWriter {
             Some(CachedBody::Disk(_)) => ending.is_brief = Some(hold),
         }
         // an older object on disk must not reappear when RAM evicts this one
+        let is_copy = self.keeping == BodyStorage::Copied && !self.objects.on_disk(&self.key);
+        if is_copy {
+            return ending;
+        }
         if is_kept && self.record.is_for_disk() && !self.objects.on_disk(&self.key) {
             ending.for_disk = Some(bytes);
         } else {
@@ -323,6 +352,7 @@ impl BodyWriter {
     ) -> impl Future<Output = bool> + Send + use<> {
         let rest: Vec<Bytes> = self.growing.since(written).into_iter().chain(last).collect();
         let (objects, key, validity) = (Arc::clone(&self.objects), self.key.clone(), self.validity.clone());
+        let record = self.record.clone();
         async move {
             let (store, object, lane) = (objects.disk().cloned(), key.clone(), insert.disk_index());
             let commit = move || {
@@ -331,8 +361,9 @@ impl BodyWriter {
             };
             let made = objects.run_insert((lane, JobKind::Completion), &key, commit).await;
             let committed = objects.ok_or_count(made).is_some();
-            if !committed {
-                objects.remove(&key).await;
+            match committed {
+                true => objects.note_stored(&key, &record),
+                false => drop(objects.remove(&key).await),
             }
             objects.memory().remove(key.hash());
             committed
@@ -350,6 +381,9 @@ impl BodyWriter {
         else {
             return;
         };
+        if self.keeping != BodyStorage::Stored {
+            return;
+        }
         if let Some(insert) = self.objects.start_insert(&self.key, &self.record, self.length).await {
             self.place = WriteState::Writing { insert, written: 0, reservation: charge.reservation };
         }
@@ -420,3 +454,8 @@ const WINDOW: usize = 64 * 1024;
 /// Limit for a fetch that all clients have left. The fetch continues if both the missing and the
 /// arrived bytes are within the limit.
 const FINISH_ALONE: u64 = 64 << 20;
+
+const _: () = {
+    assert!(BATCH_MIN <= BATCH_MAX);
+    assert!((WINDOW as u64) <= BATCH_MAX && BATCH_MAX <= FINISH_ALONE);
+};

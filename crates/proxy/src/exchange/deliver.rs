@@ -11,7 +11,7 @@ use super::shared_body::{BodyReader, SharedBody};
 use crate::clock;
 use crate::message::{Reply, ReplyBody, ReplyForm, ReplyHead};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use shoal_semantics::range::{ByteRange, ContentRange, Multipart, RangeSet, Resolved, if_range_holds};
+use shoal_semantics::range::{ByteRange, ContentRange, Multipart, RangeAnswer, RangeSet, if_range_holds};
 use shoal_semantics::validation::{self, Condition};
 use std::sync::Arc;
 
@@ -129,14 +129,18 @@ pub(super) fn deliver(
 
 /// Returns the ranges to answer with. They require a GET with Range, a complete 200 of known
 /// length, and an If-Range that holds.
-fn wanted_ranges(ask: &RequestContext, delivery: &Delivery) -> Option<Resolved> {
+fn wanted_ranges(ask: &RequestContext, delivery: &Delivery) -> Option<RangeAnswer> {
     let length = delivery.body.length()?;
     resolve_ranges(ask, &delivery.head, length)
 }
 
 /// Resolves the request's Range for a representation with this head and length. Returns `None` for
 /// the whole.
-pub(super) fn resolve_ranges(ask: &RequestContext, head: &ResponseMetadata, length: u64) -> Option<Resolved> {
+pub(super) fn resolve_ranges(
+    ask: &RequestContext,
+    head: &ResponseMetadata,
+    length: u64,
+) -> Option<RangeAnswer> {
     let stored = &head.stored;
     if ask.method != Method::GET || stored.status() != StatusCode::OK {
         return None;
@@ -145,20 +149,20 @@ pub(super) fn resolve_ranges(ask: &RequestContext, head: &ResponseMetadata, leng
     if !if_range_holds(&ask.fields, &**stored, clock::date_at(clock::now())) {
         return None;
     }
-    Some(ranges.resolve(length)).filter(|resolved| *resolved != Resolved::Whole)
+    Some(ranges.resolve(length)).filter(|resolved| *resolved != RangeAnswer::Whole)
 }
 
 fn deliver_ranges(
     objects: &Arc<HybridCache>,
     ask: &RequestContext,
     delivery: Delivery,
-    ranges: Resolved,
+    ranges: RangeAnswer,
     verdict: HandlingReport,
 ) -> Option<Reply> {
     let length = delivery.body.length()?;
     let ranges = match ranges {
-        Resolved::Parts(ranges) => delivery.body.in_order(ranges),
-        Resolved::Whole | Resolved::Unsatisfiable => {
+        RangeAnswer::Parts(ranges) => delivery.body.in_order(ranges),
+        RangeAnswer::Whole | RangeAnswer::Unsatisfiable => {
             return Some(unsatisfiable(ask, length, verdict));
         }
     };
@@ -260,7 +264,8 @@ fn of_stored(
     let record = verdict.record(ask, cache_status.clone(), form.status(&stored), content_type);
     let age_seconds = head.policy.age_seconds(clock::now());
     let proxy_status = verdict.proxy_status(&ask.live);
-    Reply { head: ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status }, body, record }
+    let head = ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status, peer_answer: None };
+    Reply { head, body, record }
 }
 
 /// Returns a stored response's fields with Age and Cache-Status.

@@ -19,14 +19,14 @@ pub(super) fn tell(refusal: &AccessRefusal, what: &dyn Display) {
 }
 
 /// The log line of one setting.
-struct Line {
+struct DenialLine {
     setting: &'static str,
     /// Earliest time of the next line, in milliseconds since the start.
     next_ms: AtomicU64,
     left_out: AtomicU64,
 }
 
-impl Line {
+impl DenialLine {
     const fn of(setting: &'static str) -> Self {
         Self { setting, next_ms: AtomicU64::new(0), left_out: AtomicU64::new(0) }
     }
@@ -49,13 +49,16 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-static LINES: [Line; 6] = [
-    Line::of("allow_clients"),
-    Line::of("forward.connect_ports"),
-    Line::of("forward.request_ports"),
-    Line::of("forward.deny_destinations"),
-    Line::of("forward.allow_private_destinations"),
-    Line::of("admin.purge_from"),
+static LINES: [DenialLine; 9] = [
+    DenialLine::of("allow_clients"),
+    DenialLine::of("forward.connect_ports"),
+    DenialLine::of("forward.request_ports"),
+    DenialLine::of("forward.deny_destinations"),
+    DenialLine::of("forward.allow_private_destinations"),
+    DenialLine::of("admin.purge_from"),
+    DenialLine::of("users_file"),
+    DenialLine::of("allow_certificates"),
+    DenialLine::of("client_rate"),
 ];
 
 #[cfg(test)]
@@ -64,7 +67,7 @@ mod tests {
 
     #[test]
     fn lines_left_out_are_counted() {
-        let line = Line::of("x");
+        let line = DenialLine::of("x");
         let due = |seconds| line.due(Duration::from_secs(seconds));
         assert_eq!(
             [due(0), due(1), due(9), due(10), due(11), due(30)],
@@ -82,6 +85,10 @@ mod tests {
             AccessRefusal::Denied(String::new()),
             AccessRefusal::Private(address, "loopback"),
             AccessRefusal::Purge(address),
+            AccessRefusal::Unauthorized,
+            AccessRefusal::Certificate,
+            AccessRefusal::Rate(1),
+            AccessRefusal::Guessing(1),
         ] {
             assert!(LINES.iter().any(|line| Some(line.setting) == refusal.setting()), "{refusal:?}");
         }

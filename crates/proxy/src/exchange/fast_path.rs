@@ -8,8 +8,7 @@
 use super::cache::Cache;
 use super::{
     CacheEngine,
-    admission::Wanted,
-    admission::told_by,
+    admission::{AdmissionView, Grant, told_by},
     body::{BodySegment, SegmentedBody},
     handling_report::version,
     hybrid_cache::{CachedBody, HybridCache, MemoryEntry},
@@ -20,11 +19,13 @@ use super::{
 };
 use crate::access::ListenerRules;
 use crate::access_log::LogEntry;
+use crate::by_site::SiteMeter;
 use crate::clock;
 use crate::message::{
     AccessRecord, CacheResult, Client, FastPathOutcome, Hold, Keeper, RamHit, ReplyBody, ReplyForm,
     SendProgress,
 };
+use crate::per_core::place;
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode};
 use shoal_core::{Key, Timestamp};
@@ -59,19 +60,22 @@ impl CacheEngine {
         }
         let client = told.as_ref().map_or(client, |told| &told.client);
         URL.with_borrow_mut(|url| {
-            let Some(resident) = self.find_fresh((live, listener), plain, client, url, now) else {
+            let Some((resident, meter)) = self.find_fresh((live, listener), plain, client, url, now) else {
                 return FastPathOutcome::NotTaken;
             };
             let Stored::Response(head) = &resident.record else { return FastPathOutcome::NotTaken };
             let Some(form) = form(plain, head, &resident.body, now) else { return FastPathOutcome::NotTaken };
+            if live.rule_set.limits_rates() && !live.counts_plain(plain, listener.mode, client, received) {
+                return FastPathOutcome::NotTaken;
+            }
             let age_seconds = head.policy.age_seconds(now);
             let ttl_seconds = head.policy.time_to_live(now).unsigned_abs();
             let stored = (&*head.stored, &resident.body);
-            let keeper = Kept { objects: &self.cache.objects, resident: &resident };
+            let keeper = HitKeeper { objects: &self.cache.objects, resident: &resident };
             let hit = RamHit::new(stored, form, (age_seconds, ttl_seconds), (&live.hit_fields, &keeper));
             let sent = send(&hit);
             if !log.is_on() {
-                self.metrics.hit_memory(&hit, sent);
+                self.count_hit(&hit, sent, meter, received);
                 return if matches!(sent, SendProgress::Partly) {
                     FastPathOutcome::Sending(None)
                 } else {
@@ -79,9 +83,10 @@ impl CacheEngine {
                 };
             }
             let SendProgress::Whole { head_bytes } = sent else {
-                return FastPathOutcome::Sending(Some(record(plain, client, url, now, &hit)));
+                let record = record((plain, client), (url, meter), now, &hit);
+                return FastPathOutcome::Sending(Some(record));
             };
-            self.metrics.hit_memory(&hit, sent);
+            self.count_hit(&hit, sent, meter, received);
             let duration_us = received.elapsed().as_micros() as u64;
             let entry = LogEntry {
                 time: clock::date_at(now),
@@ -97,16 +102,24 @@ impl CacheEngine {
         })
     }
 
-    /// Returns the fresh response in RAM if this client may have it. `url` becomes the effective
-    /// URI.
-    fn find_fresh(
+    /// Counts a hit for the node and for its site.
+    #[inline(always)]
+    fn count_hit(&self, hit: &RamHit<'_>, sent: SendProgress, meter: &SiteMeter, received: Instant) {
+        let place = place();
+        self.metrics.hit_memory(place, hit, sent);
+        meter.hit_memory(place, hit.content.len(), received);
+    }
+
+    /// Returns the fresh response in RAM if this client may have it, and the meter of its site.
+    /// `url` becomes the effective URI.
+    fn find_fresh<'l>(
         &self,
-        (live, listener): (&ExchangeSettings, &ListenerRules),
+        (live, listener): (&'l ExchangeSettings, &ListenerRules),
         plain: &FastPathRequest<'_>,
         client: &Client,
         url: &mut Vec<u8>,
         now: Timestamp,
-    ) -> Option<Arc<MemoryEntry>> {
+    ) -> Option<(Arc<MemoryEntry>, &'l Arc<SiteMeter>)> {
         let mode = listener.mode;
         if plain.absolute != (mode == Mode::Forward) {
             return None;
@@ -118,8 +131,11 @@ impl CacheEngine {
         }
         let mut resident = self.cache.objects.memory_entry_by_key(Key::of(url), url)?;
         if live.rule_set.changes_requests() {
-            let is_variant = matches!(resident.record, Stored::Vary(_));
-            if live.may_change(mode, &url[host.clone()], plain.path, is_variant) {
+            let may_change = || {
+                let is_variant = matches!(resident.record, Stored::Vary(_));
+                live.may_change(mode, &url[host.clone()], plain.path, is_variant)
+            };
+            if resident.judgement.of(live.rules_number, may_change) {
                 return None;
             }
         }
@@ -131,17 +147,24 @@ impl CacheEngine {
         let host = &url[host];
         let Stored::Response(head) = &resident.record else { return None };
         let port = plain.authority.port.unwrap_or(80);
-        let admitted =
-            live.admit_by(listener, client, None, Wanted::Url { host, port, path: plain.path }).is_ok();
-        let usable = admitted
-            && (mode == Mode::Reverse || live.allowed_address(head))
+        let wanted = AdmissionView::Url { host, port, path: plain.path };
+        let admitted = live.admit_by(listener, client, None, wanted);
+        let Ok(Grant { site, .. }) = &admitted else { return None };
+        let usable = (mode == Mode::Reverse || live.allowed_address(head))
             && !is_bodiless(head.stored.status())
             // This path does not check for credentials, which a negative response would require.
             && !head.policy.is_negative()
             && head.names.via_site == (mode == Mode::Reverse)
             && !self.cache.purge_table.is_purged(&head.names.slots, &head.names.groups, head.requested)
             && reuse::decide(&head.policy, &RequestDirectives::default(), now) == Reuse::Fresh;
-        usable.then_some(resident)
+        if !usable {
+            return None;
+        }
+        let meter = match site {
+            Some(site) => &site.meter,
+            None => live.routes.meters().forward(),
+        };
+        Some((resident, meter))
     }
 }
 
@@ -195,12 +218,12 @@ fn form(
 }
 
 /// Keeper of the body of a hit.
-struct Kept<'a> {
-    objects: &'a Arc<HybridCache>,
-    resident: &'a Arc<MemoryEntry>,
+pub(super) struct HitKeeper<'a> {
+    pub objects: &'a Arc<HybridCache>,
+    pub resident: &'a Arc<MemoryEntry>,
 }
 
-impl Keeper for Kept<'_> {
+impl Keeper for HitKeeper<'_> {
     fn keep(&self, place: Range<usize>, sent: usize) -> ReplyBody {
         match self.objects.hold(self.resident) {
             CachedBody::Memory(bytes) => ReplyBody::Memory(bytes.slice(place)),
@@ -220,7 +243,7 @@ impl Keeper for Kept<'_> {
 
 /// Writes the effective URI, with which the primary key begins, like [`super::target::Target`].
 /// Returns the position of the host.
-fn write_url(url: &mut Vec<u8>, plain: &FastPathRequest<'_>, https: bool) -> Range<usize> {
+pub(super) fn write_url(url: &mut Vec<u8>, plain: &FastPathRequest<'_>, https: bool) -> Range<usize> {
     url.clear();
     url.extend_from_slice(if https { b"https://" } else { b"http://" });
     let start = url.len();
@@ -270,9 +293,8 @@ fn with_cache_status<T>(hit: &RamHit<'_>, taker: impl FnOnce(&[u8]) -> T) -> T {
 
 /// Builds the record of a hit during transmission. The record outlives the request's bytes.
 fn record(
-    plain: &FastPathRequest<'_>,
-    client: &Client,
-    url: &[u8],
+    (plain, client): (&FastPathRequest<'_>, &Client),
+    (url, meter): (&[u8], &Arc<SiteMeter>),
     now: Timestamp,
     hit: &RamHit<'_>,
 ) -> Box<AccessRecord> {
@@ -289,6 +311,7 @@ fn record(
         user_agent: value(plain.user_agent),
         content_type: hit.stored.content_type_value().filter(|_| hit.form != ReplyForm::NotModified),
         cache_status: with_cache_status(hit, Bytes::copy_from_slice),
+        site: Some(Arc::clone(meter)),
         ..AccessRecord::default()
     })
 }

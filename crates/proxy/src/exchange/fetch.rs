@@ -8,27 +8,28 @@
 
 use super::abandoned::Leave;
 use super::answers;
-use super::body_writer::BodyWriter;
+use super::body_writer::{BodyStorage, BodyWriter};
 use super::denials;
 use super::fetcher::Fetcher;
 use super::flight::{FlightOutcome, Leader};
 use super::invalidations::ValiditySnapshot;
 use super::lookup::StoredResponse;
 use super::metadata::{ObjectMetadata, ResponseMetadata};
+use super::peers::HomeOutcome;
 use super::request::RequestContext;
 use super::ruling::ruled;
 use super::shared_body::{BodyReader, SharedBody};
-use super::store_plan;
-use super::store_plan::{StoreDenial, StorePlan};
-use super::upstream_request::upstream_request;
+use super::store_plan::{self, StoreDenial, StorePlan};
 use crate::boxed::in_place;
+use crate::by_site::MissReason;
 use crate::message::{BodyError, StreamBody};
 use crate::upstream::{Cause, UpstreamError, UpstreamResponse};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use http_body::{Body, Frame};
 use shoal_core::{FieldLines, ObjectKey, Timestamp};
-use shoal_semantics::status_fields::ProxyError;
+use shoal_rules::FailureKind;
+use shoal_semantics::status_fields::{ForwardReason, ProxyError, Reason};
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -55,6 +56,10 @@ pub struct Fetch {
     pub conditional: bool,
     /// The right to continue without a waiting request.
     pub leave: Option<Leave>,
+    /// Reason for asking the origin.
+    pub reason: MissReason,
+    /// `true` if the homes of the key were asked in vain.
+    pub homes_asked: bool,
 }
 
 /// Outcome of a fetch for its owner.
@@ -89,6 +94,8 @@ pub struct ArrivingResponse {
     pub validity: ValiditySnapshot,
     /// Address of the sender, for the log.
     pub upstream: SocketAddr,
+    /// `true` if this node stores the response.
+    pub is_stored: bool,
 }
 
 /// Selector of a variant: the nominated fields and their values, normalized.
@@ -105,7 +112,7 @@ pub struct UnsharedResponse {
     /// The response as it came from upstream.
     pub response: UpstreamResponse,
     /// Reason for not storing it, for Cache-Status.
-    pub why: &'static str,
+    pub why: Reason,
 }
 
 /// Properties of a response before its body.
@@ -151,12 +158,16 @@ pub struct FetchFailure {
     pub proxy_error: ProxyError,
     /// `true` if the proxy's own rule refused, `false` if the origin failed.
     pub denied: bool,
+    /// Setting that refused, if one did.
+    pub setting: Option<&'static str>,
     /// Explanation for the client.
     pub explanation: &'static str,
     /// Seconds until the client should retry.
     pub retry_after_seconds: Option<u64>,
     /// Name of the next hop, for the log.
     pub upstream: String,
+    /// Failure, as rules name it.
+    pub kind: FailureKind,
 }
 
 impl FetchFailure {
@@ -173,12 +184,17 @@ impl FetchFailure {
             status: error.status(),
             proxy_error: error.proxy_status(),
             denied: matches!(error.cause, Cause::Refused(_)),
+            setting: match &error.cause {
+                Cause::Refused(refusal) => refusal.setting(),
+                _ => None,
+            },
             explanation: match &error.cause {
                 Cause::Refused(refusal) => answers::denial(refusal),
                 _ => answers::explain(error.status()),
             },
             retry_after_seconds: error.retry_after.map(|wait| wait.as_secs().max(1)),
             upstream: error.next_hop.clone(),
+            kind: error.cause.kind(),
         }
     }
 }
@@ -194,12 +210,14 @@ impl Fetcher {
         Fetch {
             ask: Arc::clone(ask),
             leader: None,
+            reason: if stored.is_some() { ForwardReason::Stale } else { ForwardReason::UriMiss }.into(),
             stored,
             range: None,
             if_range: None,
             validity: self.cache.invalidations.snapshot(&ask.primary),
             conditional: false,
             leave: None,
+            homes_asked: false,
         }
     }
 
@@ -224,11 +242,12 @@ impl Fetcher {
         told
     }
 
-    /// Returns in a word why a response's own head forbids storing it. The URL is then remembered
+    /// Returns the reason why a response's own head forbids storing it. The URL is then remembered
     /// as not storable.
-    pub(super) fn refused(&self, fetch: &Fetch, response: &UpstreamResponse) -> Option<&'static str> {
-        let refusal = self.cache.storage_policy(fetch, ReceivedHead::of(response)).err()?;
+    pub(super) fn refused(&self, fetch: &Fetch, response: &UpstreamResponse) -> Option<Reason> {
+        let refusal = self.cache.storage_policy(&fetch.ask, ReceivedHead::of(response)).err()?;
         self.remember(fetch, ReceivedHead::of(response), refusal);
+        response.note_refusal(refusal.why);
         Some(refusal.why)
     }
 
@@ -241,7 +260,7 @@ impl Fetcher {
             StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => true,
             // A 304 has the fields of the whole response, and is judged as the whole would be.
             StatusCode::NOT_MODIFIED => {
-                self.cache.storage_policy(fetch, whole).err().is_none_or(|it| it.is_of_request)
+                self.cache.storage_policy(&fetch.ask, whole).err().is_none_or(|it| it.is_of_request)
             }
             _ => refusal.is_of_request,
         };
@@ -251,7 +270,14 @@ impl Fetcher {
     }
 
     pub(super) async fn fetch(self: Arc<Self>, mut fetch: Fetch, mut owner: oneshot::Sender<FetchOutcome>) {
-        let response = match self.ask_while_wanted(&mut fetch, &mut owner).await {
+        match self.fetch_from_cluster(&mut fetch, &mut owner).await {
+            HomeOutcome::Answered(response) => return self.answered(fetch, owner, *response).await,
+            HomeOutcome::Failed(failure) => return land_failed(&fetch, owner, failure),
+            HomeOutcome::Landed(landing) => return land(&fetch, owner, landing),
+            HomeOutcome::Deserted => return self.metrics.fetches_abandoned.increment(),
+            HomeOutcome::Origin => {}
+        }
+        let response = match self.ask_while_wanted(&mut fetch, &mut owner, |fetch| self.send(fetch)).await {
             Some(Ok(response)) => response,
             Some(Err(error)) => return fail(&fetch, owner, &error),
             None => return self.metrics.fetches_abandoned.increment(),
@@ -260,19 +286,20 @@ impl Fetcher {
         self.answered(fetch, owner, response).await;
     }
 
-    /// Asks the origin while a request waits for the response, or while the fetch may continue
-    /// without one. Returns `None` if neither holds.
-    async fn ask_while_wanted(
+    /// Asks while a request waits for the response, or while the fetch may continue without one.
+    /// Returns `None` if neither holds.
+    pub(super) async fn ask_while_wanted<F: Future>(
         &self,
         fetch: &mut Fetch,
         owner: &mut oneshot::Sender<FetchOutcome>,
-    ) -> Option<Result<UpstreamResponse, UpstreamError>> {
+        ask: impl FnOnce(&Fetch) -> F,
+    ) -> Option<F::Output> {
         if owner.is_closed() && fetch.leave.is_none() && fetch.leader.as_ref().is_none_or(Leader::is_deserted)
         {
             // No request waited from the start: the fetch is sent only with a `Leave`.
             fetch.leave = Some(self.abandoned.begin(&fetch.ask)?);
         }
-        let mut asking = pin!(self.upstreams.fetch(upstream_request(fetch)));
+        let mut asking = pin!(ask(fetch));
         if fetch.leave.is_none() {
             let deserted = async {
                 owner.closed().await;
@@ -314,13 +341,23 @@ impl Fetcher {
         fetch: &Fetch,
         response: UpstreamResponse,
     ) -> Result<(StorePlan, UpstreamResponse), Box<UnsharedResponse>> {
-        match self.cache.plan_store(fetch, ReceivedHead::of(&response)).await {
+        let response = super::neighbours::may_keep(response)?;
+        let head = ReceivedHead::of(&response);
+        let planned = match response.from_peer {
+            Some(terms) if !terms.is_shared => Err(self.cache.denial_of_peer(&fetch.ask, head)),
+            terms => self.cache.plan_store(fetch, head).await.map(|keeping| match terms {
+                Some(terms) => keeping.under(terms, head.response_time),
+                None => keeping,
+            }),
+        };
+        match planned {
             Ok(keeping) => {
                 self.passes.forget(fetch.ask.pass_key());
                 Ok((keeping, response))
             }
             Err(refusal) => {
                 self.remember(fetch, ReceivedHead::of(&response), refusal);
+                response.note_refusal(refusal.why);
                 Err(Box::new(UnsharedResponse { response, why: refusal.why }))
             }
         }
@@ -337,8 +374,7 @@ impl Fetcher {
         if arrived.length == Some(0) && !response.body.is_end_stream() {
             arrived.body.expect_trailers();
         }
-        // attached before any bytes can be dropped from the window: the owner reads from the first
-        // byte
+        // attached before the window drops any bytes: the owner reads from the first one
         let first = arrived.body.attach(0);
         let fresh = self.note_sharing(&fetch.ask, &arrived.key, &arrived.head.policy, response.response_time);
         if let Some(leader) = &mut fetch.leader {
@@ -380,13 +416,14 @@ impl Fetcher {
             arrived.key.clone(),
             record,
             (arrived.length, fetch.validity.clone()),
-        );
+        )
+        .keeping(keeping.body);
         let mut trailers: Option<HeaderMap> = None;
         loop {
             let frame = match next_frame(&mut body, &arrived.body, fetch.leave.is_some()).await {
-                Next::Frame(Some(frame)) => frame,
-                Next::Frame(None) => break,
-                Next::Deserted => {
+                BodyEvent::Frame(Some(frame)) => frame,
+                BodyEvent::Frame(None) => break,
+                BodyEvent::Deserted => {
                     fetch.leave = self.abandoned.begin(&fetch.ask);
                     if fetch.leave.is_none() {
                         self.metrics.fetches_abandoned.increment();
@@ -405,10 +442,10 @@ impl Fetcher {
                 return filing.cut(LEFT.into());
             }
         }
-        let trailers =
-            trailers.map(|trailers| store_plan::shared_trailers(&fetch.ask, &arrived.head, trailers));
+        let trailers = trailers
+            .map(|trailers| store_plan::shared_trailers(&fetch.ask, &keeping, &arrived.head, trailers));
         let leader = fetch.leader.take();
-        if fetch.validity.is_unchanged() {
+        if fetch.validity.is_unchanged() && keeping.body != BodyStorage::Relayed {
             self.cache.write_notes(&fetch.ask, &keeping, &arrived.head, &fetch.validity).await;
         }
         let kept = || {
@@ -421,7 +458,7 @@ impl Fetcher {
 }
 
 /// Next event while a body arrives.
-enum Next {
+enum BodyEvent {
     /// A frame; `None` at the end.
     Frame(Option<Result<Frame<Bytes>, BodyError>>),
     /// No frame yet, and no waiting reader.
@@ -430,17 +467,28 @@ enum Next {
 
 /// Waits for the next frame while a request reads the body, or if the fetch `may_go_on` without
 /// readers.
-async fn next_frame(body: &mut StreamBody, readers: &SharedBody, may_go_on: bool) -> Next {
+async fn next_frame(body: &mut StreamBody, readers: &SharedBody, may_go_on: bool) -> BodyEvent {
     poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
-        Poll::Ready(frame) => Poll::Ready(Next::Frame(frame)),
+        Poll::Ready(frame) => Poll::Ready(BodyEvent::Frame(frame)),
         Poll::Pending if may_go_on => Poll::Pending,
-        Poll::Pending => readers.poll_deserted(context).map(|()| Next::Deserted),
+        Poll::Pending => readers.poll_deserted(context).map(|()| BodyEvent::Deserted),
     })
     .await
 }
 
+/// Lands a fetch as a flight that this node made as home of the key.
+fn land(fetch: &Fetch, owner: oneshot::Sender<FetchOutcome>, arrived: Arc<ArrivingResponse>) {
+    if let Some(leader) = &fetch.leader {
+        leader.publish(FlightOutcome::Shared(Arc::clone(&arrived)));
+    }
+    let _ = owner.send(FetchOutcome::Shared(Arc::clone(&arrived), arrived.body.attach(0)));
+}
+
 fn fail(fetch: &Fetch, owner: oneshot::Sender<FetchOutcome>, error: &UpstreamError) {
-    let failure = Arc::new(FetchFailure::of(&fetch.ask.target.url, error));
+    land_failed(fetch, owner, Arc::new(FetchFailure::of(&fetch.ask.target.url, error)));
+}
+
+fn land_failed(fetch: &Fetch, owner: oneshot::Sender<FetchOutcome>, failure: Arc<FetchFailure>) {
     if let Some(leader) = &fetch.leader {
         leader.publish(FlightOutcome::Failed(Arc::clone(&failure)));
     }

@@ -34,6 +34,9 @@ type Shard = HashMap<FlightKey, Arc<Flight>>;
 pub struct FlightKey {
     /// Key under which the response was looked up.
     stored: ObjectKey,
+    /// `true` if the fetch may wait for other nodes of the cluster. Such a flight is not joined by
+    /// another node's ask, so that no circle of waits exists.
+    asks_peers: bool,
     /// Range and validators of the request to the origin.
     part: Option<PartKey>,
 }
@@ -50,6 +53,8 @@ pub struct PartKey {
 /// A fetch in progress.
 pub struct Flight {
     landing: watch::Sender<Option<FlightOutcome>>,
+    /// Keys that lead to it, or did.
+    keys: Mutex<Vec<FlightKey>>,
     /// Last time at which a follower left to ask for itself; at first the flight's start.
     left: Mutex<Instant>,
 }
@@ -81,7 +86,6 @@ pub enum FlightRole {
 /// The right and duty to make a fetch. Dropping the leader removes the flight from the table.
 pub struct Leader {
     flights: Arc<Flights>,
-    keys: Vec<FlightKey>,
     flight: Arc<Flight>,
 }
 
@@ -101,29 +105,49 @@ impl Flights {
     pub fn join(self: &Arc<Self>, key: FlightKey) -> FlightRole {
         let mut shard = self.shard(&key).lock();
         if let Some(flight) = shard.get(&key) {
-            return FlightRole::Follow(Follower::of(flight));
+            return FlightRole::Follow(Follower::of(flight, &key));
         }
-        let flight = Arc::new(Flight { landing: watch::Sender::new(None), left: Mutex::new(Instant::now()) });
-        shard.insert(key.clone(), Arc::clone(&flight));
-        FlightRole::Lead(Leader { flights: Arc::clone(self), keys: vec![key], flight })
+        let flight = Arc::new(Flight {
+            landing: watch::Sender::new(None),
+            keys: Mutex::new(vec![key.clone()]),
+            left: Mutex::new(Instant::now()),
+        });
+        let before = shard.insert(key, Arc::clone(&flight));
+        assert!(before.is_none(), "two leaders of one fetch");
+        FlightRole::Lead(Leader { flights: Arc::clone(self), flight })
     }
 
     /// Follows the current fetch for `key`, if there is one.
     pub fn follow(&self, key: &FlightKey) -> Option<Follower> {
-        self.shard(key).lock().get(key).map(Follower::of)
+        self.shard(key).lock().get(key).map(|flight| Follower::of(flight, key))
     }
 
     /// Stops further requests from joining the fetch of the whole for `key`: its response is
     /// already invalid.
     pub fn forget(&self, key: &ObjectKey) {
-        let key = FlightKey::of(key);
-        self.shard(&key).lock().remove(&key);
+        for asks_peers in [false, true] {
+            let key = FlightKey { asks_peers, ..FlightKey::of(key) };
+            self.shard(&key).lock().remove(&key);
+        }
     }
 
     /// Returns the number of current fetches.
     #[cfg(test)]
     pub fn count(&self) -> usize {
+        self.invariants();
         self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
+    /// Checks that each key leads to a flight of its own that has a leader.
+    #[cfg(test)]
+    fn invariants(&self) {
+        for (at, shard) in self.shards.iter().enumerate() {
+            for (key, flight) in &*shard.lock() {
+                assert_eq!(key.stored.hash().low() as usize % SHARDS, at);
+                assert!(flight.is_of(key), "a key that leads to another's flight");
+                assert!(flight.landing.borrow().is_none() || Arc::strong_count(flight) > 1);
+            }
+        }
     }
 
     fn shard(&self, key: &FlightKey) -> &Mutex<Shard> {
@@ -134,12 +158,24 @@ impl Flights {
 impl FlightKey {
     /// Returns the key of fetches of the whole response stored under `stored`.
     pub fn of(stored: &ObjectKey) -> Self {
-        Self { stored: stored.clone(), part: None }
+        Self { stored: stored.clone(), asks_peers: false, part: None }
+    }
+
+    /// Returns the key of fetches that may wait for other nodes, or may not.
+    pub fn asking_peers(self, asks_peers: bool) -> Self {
+        Self { asks_peers, ..self }
     }
 
     /// Returns the key of fetches of a part of the response.
     pub fn for_part(self, part: PartKey) -> Self {
         Self { part: Some(part), ..self }
+    }
+}
+
+impl Flight {
+    /// Returns `true` if the flight is, or was, the one of this full key.
+    fn is_of(&self, key: &FlightKey) -> bool {
+        self.keys.lock().contains(key)
     }
 }
 
@@ -168,7 +204,7 @@ impl Leader {
         let mut shard = self.flights.shard(&key).lock();
         if let Entry::Vacant(vacant) = shard.entry(key.clone()) {
             vacant.insert(Arc::clone(&self.flight));
-            self.keys.push(key);
+            self.flight.keys.lock().push(key);
         }
     }
 }
@@ -176,7 +212,9 @@ impl Leader {
 impl Drop for Leader {
     fn drop(&mut self) {
         self.publish(FlightOutcome::Unshareable);
-        for key in &self.keys {
+        debug_assert!(self.flight.landing.borrow().is_some(), "followers that wait for ever");
+        let keys = self.flight.keys.lock().clone();
+        for key in &keys {
             let mut shard = self.flights.shard(key).lock();
             if shard.get(key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
                 shard.remove(key);
@@ -186,7 +224,8 @@ impl Drop for Leader {
 }
 
 impl Follower {
-    fn of(flight: &Arc<Flight>) -> Self {
+    fn of(flight: &Arc<Flight>, key: &FlightKey) -> Self {
+        assert!(flight.is_of(key), "a follower of another key's flight");
         Self { flight: Arc::clone(flight), landing: flight.landing.subscribe() }
     }
 
@@ -228,6 +267,8 @@ const SHARDS: usize = 64;
 
 /// Shortest wait of a follower with credentials, and interval at which one such follower leaves.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+const _: () = assert!(SHARDS.is_power_of_two());
 
 #[cfg(test)]
 mod tests {
@@ -304,11 +345,12 @@ mod tests {
             length: None,
             selecting: None,
             upstream: ([127, 0, 0, 1], 80).into(),
+            is_stored: true,
         })
     }
 
     #[tokio::test]
-    async fn a_response_that_has_broken_off_is_shared_by_nobody_more() {
+    async fn cut_response_is_unshareable() {
         let (flights, key) = (Flights::new(), key(b"a"));
         let (leader, arrived) = (lead(&flights, key.clone()), arrived());
         let (early, late) = (follow(&flights, key.clone()), follow(&flights, key.clone()));

@@ -11,7 +11,8 @@ use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use shoal_core::Timestamp;
 use shoal_semantics::NextHopFieldsBuilder;
 use shoal_semantics::status_fields::{
-    CACHE_STATUS, CacheStatus, ForwardReason, Forwarded, Handling, PROXY_STATUS, ProxyError, ProxyStatus,
+    CACHE_STATUS, CacheStatus, ForwardFacts, ForwardReason, HandlingWay, PROXY_STATUS, ProxyError,
+    ProxyStatus, Reason,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,8 +26,9 @@ pub struct HandlingReport {
     stored: bool,
     collapsed: bool,
     ttl_seconds: Option<i64>,
-    detail: Option<&'static str>,
+    detail: Option<Reason>,
     proxy_error: Option<ProxyError>,
+    setting: Option<&'static str>,
     upstream: Option<NextHop>,
 }
 
@@ -42,7 +44,7 @@ impl HandlingReport {
     }
 
     /// Reports an answer by the proxy itself; neither a hit nor forwarded.
-    pub fn local(detail: &'static str) -> Self {
+    pub fn local(detail: Reason) -> Self {
         Self { detail: Some(detail), ..Self::none() }
     }
 
@@ -56,6 +58,7 @@ impl HandlingReport {
             ttl_seconds: None,
             detail: None,
             proxy_error: None,
+            setting: None,
             upstream: None,
         }
     }
@@ -85,8 +88,8 @@ impl HandlingReport {
         Self { ttl_seconds: Some(ttl_seconds), ..self }
     }
 
-    /// Sets a word about the reason.
-    pub fn detail(self, detail: &'static str) -> Self {
+    /// Sets the reason.
+    pub fn detail(self, detail: Reason) -> Self {
         Self { detail: Some(detail), ..self }
     }
 
@@ -98,13 +101,20 @@ impl HandlingReport {
     /// Sets the failure of the fetch.
     pub fn failure(self, failure: &FetchFailure) -> Self {
         let outcome = if failure.denied { CacheResult::Denied } else { self.outcome };
+        let detail = if failure.denied { Some(Reason::Denied) } else { self.detail };
         let upstream = (!failure.denied).then(|| NextHop::Name(failure.upstream.clone()));
-        Self { outcome, proxy_error: Some(failure.proxy_error), upstream, ..self }
+        let (proxy_error, setting) = (Some(failure.proxy_error), failure.setting);
+        Self { outcome, detail, proxy_error, setting, upstream, ..self }
     }
 
     /// Sets the RFC 9209 error type of the proxy's own answer.
     pub fn error(self, proxy_error: ProxyError) -> Self {
         Self { proxy_error: Some(proxy_error), ..self }
+    }
+
+    /// Sets the setting that refuses the request, for the `details` of Proxy-Status.
+    pub fn setting(self, setting: Option<&'static str>) -> Self {
+        Self { setting, ..self }
     }
 
     /// Returns the Cache-Status member of this node.
@@ -114,16 +124,22 @@ impl HandlingReport {
 
     fn cache_member<'a>(&self, live: &'a ExchangeSettings) -> CacheStatus<'a> {
         let handling = match self.forwarded {
-            None if self.outcome.is_hit() => Handling::Hit,
-            None => Handling::Generated,
-            Some(reason) => Handling::Forwarded(Forwarded {
+            None if self.outcome.is_hit() => HandlingWay::Hit,
+            None => HandlingWay::Generated,
+            Some(reason) => HandlingWay::Forwarded(ForwardFacts {
                 reason,
                 status: self.forward_status,
                 stored: self.stored,
                 collapsed: self.collapsed,
             }),
         };
-        CacheStatus { cache: &live.name, handling, ttl: self.ttl_seconds, key: None, detail: self.detail }
+        CacheStatus {
+            cache: &live.name,
+            handling,
+            ttl: self.ttl_seconds,
+            key: None,
+            detail: self.detail.map(Reason::as_str),
+        }
     }
 
     /// Returns the Proxy-Status member of this node.
@@ -137,7 +153,13 @@ impl HandlingReport {
 
     fn proxy_member<'a>(&self, live: &'a ExchangeSettings) -> ProxyStatus<'a> {
         let received_status = self.forward_status.filter(|_| self.proxy_error.is_none());
-        ProxyStatus { proxy: &live.name, error: self.proxy_error, received_status, ..ProxyStatus::default() }
+        ProxyStatus {
+            proxy: &live.name,
+            error: self.proxy_error,
+            received_status,
+            details: self.setting,
+            ..ProxyStatus::default()
+        }
     }
 
     /// Appends both fields, after the members of nodes nearer to the origin. Returns the
@@ -168,8 +190,15 @@ impl HandlingReport {
             status: status.as_u16(),
             outcome: self.outcome,
             cache_status,
+            failed: self.is_failure(),
             ..AccessRecord::default()
         })
+    }
+
+    /// Returns `true` if the answer is the proxy's own, since no origin gave a usable response.
+    fn is_failure(&self) -> bool {
+        let is_own = matches!(self.outcome, CacheResult::Miss | CacheResult::Pass | CacheResult::None);
+        is_own && self.proxy_error.is_some() && self.upstream.is_some()
     }
 
     /// Builds the access log's record of an answer with this status.
@@ -194,6 +223,9 @@ impl HandlingReport {
             user_agent: ask.fields.shared_value(&header::USER_AGENT),
             content_type,
             cache_status,
+            failed: self.is_failure(),
+            site: Some(Arc::clone(ask.meter())),
+            is_for_peer: ask.is_for_peer,
             ..AccessRecord::default()
         })
     }

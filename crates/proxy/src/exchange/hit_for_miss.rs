@@ -88,6 +88,8 @@ const SLOTS: usize = 16_384;
 /// Lifetime of an entry.
 const MEMORY: Duration = Duration::from_secs(120);
 
+const _: () = assert!(SLOTS.is_power_of_two());
+
 #[cfg(test)]
 mod tests {
     use super::*;

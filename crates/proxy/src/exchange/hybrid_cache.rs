@@ -5,19 +5,25 @@
 //! hits, never answers.
 
 mod at_once;
+mod contents;
 mod disk_queues;
+mod entry;
 mod found;
 mod held;
 mod jobs;
 mod large_pages;
+mod peek;
 mod refreshes;
 mod removals;
 
+pub use contents::{ContentNote, ContentNotes};
 pub use disk_queues::{DiskJobError, DiskQueue};
+pub use entry::MemoryEntry;
 pub use found::{CachedBody, CachedObject};
 pub use jobs::commit_valid;
+pub use peek::PeekedObject;
 pub use refreshes::{Pace, Renewal};
-pub use removals::Removed;
+pub use removals::RemovalResult;
 
 use super::blocks::DiskBlockBudget;
 use super::invalidations::ValiditySnapshot;
@@ -30,11 +36,11 @@ use jobs::{LoadedObject, open};
 use refreshes::PendingHeadUpdates;
 use removals::PendingRemovals;
 use shoal_core::{Key, ObjectKey};
-use shoal_store::memory::{MemoryBody, MemoryBudget, MemoryTier, Reservation, TierValue};
-use shoal_store::{Declined, Error, Insert, Store};
+use shoal_memory::{MemoryBody, MemoryBudget, MemoryTier, Reservation};
+use shoal_store::{Error, Insert, InsertRefusal, Store};
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicU32,
+    AtomicBool,
     Ordering::{Relaxed, SeqCst},
 };
 
@@ -54,6 +60,8 @@ pub struct HybridCache {
     refreshes: Arc<PendingHeadUpdates>,
     metrics: Arc<Metrics>,
     limits: ObjectSizeLimits,
+    /// Stored objects, for the digest of this node.
+    contents: ContentNotes,
     /// Reservation for the disk store's windows in RAM.
     _windows: Option<Reservation>,
 }
@@ -65,46 +73,6 @@ pub struct ObjectSizeLimits {
     pub memory_object_max: u64,
     /// Largest body kept on disk, in bytes.
     pub disk_object_max: u64,
-}
-
-/// An object in RAM.
-pub struct MemoryEntry {
-    key: ObjectKey,
-    /// Metadata of the object.
-    pub record: ObjectMetadata,
-    /// Body of the object.
-    pub body: MemoryBody,
-    /// `true` if the disk has the object, or does not accept it.
-    is_settled: AtomicBool,
-    /// Number of replies that hold the body.
-    replies: AtomicU32,
-}
-
-impl TierValue for MemoryEntry {
-    fn body(&self) -> Option<&MemoryBody> {
-        Some(&self.body)
-    }
-
-    fn body_mut(&mut self) -> Option<&mut MemoryBody> {
-        Some(&mut self.body)
-    }
-}
-
-impl MemoryEntry {
-    fn new(key: &ObjectKey, record: ObjectMetadata, body: MemoryBody) -> Self {
-        debug_assert!(record.is_for_everybody(), "what is stored is sent to others");
-        Self { key: key.clone(), record, body, is_settled: AtomicBool::new(true), replies: AtomicU32::new(0) }
-    }
-
-    /// Returns `true` for the same object, even if its body has moved in memory.
-    fn is_same(&self, other: &Self) -> bool {
-        self.key == other.key && self.record.is_same(&other.record)
-    }
-
-    /// Returns the bytes to charge for the entry.
-    fn weight(&self) -> u64 {
-        self.body.room_bytes() + (self.record.weight() + self.key.full().len() + RESIDENT_BYTES) as u64
-    }
 }
 
 impl HybridCache {
@@ -144,6 +112,7 @@ impl HybridCache {
             refreshes,
             metrics,
             limits,
+            contents: ContentNotes::default(),
             _windows: windows,
         }
     }
@@ -302,7 +271,10 @@ impl HybridCache {
             && self
                 .memory
                 .insert_reserved(key.hash(), Arc::clone(&resident), reservation, || validity.is_unchanged());
-        kept.then(|| self.hold(&resident))
+        kept.then(|| {
+            self.note_stored(key, record);
+            self.hold(&resident)
+        })
     }
 
     /// Puts a complete object into RAM and returns its body for replies. Returns `None` if the
@@ -321,7 +293,10 @@ impl HybridCache {
         let weight = resident.weight();
         let kept =
             self.memory.insert_if(key.hash(), Arc::clone(&resident), weight, || validity.is_unchanged());
-        kept.then(|| self.hold(&resident))
+        kept.then(|| {
+            self.note_stored(key, record);
+            self.hold(&resident)
+        })
     }
 
     /// Writes a complete object to the disk unless it is not valid, and waits. If the new object
@@ -352,13 +327,15 @@ impl HybridCache {
         };
         // The object is on probation, or was taken for purged because a purged URL shares its slot.
         // The disk is offered the object with its next hit.
-        let is_left_out =
-            matches!(outcome, Ok(Err(Error::Declined(Declined::OnProbation)))) || !validity.is_unchanged();
+        let is_left_out = matches!(outcome, Ok(Err(Error::Declined(InsertRefusal::OnProbation))))
+            || !validity.is_unchanged();
         if is_left_out {
             offer_to_disk(&self.memory, key.hash(), |_| true);
         }
-        if self.ok_or_count(outcome).is_none() && self.may_come(key) {
-            self.remove_from_disk(key).await;
+        match self.ok_or_count(outcome) {
+            Some(()) => self.note_stored(key, record),
+            None if self.may_come(key) => drop(self.remove_from_disk(key).await),
+            None => {}
         }
     }
 
@@ -427,7 +404,7 @@ impl HybridCache {
     /// Counts a failure of the disk.
     pub fn count_failure(&self, error: &Error) {
         match error {
-            Error::Declined(Declined::OnProbation) => self.metrics.disk_on_probation.increment(),
+            Error::Declined(InsertRefusal::OnProbation) => self.metrics.disk_on_probation.increment(),
             Error::Declined(_) => self.metrics.disk_declined.increment(),
             Error::Corrupt { .. } => self.metrics.disk_corrupt.increment(),
             _ => self.metrics.disk_errors.increment(),
@@ -449,10 +426,6 @@ fn offer_to_disk(memory: &MemoryTier<MemoryEntry>, key: Key, is_one: impl Fn(&Me
     }
 }
 
-/// Bytes of an entry, of its key's and body's allocations, and of the allocator's overhead for
-/// each.
-const RESIDENT_BYTES: usize = size_of::<MemoryEntry>() + 3 * 24;
-
 /// Divisor: replies hold at most this part of the ledger in bodies of the RAM tier.
 const HELD_PART: u64 = 4;
 
@@ -461,3 +434,5 @@ const GATHERED_PART: u64 = 2;
 
 #[cfg(test)]
 mod tests;
+
+const _: () = assert!(HELD_PART > 1 && GATHERED_PART > 1);

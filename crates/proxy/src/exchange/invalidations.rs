@@ -103,12 +103,14 @@ const BUCKETS: usize = 2048;
 
 const MARKS: usize = 4;
 
+const _: () = assert!(BUCKETS.is_power_of_two() && MARKS > 0);
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_began_before_an_invalidation_is_not_valid_after_it() {
+    fn snapshot_before_invalidation_becomes_invalid() {
         let table = Invalidations::new();
         let (url, other) = (ObjectKey::new(*b"a"), ObjectKey::new(*b"b"));
         let before = table.snapshot(&url);
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_was_forgotten_counts_for_every_url_of_its_bucket() {
+    fn forgotten_mark_counts_for_whole_bucket() {
         let mut bucket = Bucket::default();
         let keys: Vec<_> = (0..=MARKS as u8).map(|i| Key::of(&[i])).collect();
         for (key, number) in keys.iter().zip(1..) {

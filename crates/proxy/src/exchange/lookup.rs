@@ -58,9 +58,7 @@ impl Cache {
     /// Tries the lists of nominated fields, the latest first, and takes the most recent response
     /// (RFC 9111, section 4: "the most recent one (as determined by the Date header field)").
     async fn lookup_variant(&self, ask: &RequestContext, note: &VaryMarker) -> Lookup {
-        let keys =
-            note.lists.iter().map(|names| variant_key(&ask.primary, note.generation, &ask.selecting(names)));
-        let keys: Vec<ObjectKey> = keys.collect();
+        let keys = variant_keys(ask, note);
         let mut best: Option<Lookup> = None;
         for key in &keys {
             let found = self.find_for(ask, key).await;
@@ -90,19 +88,18 @@ impl Cache {
 
     /// Finds a record that may serve `ask`.
     pub(super) async fn find_for(&self, ask: &RequestContext, key: &ObjectKey) -> Option<CachedObject> {
-        let via_site = ask.site.is_some();
         let found = self.find(key, &ask.primary).await?;
-        found.record.head().is_none_or(|head| head.names.via_site == via_site).then_some(found)
+        is_of_mode(ask, &found.record).then_some(found)
     }
 
     /// Finds a record of the URL `primary` that has not been purged.
     pub(super) async fn find(&self, key: &ObjectKey, primary: &ObjectKey) -> Option<CachedObject> {
         let found = self.objects.find(key, || self.invalidations.snapshot(primary)).await?;
-        let is_purged = |head: &Arc<ResponseMetadata>| {
-            self.purge_table.is_purged(&head.names.slots, &head.names.groups, head.requested)
-        };
-        let purged = found.record.head().filter(|head| is_purged(head));
+        let purged = found.record.head().filter(|head| self.is_purged(head));
         if let Some(head) = purged {
+            if self.purge_table.needs_validation(head.requested) {
+                return self.unsure(found);
+            }
             // For a response of an unknown era, the purge table may be absent for a while.
             if self.purge_table.knows(head.requested) {
                 Box::pin(self.objects.remove(key)).await;
@@ -111,6 +108,34 @@ impl Cache {
         }
         Some(found)
     }
+
+    /// Returns a response that may have been purged unnoticed as one that must be validated. Parts
+    /// are asked for anew.
+    fn unsure(&self, found: CachedObject) -> Option<CachedObject> {
+        let ObjectMetadata::Response(head) = &found.record else { return None };
+        if self.purge_table.is_removed(&head.names.slots, &head.names.groups, head.requested) {
+            return None;
+        }
+        let record = ObjectMetadata::Response(Arc::new(head.invalidated()));
+        Some(CachedObject { record, ..found })
+    }
+
+    /// Returns `true` if the response has been purged.
+    pub(super) fn is_purged(&self, head: &ResponseMetadata) -> bool {
+        self.purge_table.is_purged(&head.names.slots, &head.names.groups, head.requested)
+    }
+}
+
+/// Returns the keys of the variants that the request selects, one for each list of nominated
+/// fields.
+pub(super) fn variant_keys(ask: &RequestContext, note: &VaryMarker) -> Vec<ObjectKey> {
+    let key = |names: &Vec<_>| variant_key(&ask.primary, note.generation, &ask.selecting(names));
+    note.lists.iter().map(key).collect()
+}
+
+/// Returns `true` if the record was stored by requests of the same mode.
+pub(super) fn is_of_mode(ask: &RequestContext, record: &ObjectMetadata) -> bool {
+    record.head().is_none_or(|head| head.names.via_site == ask.site.is_some())
 }
 
 fn to_lookup(key: ObjectKey, found: Option<CachedObject>, variants: bool) -> Lookup {

@@ -71,6 +71,8 @@ pub struct VaryMarker {
     pub generation: u64,
     /// Sorted lists of field names, the latest first.
     pub lists: Vec<Vec<HeaderName>>,
+    /// `true` if a variant is pinned: without the note it could not be found.
+    pub is_pinned: bool,
 }
 
 /// Stored ranges of a representation.
@@ -173,7 +175,9 @@ impl ObjectMetadata {
                 encode_head(head, &mut out);
             }
             Self::Vary(note) => {
-                out.push(VARY);
+                debug_assert!(note.lists.len() <= usize::from(u8::MAX));
+                debug_assert!(note.lists.iter().all(|list| list.len() <= usize::from(u8::MAX)));
+                out.push(if note.is_pinned { PINNED_VARY } else { VARY });
                 out.extend(note.generation.to_le_bytes());
                 out.push(note.lists.len() as u8);
                 for list in &note.lists {
@@ -188,11 +192,14 @@ impl ObjectMetadata {
                 out.extend(note.generation.to_le_bytes());
                 out.extend((note.parts.len() as u32).to_le_bytes());
                 for part in &note.parts {
+                    debug_assert!(part.start < part.end, "an empty part");
+                    debug_assert!(part.end <= note.complete_length, "a part behind the end");
                     out.extend(part.start.to_le_bytes());
                     out.extend(part.end.to_le_bytes());
                 }
             }
         }
+        debug_assert!(Self::decode(&out).is_some(), "metadata that would not be read");
         out
     }
 
@@ -211,14 +218,25 @@ impl ObjectMetadata {
     /// Decodes the store's bytes. Returns `None` if [`ObjectMetadata::encode`] did not write them.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
-        let mut reader = Reader(rest);
+        let mut reader = FieldReader(rest);
         let record = match *kind {
             RESPONSE => Self::Response(Arc::new(decode_head(&mut reader)?)),
-            VARY => Self::Vary(Arc::new(decode_vary(&mut reader)?)),
+            VARY => Self::Vary(Arc::new(decode_vary(&mut reader, false)?)),
+            PINNED_VARY => Self::Vary(Arc::new(decode_vary(&mut reader, true)?)),
             PARTS => Self::Parts(Arc::new(decode_parts(&mut reader)?)),
             _ => return None,
         };
         reader.0.is_empty().then_some(record)
+    }
+
+    /// Returns `true` if these bytes are the metadata of a pinned object. Decodes no more.
+    pub fn is_pinned(bytes: &[u8]) -> bool {
+        let policy = || CachePolicy::from_bytes(*bytes.get(1..)?.first_chunk()?);
+        match bytes.first() {
+            Some(&(RESPONSE | PARTS)) => policy().is_some_and(|policy| policy.is_pinned()),
+            Some(&PINNED_VARY) => true,
+            _ => false,
+        }
     }
 
     /// Returns the head of the response, or of the representation that the parts belong to.
@@ -247,6 +265,7 @@ fn encode_head(head: &ResponseMetadata, out: &mut Vec<u8>) {
     let slots = &head.names.slots[..head.names.slots.len().min(SLOTS_MAX)];
     let via_site = if head.names.via_site { VIA_SITE } else { 0 };
     let groups = &head.names.groups[..head.names.groups.len().min(SLOTS_MAX)];
+    debug_assert_eq!(slots.len() as u16 & (VIA_SITE | HAS_GROUPS | HAS_IDENTITY), 0, "a count over flags");
     let has_groups = if groups.is_empty() { 0 } else { HAS_GROUPS };
     out.extend((slots.len() as u16 | via_site | has_groups | HAS_IDENTITY).to_le_bytes());
     out.extend(head.identity.to_bytes());
@@ -262,7 +281,7 @@ fn encode_head(head: &ResponseMetadata, out: &mut Vec<u8>) {
     }
 }
 
-fn decode_head(reader: &mut Reader<'_>) -> Option<ResponseMetadata> {
+fn decode_head(reader: &mut FieldReader<'_>) -> Option<ResponseMetadata> {
     let policy = CachePolicy::from_bytes(*reader.array()?)?;
     let requested = Sequence::new(reader.u64()?);
     let status = StatusCode::from_u16(reader.u16()?).ok()?;
@@ -283,19 +302,19 @@ fn decode_head(reader: &mut Reader<'_>) -> Option<ResponseMetadata> {
     Some(ResponseMetadata { stored, policy, requested, names, identity })
 }
 
-fn decode_vary(reader: &mut Reader<'_>) -> Option<VaryMarker> {
+fn decode_vary(reader: &mut FieldReader<'_>, is_pinned: bool) -> Option<VaryMarker> {
     let generation = reader.u64()?;
-    let list = |reader: &mut Reader<'_>| {
+    let list = |reader: &mut FieldReader<'_>| {
         (0..reader.u8()?).map(|_| HeaderName::from_bytes(reader.take()?).ok()).collect::<Option<Vec<_>>>()
     };
     let lists = (0..reader.u8()?).map(|_| list(reader)).collect::<Option<_>>()?;
-    Some(VaryMarker { generation, lists })
+    Some(VaryMarker { generation, lists, is_pinned })
 }
 
-fn decode_parts(reader: &mut Reader<'_>) -> Option<PartsMarker> {
+fn decode_parts(reader: &mut FieldReader<'_>) -> Option<PartsMarker> {
     let head = Arc::new(decode_head(reader)?);
     let (complete_length, generation) = (reader.u64()?, reader.u64()?);
-    let part = |reader: &mut Reader<'_>| Some(PartRange { start: reader.u64()?, end: reader.u64()? });
+    let part = |reader: &mut FieldReader<'_>| Some(PartRange { start: reader.u64()?, end: reader.u64()? });
     let parts = (0..reader.u32()?).map(|_| part(reader)).collect::<Option<Vec<_>>>()?;
     let sane = parts.iter().all(|part| part.start < part.end && part.end <= complete_length);
     sane.then_some(PartsMarker { head, complete_length, generation, parts })
@@ -303,14 +322,15 @@ fn decode_parts(reader: &mut Reader<'_>) -> Option<PartsMarker> {
 
 /// Appends length-prefixed bytes.
 fn put(bytes: &[u8], out: &mut Vec<u8>) {
+    debug_assert!(u32::try_from(bytes.len()).is_ok());
     out.extend((bytes.len() as u32).to_le_bytes());
     out.extend_from_slice(bytes);
 }
 
 /// Takes values off the front; returns `None` if there are too few bytes.
-struct Reader<'a>(&'a [u8]);
+struct FieldReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> FieldReader<'a> {
     fn array<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
         let (front, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -358,122 +378,15 @@ const SLOTS_MAX: usize = HAS_IDENTITY as usize - 1;
 const RESPONSE: u8 = 1;
 const VARY: u8 = 2;
 const PARTS: u8 = 3;
+const PINNED_VARY: u8 = 4;
+
+const _: () = {
+    assert!(VIA_SITE & HAS_GROUPS == 0 && (VIA_SITE | HAS_GROUPS) & HAS_IDENTITY == 0);
+    // A count of slots leaves the flags alone.
+    assert!(SLOTS_MAX & (VIA_SITE | HAS_GROUPS | HAS_IDENTITY) as usize == 0);
+    assert!(SLOTS_MAX < u16::MAX as usize);
+    assert!(RESPONSE != VARY && VARY != PARTS && RESPONSE != PARTS);
+};
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use http::HeaderValue;
-    use proptest::prelude::*;
-    use shoal_core::Timestamp;
-    use shoal_semantics::CacheRules;
-    use shoal_semantics::storage::{ForwardedExchange, StorageDecision, may_store};
-
-    fn head() -> ResponseMetadata {
-        let mut fields = HeaderMap::new();
-        fields.insert("cache-control", HeaderValue::from_static("max-age=60"));
-        fields.append("x-two", HeaderValue::from_static("a"));
-        fields.append("x-two", HeaderValue::from_bytes(b"\xe9").expect("obs-text is allowed"));
-        let exchanged = ForwardedExchange {
-            method: &http::Method::GET,
-            query: None,
-            request: &HeaderMap::new(),
-            status: StatusCode::OK,
-            response: &fields,
-            request_time: Timestamp::from_seconds(10),
-            response_time: Timestamp::from_seconds(11),
-        };
-        let StorageDecision::Store(policy) = may_store(&exchanged, &CacheRules::default()) else {
-            panic!("storable")
-        };
-        ResponseMetadata::new(
-            StatusCode::OK,
-            fields.clone(),
-            policy,
-            Provenance {
-                requested: Sequence::new(10),
-                names: ResponseScope {
-                    slots: Box::new([PurgeSlot(3), PurgeSlot(9)]),
-                    groups: Box::new([Key::of(b"a"), Key::of(b"b")]),
-                    via_site: true,
-                },
-                identity: Identity::unique().renewed(),
-            },
-        )
-    }
-
-    #[test]
-    fn responses_survive_the_store() {
-        let written = Arc::new(head());
-        let bytes = ObjectMetadata::Response(Arc::clone(&written)).encode();
-        let Some(ObjectMetadata::Response(read)) = ObjectMetadata::decode(&bytes) else {
-            panic!("a response was written")
-        };
-        assert_eq!(read.stored.fields(), written.stored.fields());
-        assert_eq!(read.stored.as_bytes(), written.stored.as_bytes());
-        assert_eq!(
-            (read.policy, read.requested, &read.names, read.identity),
-            (written.policy, written.requested, &written.names, written.identity)
-        );
-        assert!(written.stored.as_bytes().ends_with(b"x-two: a\r\nx-two: \xe9\r\n"));
-    }
-
-    #[test]
-    fn head_of_an_earlier_version_keeps_its_identity() {
-        let mut bytes = ObjectMetadata::Response(Arc::new(head())).encode();
-        let names = 1 + CachePolicy::BYTES + 8 + 2;
-        bytes[names + 1] &= !(HAS_IDENTITY >> 8) as u8;
-        bytes.drain(names + 2..names + 2 + Identity::BYTES);
-        let Some(ObjectMetadata::Response(read)) = ObjectMetadata::decode(&bytes) else {
-            panic!("a response was written")
-        };
-        let bytes = ObjectMetadata::Response(Arc::new(read.invalidated())).encode();
-        let Some(ObjectMetadata::Response(renewed)) = ObjectMetadata::decode(&bytes) else {
-            panic!("a response was written")
-        };
-        assert!(renewed.is_later_than(&read) && !read.is_later_than(&renewed));
-        assert!(!read.is_of_same_response(&head()));
-    }
-
-    #[test]
-    fn notes_survive_the_store() {
-        let note = VaryMarker {
-            generation: 7,
-            lists: vec![
-                vec![http::header::ACCEPT],
-                vec![http::header::ACCEPT_ENCODING, http::header::COOKIE],
-            ],
-        };
-        let bytes = ObjectMetadata::Vary(Arc::new(note.clone())).encode();
-        assert!(matches!(ObjectMetadata::decode(&bytes), Some(ObjectMetadata::Vary(read)) if *read == note));
-        let parts = vec![PartRange { start: 0, end: 5 }, PartRange { start: 7, end: 10 }];
-        let note =
-            PartsMarker { head: Arc::new(head()), complete_length: 10, generation: 1, parts: parts.clone() };
-        let bytes = ObjectMetadata::Parts(Arc::new(note)).encode();
-        let Some(ObjectMetadata::Parts(read)) = ObjectMetadata::decode(&bytes) else {
-            panic!("a parts note was written")
-        };
-        assert_eq!((read.complete_length, &read.parts), (10, &parts));
-    }
-
-    #[test]
-    fn truncated_records_are_not_read() {
-        let bytes = ObjectMetadata::Response(Arc::new(head())).encode();
-        (0..bytes.len())
-            .for_each(|end| assert!(ObjectMetadata::decode(&bytes[..end]).is_none(), "cut at {end}"));
-    }
-
-    proptest! {
-        #[test]
-        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-            let _ = ObjectMetadata::decode(&bytes);
-        }
-
-        #[test]
-        fn damaged_records_never_panic(at in 0usize..200, value: u8) {
-            let mut bytes = ObjectMetadata::Response(Arc::new(head())).encode();
-            let at = at % bytes.len();
-            bytes[at] = value;
-            let _ = ObjectMetadata::decode(&bytes);
-        }
-    }
-}
+mod tests;

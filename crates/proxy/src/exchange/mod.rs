@@ -12,8 +12,11 @@
 //!
 //! - *Steps* have the settings in force: `admit`, `serve`, `parts`, `pass`, `outcomes`, `stale`,
 //!   `reloads`, `fast_path`.
-//! - *Admission* has no state: `admission`, `ruling`, `target`, `request`, `denials`.
+//! - *Admission*: `admission`, `client_access`, `ruling`, `target`, `request`, `denials`,
+//!   `stored_use`.
 //! - *Delivery* has no state: `deliver`, `answers`, `handling_report`, `body`, `blocks`.
+//! - `peers`: asks of other nodes of the cluster, and their answers; used by the fetcher.
+//! - `explain` takes a supposed request through the decisions.
 //! - The *cache* is [`Cache`]: `lookup`, `store_plan`, `invalidate`, `hybrid_cache`, `purge_table`,
 //!   `metadata`.
 //! - The *fetcher* asks origins: `fetcher`, `fetch`, `renewal`, `flight`, `upstream_request`,
@@ -31,8 +34,11 @@ mod blocks;
 mod body;
 mod body_writer;
 mod cache;
+mod client_access;
 mod deliver;
 mod denials;
+mod error_pages;
+pub mod explain;
 mod fast_path;
 mod fetch;
 mod fetcher;
@@ -43,12 +49,16 @@ pub mod hybrid_cache;
 mod identity;
 mod invalidate;
 mod invalidations;
+mod judgement;
+mod location;
 mod lookup;
 pub(crate) mod metadata;
 mod moments;
+mod neighbours;
 mod outcomes;
 mod parts;
 mod pass;
+mod peers;
 mod purge_table;
 mod reloads;
 mod renewal;
@@ -59,18 +69,26 @@ mod settings;
 mod shared_body;
 mod stale;
 mod store_plan;
+mod stored_use;
 pub(crate) mod target;
 mod upstream_request;
 mod variant;
 
 pub use cache::Cache;
+pub(crate) use error_pages::read as read_page;
+pub(crate) use invalidate::EngineTarget;
+pub use neighbours::ClearOutcome;
+pub(crate) use peers::EngineContents;
+pub use peers::{NodeWithObject, Whereabouts};
 pub use purge_table::{PurgeScope, PurgeTable, Sequence};
 use settings::ReloadableState;
 pub use settings::{ExchangeSettings, ExchangeSettingsError};
 
 use crate::access_log::{AccessLog, LogEntry};
+use crate::cluster::ClusterHandle;
 use crate::message::{AccessRecord, Client, FastPathOutcome, Handler, RamHit, Reply, Request, SendProgress};
 use crate::metrics::Metrics;
+use crate::neighbours::NeighbourCaches;
 use crate::upstream::Upstreams;
 use arc_swap::ArcSwap;
 use fetcher::Fetcher;
@@ -88,6 +106,8 @@ pub struct CacheEngine {
     fetcher: Arc<Fetcher>,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
+    /// This node's part in a cluster.
+    cluster: Option<Arc<ClusterHandle>>,
 }
 
 /// Parts from which an exchange is built.
@@ -104,11 +124,16 @@ pub struct CacheEngineParts {
     pub metrics: Arc<Metrics>,
     /// The access log.
     pub log: AccessLog,
+    /// This node's part in a cluster.
+    pub cluster: Option<Arc<ClusterHandle>>,
+    /// Neighbours by Squid's protocols.
+    pub neighbours: Option<Arc<NeighbourCaches>>,
 }
 
 impl CacheEngine {
     /// Creates an exchange from these parts.
-    pub fn new(parts: CacheEngineParts) -> Arc<Self> {
+    pub fn new(mut parts: CacheEngineParts) -> Arc<Self> {
+        parts.live.enter_cluster(parts.cluster.as_ref());
         let cache = Cache::new(parts.objects, parts.purge_table);
         Arc::new(Self {
             in_force: ArcSwap::from_pointee(ReloadableState {
@@ -119,17 +144,21 @@ impl CacheEngine {
                 Arc::clone(&cache),
                 Arc::clone(&parts.upstreams),
                 Arc::clone(&parts.metrics),
+                parts.neighbours,
             ),
             cache,
             upstreams: parts.upstreams,
             metrics: parts.metrics,
+            cluster: parts.cluster,
         })
     }
 
     /// Puts new settings in force, one after the other; current requests finish under their old
     /// settings.
-    pub fn reload(&self, live: ExchangeSettings) {
+    pub fn reload(&self, mut live: ExchangeSettings) {
         let before = self.live();
+        live.access.take_over(&before.access);
+        live.enter_cluster(self.cluster.as_ref());
         let judges_as_before = live.forward.judges_addresses_as(&before.forward);
         let since = if judges_as_before { before.forward_since.load(Relaxed) } else { u64::MAX };
         live.forward_since.store(since, Relaxed);
@@ -145,6 +174,11 @@ impl CacheEngine {
     /// Returns the stored responses, with their purges.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
+    }
+
+    /// Returns the counters.
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// Returns the table of purges.
@@ -175,8 +209,15 @@ impl CacheEngine {
 
     /// Counts and logs a finished request.
     fn log_request(&self, record: &AccessRecord) {
+        if record.is_for_peer {
+            self.metrics.cluster_served_bytes.add(record.body_bytes);
+            return;
+        }
         let duration_us = (!record.aborted).then_some(record.duration_us);
         self.metrics.responded(record.outcome, record.body_bytes, duration_us);
+        if let Some(site) = &record.site {
+            site.responded(record);
+        }
         self.in_force.load().log.log(&LogEntry::from(record));
     }
 }
@@ -203,6 +244,16 @@ impl Handler for CacheHandler {
         self.0.try_fast_path(plain, client, received, reply)
     }
 
+    fn try_ask_fast_path(
+        &self,
+        plain: &FastPathRequest<'_>,
+        client: &Client,
+        received: Instant,
+        reply: impl FnOnce(&RamHit<'_>) -> SendProgress,
+    ) -> FastPathOutcome {
+        self.0.try_ask_fast_path(plain, client, received, reply)
+    }
+
     fn record_sent(&self, record: Box<AccessRecord>) {
         self.0.log_request(&record);
     }
@@ -219,8 +270,8 @@ mod tests {
     use crate::io_pool::IoPool;
     use admit::AdmitOutcome;
     use shoal_core::Timestamp;
+    use shoal_memory::{MemoryBudget, MemoryTier};
     use shoal_settings::{Listen, Settings};
-    use shoal_store::memory::{MemoryBudget, MemoryTier};
     use std::collections::HashMap;
     use std::sync::atomic::AtomicBool;
 
@@ -244,19 +295,22 @@ mod tests {
             upstreams: Arc::new(Upstreams::new(settings, Arc::clone(&metrics)).expect("the defaults")),
             log: AccessLog::open(&settings.log, Arc::clone(&metrics)).expect("no log"),
             metrics,
+            cluster: None,
+            neighbours: None,
         })
     }
 
     fn request() -> Request {
         let head = http::Request::get("http://a.test/").body(()).expect("a request").into_parts().0.into();
         let address = ([127, 0, 0, 1], 1).into();
-        let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
+        let client =
+            Client { address, local: address, listener: 0, tls: false, server_name: None, certificate: None };
         Request { head, body: None, client: Arc::new(client), interim: None, received: Instant::now() }
     }
 
     /// Otherwise a response fetched under the old rules would count as allowed by the new ones.
     #[test]
-    fn what_was_judged_by_rules_counts_as_asked_for_before_those_that_follow() {
+    fn requests_of_old_rules_precede_new_rules() {
         let mut settings = Settings::default();
         settings.log.access = "none".into();
         settings.listen = vec![Listen::forward(([127, 0, 0, 1], 0).into())];

@@ -64,6 +64,8 @@ fn tenths(time: Timestamp) -> u32 {
 /// 32 KiB.
 const SLOTS: usize = 4096;
 
+const _: () = assert!(SLOTS.is_power_of_two());
+
 #[cfg(test)]
 mod tests {
     use super::*;

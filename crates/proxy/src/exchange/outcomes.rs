@@ -18,7 +18,6 @@ use super::stale;
 use crate::clock;
 use crate::message::{CacheResult, Reply};
 use http::StatusCode;
-use shoal_semantics::reuse;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -68,10 +67,7 @@ impl CacheEngine {
         private: UnsharedResponse,
     ) -> Reply {
         let status = private.response.status;
-        if reuse::is_error(status)
-            && let Some(reply) =
-                stale::serve_stale_on_error(&self.cache.objects, ask, why, Some(status), None)
-        {
+        if let Some(reply) = stale::serve_stale_on_error(&self.cache.objects, ask, why, Some(status), None) {
             return reply;
         }
         let outcome = if why.stored.is_some() { CacheResult::RefreshModified } else { CacheResult::Miss };

@@ -22,7 +22,7 @@ use crate::message::{CacheResult, Reply};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_core::ObjectKey;
 use shoal_semantics::EntityTag;
-use shoal_semantics::range::{ContentRange, Resolved, same_representation};
+use shoal_semantics::range::{ContentRange, RangeAnswer, same_representation};
 use shoal_semantics::reuse::{self, Reuse};
 use shoal_semantics::status_fields::ForwardReason;
 use std::sync::Arc;
@@ -88,6 +88,7 @@ impl CacheEngine {
                     leader: Some(leader),
                     range: HeaderValue::try_from(range).ok(),
                     if_range: Some(validator),
+                    reason: why.forwarded.into(),
                     ..self.fetcher.plan_fetch(ask, None)
                 };
                 match self.fetcher.spawn_fetch(fetch).await {
@@ -157,9 +158,9 @@ pub(super) fn wanted(ask: &RequestContext, note: &PartsMarker) -> PartRange {
     }
     let whole = PartRange { start: 0, end: note.complete_length };
     match deliver::resolve_ranges(ask, &note.head, note.complete_length) {
-        None | Some(Resolved::Whole) => whole,
-        Some(Resolved::Unsatisfiable) => PartRange { start: 0, end: 0 },
-        Some(Resolved::Parts(ranges)) => {
+        None | Some(RangeAnswer::Whole) => whole,
+        Some(RangeAnswer::Unsatisfiable) => PartRange { start: 0, end: 0 },
+        Some(RangeAnswer::Parts(ranges)) => {
             let start = ranges.iter().map(|range| range.start).min().unwrap_or(0);
             PartRange { start, end: ranges.iter().map(|range| range.end).max().unwrap_or(start) }
         }

@@ -6,15 +6,16 @@ use super::fetch::{FetchFailure, ReceivedHead};
 use super::handling_report::HandlingReport;
 use super::renewal::{FreshenAction, freshen};
 use super::request::RequestContext;
-use super::serve::ForwardContext;
+use super::serve::{self, ForwardContext};
 use super::settings::ExchangeSettings;
 use super::stale;
 use super::upstream_request::{forwardable, is_for_body, request_for};
+use crate::by_site::MissReason;
 use crate::clock;
 use crate::message::{
     CacheResult, Client, NextHop, RelayedHead, Reply, ReplyBody, ReplyHead, RequestBody, StreamBody,
 };
-use crate::route::Speaking;
+use crate::route::FieldStatement;
 use crate::tunnel;
 use crate::upstream::{Caller, UpstreamResponse, connection_auth};
 use bytes::Bytes;
@@ -22,9 +23,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, head
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use shoal_core::Fields;
-use shoal_semantics::status_fields::ForwardReason;
+use shoal_semantics::status_fields::{ForwardReason, Reason};
 use shoal_semantics::validation::HeadUpdate;
-use shoal_semantics::{NextHopFieldsBuilder, date, fields, reuse, validation};
+use shoal_semantics::{NextHopFieldsBuilder, date, fields, validation};
 use shoal_wire::RequestParts;
 use std::sync::Arc;
 
@@ -32,18 +33,24 @@ impl CacheEngine {
     /// Sends a request on unchanged, and its response back.
     pub(super) async fn pass(self: &Arc<Self>, ask: &RequestContext, body: RequestBody) -> Reply {
         let safe = ask.is_lookup();
+        if safe && ask.ruling.passes && ask.directives.only_if_cached {
+            return serve::only_if_cached(ask);
+        }
         let forwarded = if safe { ForwardReason::Bypass } else { ForwardReason::Method };
         let is_left_out = |name: &[u8]| body.is_none() && is_for_body(ask, name);
-        let mut request = request_for(ask, forwardable(ask, is_left_out).finish());
+        let upgrade = tunnel::upgrade_offer(ask.version, &ask.fields);
+        let reason = if upgrade.is_some() { MissReason::Upgrade } else { forwarded.into() };
+        let mut request = request_for(ask, forwardable(ask, is_left_out).finish(), reason);
         request.body = body.map(|body| without_spoken_trailers(ask, body));
         // Such a connection carries one request at a time, and no other client gets its response.
         request.caller.pins = pins(ask);
-        request.upgrade = tunnel::upgrade_offer(ask.version, &ask.fields);
+        request.upgrade = upgrade;
         let verdict = HandlingReport::forwarded(forwarded).outcome(CacheResult::Pass);
+        let verdict = if safe && ask.ruling.passes { verdict.detail(Reason::Rule) } else { verdict };
         match self.upstreams.fetch(request).await {
             Ok(mut response) => {
                 ask.live.apply_to_response(ask, None, &mut response);
-                self.cache.invalidate_after(ask, response.status, &response.fields).await;
+                self.invalidate_after(ask, response.status, &response.fields).await;
                 let tunnel = response.upgraded.is_some();
                 let verdict = verdict.forward_status(response.status);
                 let verdict = if tunnel { verdict.outcome(CacheResult::Tunnel) } else { verdict };
@@ -61,17 +68,25 @@ impl CacheEngine {
     pub(super) async fn pass_head(self: &Arc<Self>, ask: &RequestContext, why: ForwardContext) -> Reply {
         let validity = self.cache.invalidations.snapshot(&ask.primary);
         let lines = forwardable(ask, |name| is_for_body(ask, name)).finish();
-        let request = request_for(ask, lines);
-        let response = match self.upstreams.fetch(request).await {
+        let from_home = match ask.homes().is_some() && !self.fetcher.is_pass(ask) {
+            true => Box::pin(self.fetcher.ask_homes(ask, Method::HEAD, lines.clone())).await,
+            false => None,
+        };
+        let answered = match from_home {
+            Some(Ok(response)) => Ok(*response),
+            Some(Err(failure)) => return self.failed(ask, &why, &failure),
+            None => self.upstreams.fetch(request_for(ask, lines, why.forwarded.into())).await,
+        };
+        let response = match answered {
+            Ok(response) if response.from_peer.is_some() => response,
             Ok(mut response) => {
                 ask.live.apply_to_response(ask, why.stored.as_ref(), &mut response);
                 response
             }
             Err(error) => return self.failed(ask, &why, &FetchFailure::of(&ask.target.url, &error)),
         };
-        if reuse::is_error(response.status)
-            && let Some(reply) =
-                stale::serve_stale_on_error(&self.cache.objects, ask, &why, Some(response.status), None)
+        if let Some(reply) =
+            stale::serve_stale_on_error(&self.cache.objects, ask, &why, Some(response.status), None)
         {
             self.fetcher.heed_retry_after(ask, ReceivedHead::of(&response));
             return reply;
@@ -102,6 +117,20 @@ impl CacheEngine {
         pass_on(ask, response, verdict)
     }
 
+    /// Answers a request that wants a stored response only, from another node that holds one.
+    /// Returns `None` if no home does.
+    pub(super) async fn pass_from_holder(&self, ask: &RequestContext, why: &ForwardContext) -> Option<Reply> {
+        if why.stored.is_some() || ask.homes().is_none() || self.fetcher.is_pass(ask) {
+            return None;
+        }
+        let lines = forwardable(ask, |name| is_for_body(ask, name)).finish();
+        let response = Box::pin(self.fetcher.ask_homes(ask, ask.method.clone(), lines)).await?.ok()?;
+        let verdict = HandlingReport::forwarded(why.forwarded)
+            .outcome(CacheResult::Pass)
+            .forward_status(response.status);
+        Some(pass_on(ask, *response, verdict))
+    }
+
     /// Opens a CONNECT tunnel if the rules allow the address. Name and port were checked before.
     pub(super) async fn connect(
         &self,
@@ -110,14 +139,14 @@ impl CacheEngine {
         client: &Arc<Client>,
     ) -> Reply {
         let Some(authority) = head.uri.authority() else {
-            let verdict = HandlingReport::local("target");
+            let verdict = HandlingReport::local(Reason::Target);
             return answers::early(live, head, client, (StatusCode::BAD_REQUEST, NO_AUTHORITY), verdict);
         };
         let port = authority.port_u16().unwrap_or(443);
         let caller = Caller { client: Some(Arc::clone(client)), ..Caller::default() };
         match tunnel::connect(&self.upstreams, &live.forward, authority.host(), port, &caller).await {
             Ok(far_end) => {
-                let verdict = HandlingReport::local("tunnel").outcome(CacheResult::Tunnel);
+                let verdict = HandlingReport::local(Reason::Tunnel).outcome(CacheResult::Tunnel);
                 let mut reply = answers::early(live, head, client, (StatusCode::OK, ""), verdict);
                 reply.head = ReplyHead::Built(StatusCode::OK, HeaderMap::new());
                 reply.body = ReplyBody::Tunnel(far_end.io);
@@ -126,7 +155,7 @@ impl CacheEngine {
             }
             Err(error) => {
                 let failure = FetchFailure::of(authority.as_str(), &error);
-                let verdict = HandlingReport::local("tunnel").failure(&failure);
+                let verdict = HandlingReport::local(Reason::Tunnel).failure(&failure);
                 answers::early(live, head, client, (error.status(), failure.explanation), verdict)
             }
         }
@@ -200,7 +229,7 @@ fn without_spoken_trailers(ask: &RequestContext, body: StreamBody) -> StreamBody
     }
     let clean = |mut frame: Frame<Bytes>| {
         if let Some(trailers) = frame.trailers_mut() {
-            let is_spoken = |name: &&HeaderName| Speaking::of(name.as_str().as_bytes()).is_some();
+            let is_spoken = |name: &&HeaderName| FieldStatement::of(name.as_str().as_bytes()).is_some();
             let spoken: Vec<HeaderName> = trailers.keys().filter(is_spoken).cloned().collect();
             spoken.iter().for_each(|name| drop(trailers.remove(name)));
         }

@@ -16,13 +16,15 @@ use super::fetcher::Fetcher;
 use super::handling_report::HandlingReport;
 use super::hybrid_cache::HybridCache;
 use super::lookup::StoredResponse;
+use super::metadata::ResponseMetadata;
 use super::request::RequestContext;
-use super::serve;
+use super::stored_use::may_have;
 use crate::clock;
 use crate::message::{CacheResult, Reply};
 use shoal_core::{ObjectKey, Timestamp};
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::reuse::{self, Reuse};
+use shoal_semantics::status_fields::Reason;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,14 +51,14 @@ impl Fetcher {
         &self,
         ask: &RequestContext,
         key: &ObjectKey,
-        stored: &StoredResponse,
+        head: &ResponseMetadata,
     ) -> bool {
-        let (now, policy) = (clock::now(), &stored.head.policy);
+        let (now, policy) = (clock::now(), &head.policy);
         is_limited(ask)
             && self.reloaded.holds(key, now)
             // An arriving reload is remembered before a lookup finds it.
             && now < policy.response_time().plus(ask.live.reload_interval)
-            && serve::may_have(ask, stored)
+            && may_have(ask, head)
             && reuse::decide(policy, &ask.directives.without_reload(), now) == Reuse::Fresh
     }
 }
@@ -70,7 +72,7 @@ pub(super) fn reply_to_reload(
     let outcome = if stored.in_memory { CacheResult::MemoryHit } else { CacheResult::Hit };
     let verdict = HandlingReport::hit(outcome, stored.head.policy.time_to_live(clock::now()));
     let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body) };
-    deliver::deliver(objects, ask, delivery, verdict.detail("reload-interval"))
+    deliver::deliver(objects, ask, delivery, verdict.detail(Reason::ReloadInterval))
 }
 
 /// Returns `true` if the request is a reload that others may answer.

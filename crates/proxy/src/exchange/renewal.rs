@@ -10,19 +10,21 @@ use super::lookup::StoredResponse;
 use super::metadata::{Provenance, ResponseMetadata};
 use super::request::RequestContext;
 use super::serve::ForwardContext;
+use super::stale;
 use super::store_plan;
 use crate::clock;
 use crate::message::Reply;
 use crate::upstream::UpstreamResponse;
 use http::{HeaderMap, Method, StatusCode, header};
 use shoal_core::ObjectKey;
+use shoal_semantics::status_fields::Reason;
 use shoal_semantics::storage::{self, ForwardedExchange, StorageDecision};
 use shoal_semantics::{date, fields, reuse, validation};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// A stored response that a 304 has renewed.
-struct Renewed {
+struct RenewedResponse {
     /// The response for the requesting client: its head may have fields for this client alone.
     told: StoredResponse,
     /// `true` if the response is fresh for others.
@@ -117,14 +119,17 @@ impl Fetcher {
         }
         if may_stand_in(&fetch.ask, &stored, response.status) {
             self.heed_retry_after(&fetch.ask, ReceivedHead::of(&response));
+            response.note_refusal(Reason::StaleIfError);
             // Errors are shared.
             self.unshared.forget(&key);
             // RFC 5861, section 4: this holds even if the error itself might be stored
             if let Some(leader) = &fetch.leader {
                 leader.publish(FlightOutcome::Erred(response.status));
             }
-            let _ = owner
-                .send(FetchOutcome::Private(Box::new(UnsharedResponse { response, why: "stale-if-error" })));
+            let _ = owner.send(FetchOutcome::Private(Box::new(UnsharedResponse {
+                response,
+                why: Reason::StaleIfError,
+            })));
             return;
         }
         self.receive(fetch, owner, response).await;
@@ -137,7 +142,7 @@ impl Fetcher {
         fetch: &Fetch,
         (key, stored): (&ObjectKey, StoredResponse),
         response: ReceivedHead<'_>,
-    ) -> Option<Renewed> {
+    ) -> Option<RenewedResponse> {
         let (newer, fields) = (response.fields.to_map(), stored.head.stored.fields());
         if !validation::selects(&newer, &fields) {
             return None;
@@ -164,7 +169,7 @@ impl Fetcher {
         // If each request renews the response, the disk need not get each renewal.
         let pace = if was_in_vain && self.waits_in_vain(&fetch.ask, key) { Pace::Soon } else { Pace::AtOnce };
         let due = (renewal == Renewal::Kept).then_some((head, pace));
-        Some(Renewed { told, is_shared: keep && is_fresh, due })
+        Some(RenewedResponse { told, is_shared: keep && is_fresh, due })
     }
 
     /// Remembers the pause that the origin asks for, if a stale response may replace its error.
@@ -180,7 +185,7 @@ impl Fetcher {
 /// Returns `true` if a stored response may be sent in place of an error with this status.
 fn may_stand_in(ask: &RequestContext, stored: &StoredResponse, status: StatusCode) -> bool {
     let rules = ask.live.rules(ask);
-    reuse::is_error(status)
+    stale::covers_status(ask, status)
         && ask.live.allowed_address(&stored.head)
         && reuse::may_serve_on_error(&stored.head.policy, &ask.directives, clock::now(), rules)
 }

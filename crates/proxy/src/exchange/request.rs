@@ -2,18 +2,24 @@
 
 use super::flight::FlightKey;
 use super::hit_for_miss::{Kind, PassKey};
+use super::peers;
 use super::purge_table::Sequence;
 use super::ruling::RuleOutcome;
 use super::settings::ExchangeSettings;
 use super::target::Target;
 use super::variant::push_selecting;
+use crate::by_site::SiteMeter;
 use crate::message::{Client, InterimSink};
-use crate::route::{Route, Speaking, Way};
+use crate::route::{FieldStatement, Route, Way};
 use http::uri::PathAndQuery;
 use http::{HeaderName, Method, Version, header};
+use shoal_cooperation::Homes;
 use shoal_core::{FieldLines, Fields, ObjectKey, Timestamp, value_text};
 use shoal_semantics::directives::RequestDirectives;
-use std::sync::Arc;
+use shoal_semantics::fields;
+use shoal_settings::Mode;
+use shoal_wire::RequestParts;
+use std::sync::{Arc, OnceLock};
 
 /// A request on its way through the exchange. A body travels separately.
 pub struct RequestContext {
@@ -42,7 +48,7 @@ pub struct RequestContext {
     pub site: Option<Arc<Route>>,
     /// The authenticated user.
     pub user: Option<String>,
-    /// What the operator's rules made of it.
+    /// Outcome of the operator's rules.
     pub ruling: RuleOutcome,
     /// Settings under which the request is answered.
     pub live: Arc<ExchangeSettings>,
@@ -53,9 +59,93 @@ pub struct RequestContext {
     /// Position in the order of requests and purges: see
     /// [`PurgeTable::sequence`](super::purge_table::PurgeTable::sequence).
     pub sequence: Sequence,
+    /// `true` if another node of the cluster asks, for a client of its own. Its fields go on as
+    /// they came.
+    pub is_for_peer: bool,
+    /// Homes of the key, once computed; see [`Self::homes`].
+    homes: OnceLock<Option<Homes>>,
+}
+
+/// A request that may proceed, with the outcome of the operator's rules.
+pub(super) struct AdmittedRequest {
+    /// Head as the rules left it.
+    pub head: RequestParts,
+    /// Target as the rules left it.
+    pub target: Target,
+    /// Outcome of the rules.
+    pub ruling: RuleOutcome,
+    /// The client, as trusted proxies report it if there are any.
+    pub client: Arc<Client>,
+    /// Path through these proxies.
+    pub way: Option<Way>,
+    /// Reverse site that serves the request.
+    pub site: Option<Arc<Route>>,
+    /// The authenticated user.
+    pub user: Option<String>,
+    /// Settings under which the request is answered.
+    pub live: Arc<ExchangeSettings>,
 }
 
 impl RequestContext {
+    /// Returns the meter of the request's site, or of forward mode.
+    pub fn meter(&self) -> &Arc<SiteMeter> {
+        self.live.routes.meter(self.site.as_deref())
+    }
+
+    /// Derives key, path and directives of a request. The tuple has the receiver of interim
+    /// responses, the time of arrival, and the position in the order of purges.
+    pub(super) fn new(
+        admitted: AdmittedRequest,
+        (interim, requested, sequence): (Option<InterimSink>, Timestamp, Sequence),
+    ) -> Self {
+        let AdmittedRequest { head, target, ruling, client, way, site, user, live } = admitted;
+        let directives = ruling.directives(&head.fields);
+        let fields = fields::without_nominated(head.fields);
+        Self {
+            primary: target.key(if site.is_some() { Mode::Reverse } else { Mode::Forward }),
+            path: ruling.upstream_path.clone().unwrap_or_else(|| target.path_and_query(&head.uri)),
+            target,
+            directives,
+            kind: Kind::of(&fields),
+            method: head.method,
+            fields,
+            version: head.version,
+            client,
+            way,
+            site,
+            user,
+            ruling,
+            live,
+            interim,
+            requested,
+            sequence,
+            is_for_peer: false,
+            homes: OnceLock::new(),
+        }
+    }
+
+    /// Marks the request as one of another node.
+    pub(super) fn for_peer(self) -> Self {
+        Self { is_for_peer: true, ..self }
+    }
+
+    /// Returns the homes of the key, if they are to be asked before the origin: in a cluster, for a
+    /// request that other nodes answer as this one would, unless this node is the first home. With
+    /// placement by digests, the probable holders stand in their place.
+    pub fn homes(&self) -> Option<&Homes> {
+        let cluster = self.live.cluster.as_ref()?;
+        let find = || {
+            if self.live.asks_holders {
+                let asked = peers::may_ask(self).then(|| cluster.holders(self.primary.full()));
+                return asked.filter(|holders| holders.first().is_some());
+            }
+            let homes = cluster.members().view.homes(self.primary.full());
+            (peers::may_ask(self) && homes.first().is_some_and(|first| first != cluster.own()))
+                .then_some(homes)
+        };
+        self.homes.get_or_init(find).as_ref()
+    }
+
     /// Returns the Range field of a GET, the only method that defines it (RFC 9110, section 14.2).
     /// Several lines of Range are ignored.
     pub fn range(&self) -> Option<&str> {
@@ -92,7 +182,7 @@ impl RequestContext {
     /// Returns the key of the flight in which such requests share a fetch of the response under
     /// `key`.
     pub fn flight(&self, key: &ObjectKey) -> FlightKey {
-        FlightKey::of(key)
+        FlightKey::of(key).asking_peers(self.homes().is_some())
     }
 
     /// Returns the key under which unstorable responses are remembered.
@@ -115,12 +205,14 @@ impl RequestContext {
     /// trust the field, and no key contains it. Origins of forward mode get the field with requests
     /// that share no answer.
     pub fn keeps_back(&self, name: &[u8]) -> bool {
-        match Speaking::of(name) {
+        match FieldStatement::of(name) {
             None => false,
+            // The entry node has kept the client's back, and these are its own.
+            Some(_) if self.is_for_peer => false,
             // The rules' own word took the place of the client's.
             Some(_) if self.ruling.sets(name) => false,
-            Some(Speaking::Method) => self.is_lookup(),
-            Some(Speaking::Identity) if self.speaks_of_user() => false,
+            Some(FieldStatement::Method) => self.is_lookup(),
+            Some(FieldStatement::Identity) if self.speaks_of_user() => false,
             Some(_) => self.site.is_some() || self.is_lookup(),
         }
     }

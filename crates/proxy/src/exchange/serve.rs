@@ -10,11 +10,13 @@ use super::flight::{FlightKey, FlightOutcome, FlightRole, Leader, PartKey};
 use super::handling_report::HandlingReport;
 use super::hybrid_cache::HybridCache;
 use super::lookup::{Lookup, StoredResponse};
+use super::peers::may_lead_in_place;
 use super::reloads;
 use super::reloads::shared_directives;
 use super::request::RequestContext;
 use super::ruling::ruled;
 use super::stale;
+use super::stored_use::{StoredUse, is_for};
 use super::upstream_request::upstream_request;
 use crate::boxed::in_place;
 use crate::clock;
@@ -22,10 +24,9 @@ use crate::message::{CacheResult, Reply};
 use crate::upstream::UpstreamResponse;
 use http::{Method, StatusCode, header};
 use shoal_core::{Fields, ObjectKey, Timestamp};
-use shoal_semantics::directives::RequestDirectives;
-use shoal_semantics::range::Resolved;
+use shoal_semantics::range::RangeAnswer;
 use shoal_semantics::reuse::{self, Reuse};
-use shoal_semantics::status_fields::ForwardReason;
+use shoal_semantics::status_fields::{ForwardReason, Reason};
 use shoal_semantics::storage::CachePolicy;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -89,17 +90,9 @@ impl CacheEngine {
         key: ObjectKey,
         stored: StoredResponse,
     ) -> ServeStep {
-        if ask.has_origin_conditions() {
-            let why = ForwardContext { forwarded: ForwardReason::Bypass, key, stored: Some(stored) };
-            return Box::pin(self.forward(ask, why)).await;
-        }
-        let reuse = match may_have(ask, &stored) {
-            true => reuse::decide(&stored.head.policy, &ask.directives, clock::now()),
-            false => Reuse::Validate,
-        };
-        match reuse {
-            Reuse::Fresh | Reuse::StaleAllowed => {}
-            Reuse::StaleWhileRevalidate => {
+        match self.fetcher.judge_stored(ask, &key, &stored.head) {
+            StoredUse::Hit => {}
+            StoredUse::WhileRevalidated => {
                 if !self.fetcher.is_resting(ask) {
                     self.revalidate_in_background(ask, &key, &stored);
                 }
@@ -110,15 +103,13 @@ impl CacheEngine {
                     CacheResult::StaleWhileRevalidate,
                 ));
             }
-            Reuse::Validate if self.fetcher.was_reloaded(ask, &key, &stored) => {
+            StoredUse::AfterReload => {
                 let reply = reloads::reply_to_reload(&self.cache.objects, ask, stored);
                 return reply_or_retry(reply);
             }
-            Reuse::Validate => {
-                let why = ForwardContext { forwarded: why_validate(ask, &stored), key, stored: Some(stored) };
-                if self.fetcher.is_resting(ask)
-                    && let Some(reply) = stale::stale_unasked(&self.cache.objects, ask, &why)
-                {
+            StoredUse::Forwarded { forwarded, while_resting } => {
+                let why = ForwardContext { forwarded, key, stored: Some(stored) };
+                if while_resting && let Some(reply) = stale::stale_unasked(&self.cache.objects, ask, &why) {
                     return ServeStep::Done(Box::new(reply));
                 }
                 return Box::pin(self.forward(ask, why)).await;
@@ -153,7 +144,8 @@ impl CacheEngine {
         why: ForwardContext,
     ) -> ServeStep {
         if ask.directives.only_if_cached {
-            return reply_or_retry(Some(only_if_cached(ask)));
+            let held = self.pass_from_holder(ask, &why).await;
+            return reply_or_retry(Some(held.unwrap_or_else(|| only_if_cached(ask))));
         }
         if ask.has_origin_conditions() {
             return ServeStep::Done(Box::new(self.pass(ask, None).await));
@@ -196,7 +188,7 @@ impl CacheEngine {
         else {
             return None;
         };
-        let Resolved::Parts(ranges) = deliver::resolve_ranges(ask, &arrived.head, arrived.length?)? else {
+        let RangeAnswer::Parts(ranges) = deliver::resolve_ranges(ask, &arrived.head, arrived.length?)? else {
             return None;
         };
         let end = ranges.iter().map(|range| range.end).max()?;
@@ -222,7 +214,7 @@ impl CacheEngine {
         if ask.method == Method::HEAD {
             return Box::pin(self.pass_head(ask, why));
         }
-        if why.stored.is_some() {
+        if why.stored.is_some() && ask.homes().is_none() {
             return in_place(|| self.validate_in_place(ask, why));
         }
         if ask.directives.no_store || self.fetcher.is_pass(ask) {
@@ -238,6 +230,9 @@ impl CacheEngine {
         leader: Option<Leader>,
     ) -> Reply {
         let fetch = self.fetcher.plan_for(ask, &why, leader);
+        if may_lead_in_place(ask, &fetch) {
+            return Box::pin(self.lead_in_place(ask, &why, fetch)).await;
+        }
         self.reply_from_task(ask, &why, self.fetcher.spawn_fetch(fetch)).await
     }
 
@@ -250,7 +245,8 @@ impl CacheEngine {
             Ok(response) => response,
             Err(failure) => return self.failed(ask, &why, &failure),
         };
-        match self.fetcher.refused(&fetch, &response) {
+        let refusal = response.neighbours_refusal().or_else(|| self.fetcher.refused(&fetch, &response));
+        match refusal {
             Some(refusal) => self.deliver_unshared(ask, &why, UnsharedResponse { response, why: refusal }),
             None => self.reply_from_task(ask, &why, self.fetcher.spawn_answered(fetch, response)).await,
         }
@@ -309,7 +305,9 @@ impl Fetcher {
 
     /// Asks the origin within the request's own future.
     pub(super) async fn ask_in_place(&self, fetch: &Fetch) -> Result<UpstreamResponse, FetchFailure> {
-        let outcome = {
+        let outcome = if self.neighbours_for(fetch).is_some() {
+            Box::pin(self.send(fetch)).await
+        } else {
             let mut errand = self.upstreams.errand(upstream_request(fetch));
             errand.run().await
         };
@@ -331,18 +329,14 @@ impl Fetcher {
             fetch.if_range = ask.fields.shared_value(&header::IF_RANGE);
         }
         fetch.conditional = self.is_pass(ask);
+        fetch.reason = why.forwarded.into();
         fetch
     }
 
     /// Returns `true` if responses to such requests recently could not be stored.
-    fn is_pass(&self, ask: &RequestContext) -> bool {
+    pub(super) fn is_pass(&self, ask: &RequestContext) -> bool {
         self.passes.holds(ask.pass_key(), ask.requested)
     }
-}
-
-/// Returns `true` if the rules and the request's credentials allow the stored response.
-pub(super) fn may_have(ask: &RequestContext, stored: &StoredResponse) -> bool {
-    ask.live.allowed_address(&stored.head) && is_for(ask, &stored.head.policy)
 }
 
 /// Delivers a complete stored response without asking the origin.
@@ -366,25 +360,20 @@ pub(super) fn arrived_verdict(
     HandlingReport::forwarded(why.forwarded)
         .outcome(outcome)
         .forward_status(arrived.head.stored.status())
-        .stored(true)
+        .stored(arrived.is_stored)
         .ttl(arrived.head.policy.time_to_live(clock::now()))
         .upstream(arrived.upstream)
-}
-
-/// Returns the reason for validating a stored response, in the words of RFC 9211.
-pub(super) fn why_validate(ask: &RequestContext, stored: &StoredResponse) -> ForwardReason {
-    let fresh = stored.head.policy.is_fresh(clock::now()) && !stored.head.policy.always_validates();
-    if fresh && ask.directives != RequestDirectives::default() {
-        ForwardReason::Request
-    } else {
-        ForwardReason::Stale
-    }
 }
 
 /// RFC 9111, section 5.2.1.7: "if it's unable to use a stored response … it SHOULD respond with a
 /// 504".
 pub(super) fn only_if_cached(ask: &RequestContext) -> Reply {
-    answers::own_answer(ask, StatusCode::GATEWAY_TIMEOUT, NOT_CACHED, HandlingReport::local("only-if-cached"))
+    answers::own_answer(
+        ask,
+        StatusCode::GATEWAY_TIMEOUT,
+        NOT_CACHED,
+        HandlingReport::local(Reason::OnlyIfCached),
+    )
 }
 
 /// Wraps a reply. Without one, asks for another look.
@@ -404,12 +393,6 @@ fn flight_key(ask: &RequestContext, why: &ForwardContext) -> FlightKey {
         }
         _ => whole,
     }
-}
-
-/// Returns `true` if such a client may get the response. An error stored without explicit
-/// permission is not for a client with credentials, which may change the response.
-fn is_for(ask: &RequestContext, policy: &CachePolicy) -> bool {
-    !policy.is_negative() || !ask.brings_credentials()
 }
 
 /// Returns `true` if the request, or its stored response, demands a validation of its own.

@@ -1,17 +1,21 @@
 //! The exchange's settings, prepared; replaced as a whole on reload.
 
+use super::client_access::ClientAccess;
+use super::judgement::RulesNumber;
 use super::metadata::ResponseMetadata;
 use super::request::RequestContext;
 use super::ruling;
 use crate::access::{AccessError, ForwardRules, ListenerRules, PurgeRules};
 use crate::access_log::AccessLog;
+use crate::cluster::{ClusterHandle, peer_address};
 use crate::message::HitFields;
 use crate::route::{RouteError, Routes};
 use http::{HeaderName, HeaderValue};
+use shoal_core::Key;
 use shoal_rules::RuleSet;
-use shoal_semantics::status_fields::{CacheStatus, Handling};
+use shoal_semantics::status_fields::{CacheStatus, HandlingWay};
 use shoal_semantics::{CacheRules, HeuristicQuery, SetCookie, surrogate};
-use shoal_settings::{Cache, Settings, Site};
+use shoal_settings::{Cache, Mode, Placement, Settings, Site};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -52,6 +56,10 @@ pub struct ExchangeSettings {
     pub(super) forward_since: AtomicU64,
     /// The operator's rules.
     pub(super) rule_set: RuleSet,
+    /// Number of these rules and sites, by which judgements are remembered.
+    pub(super) rules_number: RulesNumber,
+    /// Users that rules ask for, and the buckets of clients.
+    pub(super) access: ClientAccess,
     /// The sites of reverse mode.
     pub routes: Routes,
     /// Clients that may purge.
@@ -62,6 +70,17 @@ pub struct ExchangeSettings {
     pub surrogate_capability: Option<HeaderValue>,
     /// Fields that this node adds to a hit's head.
     pub hit_fields: HitFields,
+    /// This node's part in a cluster.
+    pub cluster: Option<Arc<ClusterHandle>>,
+    /// `true` if nodes ask the homes of a key.
+    pub asks_homes: bool,
+    /// `true` if nodes ask the probable holders of a key, by digests.
+    pub asks_holders: bool,
+    /// Longest time that a home may take for the head of its answer, while it says that it is at
+    /// work: as long as its origin may take, and somewhat longer.
+    pub home_patience: Duration,
+    /// Name of this node, or of its cluster, in CDN-Loop.
+    pub loop_hop: String,
 }
 
 /// Settings that cannot be put in force.
@@ -101,9 +120,18 @@ impl ExchangeSettings {
         let field = |name: &String| {
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| ExchangeSettingsError::Name(name.clone()))
         };
-        let listeners = settings.listen.iter().map(|listen| ListenerRules::new(listen, &settings.forward));
-        let own_proxy_status = HeaderValue::from_str(&cache.name)
-            .map_err(|_| ExchangeSettingsError::Name(cache.name.clone()))?;
+        let listeners = settings.listen.iter().map(|listen| {
+            ListenerRules::new(listen, &settings.forward)
+                .with_users(listen)
+                .map_err(ExchangeSettingsError::Access)
+        });
+        let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
+        let rule_set = ruling::compile(settings).map_err(ExchangeSettingsError::Rule)?;
+        let asks_users =
+            settings.forward.users_file.is_some() || listeners.iter().any(|rules| rules.users.is_some());
+        let name = shown_name(settings);
+        let own_proxy_status =
+            HeaderValue::from_str(&name).map_err(|_| ExchangeSettingsError::Name(cache.name.clone()))?;
         Ok(Self {
             // targeted fields are for caches that work for the origin (RFC 9213, section 3.1), not
             // for any proxy
@@ -112,21 +140,39 @@ impl ExchangeSettings {
             collapse: cache.collapse,
             reload_interval: cache.reload_interval,
             tag_fields: cache.tag_fields.iter().map(field).collect::<Result<_, _>>()?,
-            name: cache.name.clone(),
+            name: name.clone(),
             hop: hop(&cache.name, identity),
-            listeners: listeners.collect(),
+            listeners,
             forward: Arc::new(
                 ForwardRules::new(&settings.forward, own).map_err(ExchangeSettingsError::Access)?,
             ),
             forward_since: AtomicU64::new(0),
-            rule_set: ruling::compile(settings).map_err(ExchangeSettingsError::Rule)?,
+            access: ClientAccess::new(&rule_set, asks_users)?,
+            rule_set,
+            rules_number: RulesNumber::next(),
             routes: Routes::after(previous, &settings.site, identity)
                 .map_err(ExchangeSettingsError::Route)?,
             purge: PurgeRules::new(&settings.admin.purge_from),
-            hit_fields: HitFields::new(&hit_status(&cache.name), &own_proxy_status),
+            cluster: None,
+            asks_homes: settings.cluster.placement == Placement::Hash,
+            asks_holders: settings.cluster.placement == Placement::Directory,
+            home_patience: settings.upstream.connect_timeout + settings.upstream.first_byte_timeout + MARGIN,
+            loop_hop: loop_hop(settings, identity),
+            hit_fields: HitFields::new(&hit_status(&name), &own_proxy_status),
             surrogate_capability: HeaderValue::try_from(surrogate::capability(&cache.name)).ok(),
             own_proxy_status,
         })
+    }
+
+    /// Gives the settings this node's part in a cluster.
+    pub fn enter_cluster(&mut self, cluster: Option<&Arc<ClusterHandle>>) {
+        cluster.iter().for_each(|cluster| self.forward.guard_peers(cluster.door().members()));
+        self.cluster = cluster.cloned();
+    }
+
+    /// Returns `true` if a listener serves forward mode.
+    pub fn serves_forward_mode(&self) -> bool {
+        self.listeners.iter().any(|listener| listener.mode == Mode::Forward)
     }
 
     /// Returns `true` if the rules in force allowed the address of a stored response. Only
@@ -167,9 +213,37 @@ fn rules(cache: &Cache, site: Option<&Site>) -> CacheRules {
 }
 
 fn hit_status(name: &str) -> Box<[u8]> {
-    let hit = CacheStatus { cache: name, handling: Handling::Hit, ttl: Some(0), key: None, detail: None };
+    let hit = CacheStatus { cache: name, handling: HandlingWay::Hit, ttl: Some(0), key: None, detail: None };
     let text = hit.to_bytes();
     text.strip_suffix(b"0").expect("a hit's status ends with its time to live").into()
+}
+
+/// Returns the name in Cache-Status and Proxy-Status. In a cluster the default name is followed by
+/// that of the node. Each answer thus names the nodes that it came through.
+fn shown_name(settings: &Settings) -> String {
+    let name = &settings.cache.name;
+    let Some(address) = peer_address(settings).filter(|_| *name == Cache::default().name) else {
+        return name.clone();
+    };
+    let node = match settings.cluster.node.as_str() {
+        "" => address.to_string(),
+        node => node.to_owned(),
+    };
+    let is_fit = |char: char| char.is_ascii_alphanumeric() || "-._:".contains(char);
+    let node: String = node.chars().map(|char| if is_fit(char) { char } else { '-' }).collect();
+    format!("{name}-{node}")
+}
+
+/// Returns the name under which loops are found. All nodes of a cluster have one name: a request
+/// that returns to another node of the cluster goes in a circle too.
+fn loop_hop(settings: &Settings, identity: u64) -> String {
+    match peer_address(settings) {
+        Some(_) => {
+            let number = Key::unkeyed(format!("cluster {}", settings.cluster.name).as_bytes()).low();
+            format!("shoal-cluster-{:08x}", number as u32)
+        }
+        None => hop(&settings.cache.name, identity),
+    }
 }
 
 fn hop(name: &str, identity: u64) -> String {
@@ -191,3 +265,6 @@ impl fmt::Display for ExchangeSettingsError {
 }
 
 impl std::error::Error for ExchangeSettingsError {}
+
+/// Time that a home has to pass its origin's failure on.
+const MARGIN: Duration = Duration::from_secs(5);

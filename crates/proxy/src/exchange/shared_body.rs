@@ -16,8 +16,8 @@ use crate::message::BodyError;
 use bytes::Bytes;
 use http::HeaderMap;
 use parking_lot::Mutex;
+use shoal_memory::{BodyBuilder, Reservation};
 use shoal_store::StoredBody;
-use shoal_store::memory::{BodyBuilder, Reservation};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -25,7 +25,7 @@ use std::task::{Context, Poll, Waker};
 
 /// The shared state of an arriving body.
 pub struct SharedBody {
-    state: Mutex<State>,
+    state: Mutex<SharedBodyState>,
     /// `true` if trailers may follow although the head announces an empty body (HTTP/2).
     may_have_trailers: AtomicBool,
 }
@@ -40,7 +40,7 @@ pub enum BodyEnd {
 }
 
 #[derive(Default)]
-struct State {
+struct SharedBodyState {
     window: VecDeque<Bytes>,
     window_start: u64,
     appended: u64,
@@ -48,7 +48,7 @@ struct State {
     spilled: u64,
     end: Option<BodyEnd>,
     /// Attached readers; free slots are `None`.
-    readers: Vec<Option<Reader>>,
+    readers: Vec<Option<AttachedReader>>,
     waiting_writer: Option<Waker>,
     /// Woken when the last reader leaves.
     waiting_for_end: Option<Waker>,
@@ -57,7 +57,7 @@ struct State {
 }
 
 /// An attached reader.
-struct Reader {
+struct AttachedReader {
     /// Offset of the next read.
     offset: u64,
     /// Waker of the task that waits for bytes at the offset. The waker is dropped with its reader,
@@ -66,7 +66,7 @@ struct Reader {
 }
 
 /// Content at a reader's offset.
-pub enum NextRead {
+pub enum ReadStep {
     /// Bytes from the window, at most the requested number.
     Bytes(Bytes),
     /// The bytes are in the store.
@@ -103,6 +103,7 @@ impl SharedBody {
         debug_assert!(state.end.is_none(), "nothing follows the end");
         state.appended += bytes.len() as u64;
         state.push(bytes);
+        state.invariants();
         state.wake_readers();
     }
 
@@ -116,6 +117,8 @@ impl SharedBody {
     /// Lets readers read bytes before `spilled` from `body` from now on.
     pub fn set_spill(&self, body: &Arc<dyn StoredBody>, spilled: u64) {
         let mut state = self.state.lock();
+        debug_assert!(spilled >= state.spilled, "bytes that left the store");
+        debug_assert!(spilled <= state.appended);
         state.spill = Some(Arc::clone(body));
         state.spilled = spilled;
     }
@@ -213,6 +216,7 @@ impl SharedBody {
         );
         state.appended = whole.len() as u64;
         state.window = VecDeque::from([whole]);
+        state.invariants();
         state.wake_readers();
     }
 
@@ -221,8 +225,10 @@ impl SharedBody {
         let mut state = self.state.lock();
         debug_assert!(state.appended <= length, "all of it was gathered");
         (state.appended, state.window_start, state.spilled) = (length, length, length);
+        debug_assert_eq!(whole.length(), length, "another body");
         state.window.clear();
         state.spill = Some(whole);
+        state.invariants();
         state.wake_readers();
     }
 
@@ -247,7 +253,8 @@ impl SharedBody {
             state.readers.push(None);
             state.readers.len() - 1
         });
-        state.readers[slot] = Some(Reader { offset, waiting: None });
+        debug_assert!(state.readers[slot].is_none(), "a reader in another's place");
+        state.readers[slot] = Some(AttachedReader { offset, waiting: None });
         Some(BodyReader { body: Arc::clone(self), slot })
     }
 }
@@ -255,20 +262,22 @@ impl SharedBody {
 impl BodyReader {
     /// Returns the content at this reader's offset, at most `limit` bytes. Pending until there is
     /// content.
-    pub fn poll_next(&self, limit: u64, context: &mut Context<'_>) -> Poll<Result<NextRead, BodyError>> {
+    pub fn poll_next(&self, limit: u64, context: &mut Context<'_>) -> Poll<Result<ReadStep, BodyError>> {
         let mut state = self.body.state.lock();
         let offset = state.reader(self.slot).offset;
         if offset < state.window_start {
             return Poll::Ready(match &state.spill {
-                Some(body) if offset < state.spilled => Ok(NextRead::Spilled(Arc::clone(body))),
+                Some(body) if offset < state.spilled => Ok(ReadStep::Spilled(Arc::clone(body))),
                 _ => Err(BodyError::Cut("this reader fell behind a body that could not be stored".into())),
             });
         }
         if offset < state.appended {
-            return Poll::Ready(Ok(NextRead::Bytes(state.at(offset, limit))));
+            let bytes = state.at(offset, limit);
+            debug_assert!(!bytes.is_empty() || limit == 0, "bytes of the window that are not there");
+            return Poll::Ready(Ok(ReadStep::Bytes(bytes)));
         }
         if let Some(end) = &state.end {
-            return Poll::Ready(Ok(NextRead::End(end.clone())));
+            return Poll::Ready(Ok(ReadStep::End(end.clone())));
         }
         let waiting = &mut state.reader(self.slot).waiting;
         if !waiting.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
@@ -293,6 +302,7 @@ impl BodyReader {
 impl Drop for BodyReader {
     fn drop(&mut self) {
         let mut state = self.body.state.lock();
+        debug_assert!(state.readers[self.slot].is_some());
         state.readers[self.slot] = None;
         state.wake_writer();
         if state.readers.iter().flatten().next().is_none()
@@ -303,8 +313,8 @@ impl Drop for BodyReader {
     }
 }
 
-impl State {
-    fn reader(&mut self, slot: usize) -> &mut Reader {
+impl SharedBodyState {
+    fn reader(&mut self, slot: usize) -> &mut AttachedReader {
         self.readers[slot].as_mut().expect("an attached reader has a place")
     }
 
@@ -356,6 +366,18 @@ impl State {
             self.window_start = end;
             self.window.pop_front();
         }
+        self.invariants();
+    }
+
+    /// Checks the window and its bounds, in debug builds.
+    fn invariants(&self) {
+        debug_assert!(self.window_start <= self.appended);
+        debug_assert!(self.spilled <= self.appended, "bytes in the store that have not come");
+        debug_assert_eq!(
+            self.window.iter().map(|chunk| chunk.len() as u64).sum::<u64>(),
+            self.appended - self.window_start,
+            "bytes of the window"
+        );
     }
 
     fn wake_readers(&mut self) {
@@ -376,6 +398,7 @@ fn join<'a>(chunks: impl Iterator<Item = &'a Bytes>, length: usize) -> Bytes {
     }
     let mut whole = BodyBuilder::with_capacity(length);
     chunks.for_each(|chunk| whole.push(chunk));
+    debug_assert_eq!(whole.length(), length);
     whole.into_bytes()
 }
 

@@ -7,13 +7,14 @@ use super::fetch::FetchFailure;
 use super::fetcher::Fetcher;
 use super::handling_report::HandlingReport;
 use super::hybrid_cache::HybridCache;
-use super::lookup::StoredResponse;
+use super::metadata::ResponseMetadata;
 use super::request::RequestContext;
 use super::serve::ForwardContext;
 use crate::clock;
 use crate::message::{CacheResult, Reply};
 use http::StatusCode;
 use shoal_semantics::reuse;
+use shoal_semantics::status_fields::Reason;
 use std::sync::Arc;
 
 impl Fetcher {
@@ -31,10 +32,12 @@ pub(super) fn serve_stale_on_error(
     status: Option<StatusCode>,
     failure: Option<&FetchFailure>,
 ) -> Option<Reply> {
-    let stored = why.stored.clone().filter(|stored| ask.live.allowed_address(&stored.head))?;
-    if !may_be_stale(ask, &stored) {
+    let is_covered = status.is_none_or(|status| covers_status(ask, status))
+        && failure.is_none_or(|failure| covers_failure(ask, failure));
+    if !is_covered {
         return None;
     }
+    let stored = why.stored.clone().filter(|stored| may_stand_in(ask, &stored.head))?;
     let ttl = stored.head.policy.time_to_live(clock::now());
     let mut verdict = HandlingReport::forwarded(why.forwarded).outcome(CacheResult::StaleIfError).ttl(ttl);
     if let Some(status) = status {
@@ -58,11 +61,9 @@ pub(super) fn stale_unasked(
     ask: &RequestContext,
     why: &ForwardContext,
 ) -> Option<Reply> {
-    let allowed =
-        |stored: &&StoredResponse| ask.live.allowed_address(&stored.head) && may_be_stale(ask, stored);
-    let stored = why.stored.as_ref().filter(allowed)?.clone();
+    let stored = why.stored.clone().filter(|stored| may_stand_in(ask, &stored.head))?;
     let ttl = stored.head.policy.time_to_live(clock::now());
-    let verdict = HandlingReport::hit(CacheResult::StaleIfError, ttl).detail("retry-after");
+    let verdict = HandlingReport::hit(CacheResult::StaleIfError, ttl).detail(Reason::RetryAfter);
     deliver::deliver(
         objects,
         ask,
@@ -71,7 +72,23 @@ pub(super) fn stale_unasked(
     )
 }
 
+/// Returns `true` if a stored response may stand in for an answer with this status, by the rules or
+/// by default.
+pub(super) fn covers_status(ask: &RequestContext, status: StatusCode) -> bool {
+    match ask.live.rule_set.stale_on(ask.ruling.matching()) {
+        Some(errors) => errors.has_status(status),
+        None => reuse::is_error(status),
+    }
+}
+
+/// Returns `true` if a stored response may stand in after such a failure.
+fn covers_failure(ask: &RequestContext, failure: &FetchFailure) -> bool {
+    let errors = ask.live.rule_set.stale_on(ask.ruling.matching());
+    errors.is_none_or(|errors| errors.has_failure(failure.kind))
+}
+
 /// Returns `true` if a stored response may be sent in place of an error.
-fn may_be_stale(ask: &RequestContext, stored: &StoredResponse) -> bool {
-    reuse::may_serve_on_error(&stored.head.policy, &ask.directives, clock::now(), ask.live.rules(ask))
+pub(super) fn may_stand_in(ask: &RequestContext, head: &ResponseMetadata) -> bool {
+    ask.live.allowed_address(head)
+        && reuse::may_serve_on_error(&head.policy, &ask.directives, clock::now(), ask.live.rules(ask))
 }

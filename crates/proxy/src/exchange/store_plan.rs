@@ -1,5 +1,6 @@
 //! Decides from a response's head whether to store it, and under which key.
 
+use super::body_writer::BodyStorage;
 use super::cache::Cache;
 use super::fetch::{ArrivingResponse, Fetch, ReceivedHead, SelectingFields};
 use super::hybrid_cache::CachedObject;
@@ -14,14 +15,18 @@ use super::shared_body::SharedBody;
 use super::target::part_key;
 use super::variant::variant_key;
 use crate::clock;
-use crate::upstream::connection_auth;
+use crate::upstream::{PeerTerms, connection_auth};
 use http::{HeaderMap, HeaderName, StatusCode, header};
-use shoal_core::{FieldLines, Key, ObjectKey};
+use shoal_core::{FieldLines, Key, ObjectKey, Timestamp};
 use shoal_semantics::date;
 use shoal_semantics::range::{self, ContentRange};
-use shoal_semantics::storage::{self, CachePolicy, ForwardedExchange, StorageDecision, StoreRefusal};
+use shoal_semantics::status_fields::Reason;
+use shoal_semantics::storage::{
+    self, CachePolicy, ForwardedExchange, Judgement, StorageDecision, StoreRefusal,
+};
 use shoal_semantics::vary::{self, Vary};
-use shoal_semantics::{fields, groups, validation};
+use shoal_semantics::{CacheRules, fields, groups, validation};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Plan for storing a response.
@@ -29,23 +34,46 @@ pub struct StorePlan {
     /// Key of the body.
     key: ObjectKey,
     policy: CachePolicy,
+    /// Settings of the judgement, where operators' rules change them.
+    rules: Option<Box<CacheRules>>,
     selecting: Option<SelectingFields>,
     /// Future vary note under the primary key.
     vary_note: Option<VaryMarker>,
     part: Option<PartStorePlan>,
+    /// Places in which the body is kept.
+    pub body: BodyStorage,
+}
+
+impl StorePlan {
+    /// Returns the plan for a response of another node. The new home keeps it as if the
+    /// origin had sent it. Another node keeps it until its lease ends, if it has one.
+    pub(super) fn under(self, terms: PeerTerms, now: Timestamp) -> Self {
+        if terms.moves {
+            return self;
+        }
+        let is_copy = !terms.lease.is_zero() && self.part.is_none();
+        let body = if is_copy { BodyStorage::Copied } else { BodyStorage::Relayed };
+        let policy = if is_copy { self.policy.leased(terms.lease, now) } else { self.policy };
+        Self { body, policy, ..self }
+    }
+
+    /// Returns the settings by which the response was judged.
+    fn rules<'a>(&'a self, ask: &'a RequestContext) -> &'a CacheRules {
+        self.rules.as_deref().unwrap_or_else(|| ask.live.rules(ask))
+    }
 }
 
 /// Reason for not storing a response.
 #[derive(Clone, Copy)]
 pub struct StoreDenial {
-    /// Reason in a word, for Cache-Status.
-    pub why: &'static str,
+    /// Reason, for Cache-Status.
+    pub why: Reason,
     /// `true` if the reason lies in this request only. A response to another request may be stored.
     pub is_of_request: bool,
 }
 
 impl StoreDenial {
-    fn of_request(why: &'static str) -> Self {
+    fn of_request(why: Reason) -> Self {
         Self { why, is_of_request: true }
     }
 }
@@ -63,33 +91,26 @@ impl Cache {
     /// Decides by `response` alone whether it may be stored.
     pub(super) fn storage_policy(
         &self,
-        fetch: &Fetch,
+        ask: &RequestContext,
         response: ReceivedHead<'_>,
     ) -> Result<CachePolicy, StoreDenial> {
-        let ask = &fetch.ask;
-        if connection_auth::authenticates(&ask.fields) || connection_auth::is_of_connection(response.fields) {
-            return Err(StoreDenial::of_request("connection-auth"));
-        }
-        let exchanged = ForwardedExchange {
-            method: &http::Method::GET,
-            query: ask.path.query(),
-            request: &ask.fields,
-            status: response.status,
-            response: response.fields,
-            request_time: clock::date_at(response.request_time),
-            response_time: clock::date_at(response.response_time),
-        };
         let rules = ask.live.rules_for(ask, response.status, response.fields);
-        let policy = match storage::may_store(&exchanged, &rules) {
-            StorageDecision::Store(policy) => policy.received(response.response_time),
-            StorageDecision::Refuse(refusal) => {
-                // Requests with Authorization are remembered separately.
-                let is_of_request =
-                    matches!(refusal, StoreRefusal::RequestNoStore | StoreRefusal::ContentRange);
-                return Err(StoreDenial { why: refusal.as_str(), is_of_request });
-            }
-        };
-        let too_large = StoreDenial { why: "too-large", is_of_request: false };
+        self.policy_by(ask, response, &rules)
+    }
+
+    /// Returns the reason for not sharing a response that another node answered for one client.
+    pub(super) fn denial_of_peer(&self, ask: &RequestContext, response: ReceivedHead<'_>) -> StoreDenial {
+        self.storage_policy(ask, response).err().unwrap_or(StoreDenial::of_request(Reason::Private))
+    }
+
+    fn policy_by(
+        &self,
+        ask: &RequestContext,
+        response: ReceivedHead<'_>,
+        rules: &CacheRules,
+    ) -> Result<CachePolicy, StoreDenial> {
+        let policy = judge_by(ask, response, rules).and_then(|judged| policy_of(&judged, response))?;
+        let too_large = StoreDenial { why: Reason::TooLarge, is_of_request: false };
         if self.objects.accepts_length(response.length) { Ok(policy) } else { Err(too_large) }
     }
 
@@ -100,12 +121,25 @@ impl Cache {
         response: ReceivedHead<'_>,
     ) -> Result<StorePlan, StoreDenial> {
         let ask = &fetch.ask;
-        let policy = self.storage_policy(fetch, response)?;
+        // The rules are matched here; the plan carries the outcome to the later steps.
+        let (policy, rules) = {
+            let rules = ask.live.rules_for(ask, response.status, response.fields);
+            let policy = self.policy_by(ask, response, &rules)?;
+            let changed = match rules {
+                Cow::Owned(rules) => Some(Box::new(rules)),
+                Cow::Borrowed(_) => None,
+            };
+            (policy, changed)
+        };
         if response.status == StatusCode::PARTIAL_CONTENT {
-            return self.plan_store_part(ask, response, policy).await;
+            let plan = self.plan_store_part(ask, response, policy).await?;
+            return Ok(StorePlan { rules, ..plan });
         }
-        let (key, selecting, vary_note) = self.storage_key(ask, response.fields).await;
-        Ok(StorePlan { key, policy, selecting, vary_note, part: None })
+        let (key, selecting, mut vary_note) = self.storage_key(ask, response.fields).await;
+        if let Some(note) = &mut vary_note {
+            note.is_pinned |= policy.is_pinned();
+        }
+        Ok(StorePlan { key, policy, rules, selecting, vary_note, part: None, body: BodyStorage::Stored })
     }
 
     /// Returns the key of a response with these fields: the primary one, or its variant's.
@@ -118,7 +152,7 @@ impl Cache {
         let Vary::Fields(names) = vary::nominated(response) else { return (ask.primary.clone(), None, None) };
         let note = match self.find(&ask.primary, &ask.primary).await {
             Some(CachedObject { record: ObjectMetadata::Vary(note), .. }) => with_list(&note, &names),
-            _ => VaryMarker { generation: generation(), lists: vec![names.clone()] },
+            _ => VaryMarker { generation: generation(), lists: vec![names.clone()], is_pinned: false },
         };
         let values = ask.selecting(&names);
         let key = variant_key(&ask.primary, note.generation, &values);
@@ -134,10 +168,10 @@ impl Cache {
         policy: CachePolicy,
     ) -> Result<StorePlan, StoreDenial> {
         let content_range =
-            ContentRange::of(response.fields).ok_or(StoreDenial::of_request("content-range"))?;
+            ContentRange::of(response.fields).ok_or(StoreDenial::of_request(Reason::ContentRange))?;
         let (Some(range), Some(complete_length)) = (content_range.range(), content_range.complete_length())
         else {
-            return Err(StoreDenial::of_request("content-range"));
+            return Err(StoreDenial::of_request(Reason::ContentRange));
         };
         let (note_key, selecting, vary_note) = self.storage_key(ask, response.fields).await;
         let generation = match self.find_for(ask, &note_key).await {
@@ -150,18 +184,18 @@ impl Cache {
             Some(CachedObject { record: ObjectMetadata::Response(head), .. })
                 if head.stored.status() == StatusCode::OK && head.policy.is_fresh(response.response_time) =>
             {
-                return Err(StoreDenial::of_request("whole-stored"));
+                return Err(StoreDenial::of_request(Reason::WholeStored));
             }
             _ => generation(),
         };
         // the missing or surplus byte cannot be located
         if response.length.is_some_and(|length| length != range.len()) {
-            return Err(StoreDenial::of_request("content-range"));
+            return Err(StoreDenial::of_request(Reason::ContentRange));
         }
         let range = PartRange { start: range.start, end: range.end };
         let key = part_key(&note_key, generation, range.start, range.end);
         let part = Some(PartStorePlan { note_key, range, complete_length, generation });
-        Ok(StorePlan { key, policy, selecting, vary_note, part })
+        Ok(StorePlan { key, policy, rules: None, selecting, vary_note, part, body: BodyStorage::Stored })
     }
 
     /// Writes the notes that lead to the stored response.
@@ -227,12 +261,55 @@ impl Cache {
     }
 }
 
+/// Judges a response by its head, with the grounds.
+///
+/// # Errors
+/// Denies a response that belongs to one connection.
+pub(super) fn judge_response(
+    ask: &RequestContext,
+    response: ReceivedHead<'_>,
+) -> Result<Judgement, StoreDenial> {
+    judge_by(ask, response, &ask.live.rules_for(ask, response.status, response.fields))
+}
+
+fn judge_by(
+    ask: &RequestContext,
+    response: ReceivedHead<'_>,
+    rules: &CacheRules,
+) -> Result<Judgement, StoreDenial> {
+    if connection_auth::authenticates(&ask.fields) || connection_auth::is_of_connection(response.fields) {
+        return Err(StoreDenial::of_request(Reason::ConnectionAuth));
+    }
+    let exchanged = ForwardedExchange {
+        method: &http::Method::GET,
+        query: ask.path.query(),
+        request: &ask.fields,
+        status: response.status,
+        response: response.fields,
+        request_time: clock::date_at(response.request_time),
+        response_time: clock::date_at(response.response_time),
+    };
+    Ok(storage::judge(&exchanged, rules))
+}
+
+/// Returns the policy of a response that may be stored.
+fn policy_of(judged: &Judgement, response: ReceivedHead<'_>) -> Result<CachePolicy, StoreDenial> {
+    match judged.decision {
+        StorageDecision::Store(policy) => Ok(policy.received(response.response_time)),
+        StorageDecision::Refuse(refusal) => {
+            // Requests with Authorization are remembered separately.
+            let is_of_request = matches!(refusal, StoreRefusal::RequestNoStore | StoreRefusal::ContentRange);
+            Err(StoreDenial { why: refusal.reason(), is_of_request })
+        }
+    }
+}
+
 /// Returns the response for its readers.
 pub(super) fn arrived(keeping: &StorePlan, fetch: &Fetch, response: ReceivedHead<'_>) -> ArrivingResponse {
     let ask = &fetch.ask;
     let fields = response.fields.to_map();
     let names = names(ask, &fields);
-    let (stored, own) = split_fields(ask, response, &fields);
+    let (stored, own) = split_fields(ask, response, &fields, keeping.rules(ask));
     let head = ResponseMetadata::new(
         response.status,
         stored,
@@ -250,6 +327,7 @@ pub(super) fn arrived(keeping: &StorePlan, fetch: &Fetch, response: ReceivedHead
         selecting: keeping.selecting.clone(),
         validity: fetch.validity.clone(),
         upstream: response.peer,
+        is_stored: keeping.body != BodyStorage::Relayed,
     }
 }
 
@@ -259,13 +337,14 @@ pub(super) fn arrived(keeping: &StorePlan, fetch: &Fetch, response: ReceivedHead
 /// clock that receives a response message without a Date header field MUST record the time it was
 /// received and append a corresponding Date header field to the message's header section if it is
 /// cached").
-pub(super) fn split_fields(
+fn split_fields(
     ask: &RequestContext,
     response: ReceivedHead<'_>,
     fields: &HeaderMap,
+    rules: &CacheRules,
 ) -> (HeaderMap, HeaderMap) {
     let live = &ask.live;
-    let (mut stored, mut own) = storage::split_fields(fields, &live.rules_for(ask, response.status, fields));
+    let (mut stored, mut own) = storage::split_fields(fields, rules);
     for fields in [&mut stored, &mut own] {
         fields.remove(header::CONTENT_LENGTH);
     }
@@ -279,12 +358,11 @@ pub(super) fn split_fields(
 /// Returns the trailers for all readers, without fields for the requesting client alone.
 pub(super) fn shared_trailers(
     ask: &RequestContext,
+    keeping: &StorePlan,
     head: &ResponseMetadata,
     mut trailers: HeaderMap,
 ) -> HeaderMap {
-    let fields = head.stored.fields();
-    let rules = ask.live.rules_for(ask, head.stored.status(), &fields);
-    let apart = storage::unstored_fields(&fields, &rules);
+    let apart = storage::unstored_fields(&head.stored.fields(), keeping.rules(ask));
     storage::take_apart(&mut trailers, &apart);
     trailers
 }
@@ -314,7 +392,7 @@ pub(super) fn generation() -> u64 {
 fn with_list(note: &VaryMarker, names: &[HeaderName]) -> VaryMarker {
     let mut lists: Vec<Vec<HeaderName>> = vec![names.to_vec()];
     lists.extend(note.lists.iter().filter(|list| *list != names).take(LISTS_MAX - 1).cloned());
-    VaryMarker { generation: note.generation, lists }
+    VaryMarker { lists, ..*note }
 }
 
 /// Returns `true` if both are parts of one representation. Such parts combine: same strong
@@ -334,3 +412,5 @@ const LISTS_MAX: usize = 4;
 
 /// Maximum parts remembered of one representation.
 const PARTS_MAX: usize = 256;
+
+const _: () = assert!(LISTS_MAX <= u8::MAX as usize && PARTS_MAX <= u16::MAX as usize);

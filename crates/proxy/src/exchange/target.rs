@@ -194,7 +194,7 @@ mod tests {
 
     fn client(tls: bool) -> Client {
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 80));
-        Client { address, local: address, listener: 0, tls, server_name: None }
+        Client { address, local: address, listener: 0, tls, server_name: None, certificate: None }
     }
 
     fn forward(uri: &str) -> Result<Target, TargetError> {

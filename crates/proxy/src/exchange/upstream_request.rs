@@ -2,9 +2,12 @@
 
 use super::fetch::Fetch;
 use super::request::RequestContext;
+use crate::by_site::{CostAccount, MissReason};
 use crate::ip_text::push_address;
-use crate::route::{self, Speaking};
+use crate::neighbours::NeighbourWay;
+use crate::route::{self, FieldStatement};
 use crate::upstream::{Caller, Destination, Origin, Scheme, UpstreamRequest, connection_auth};
+use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, header};
 use shoal_core::{FieldLines, Fields, Key};
 use shoal_semantics::{NextHopFields, NextHopFieldsBuilder, fields, surrogate, validation};
@@ -12,6 +15,67 @@ use std::sync::Arc;
 
 /// Builds the request of a fetch, with the proxy's own conditions instead of the client's.
 pub(super) fn upstream_request(fetch: &Fetch) -> UpstreamRequest {
+    let mut request = request_for(&fetch.ask, fetch_fields(fetch).finish(), fetch.reason);
+    request.method = Method::GET;
+    request
+}
+
+/// Request of a fetch that has not chosen its destination.
+pub(super) struct OutgoingFetch {
+    /// The request that caused the fetch.
+    pub ask: Arc<RequestContext>,
+    fields: NextHopFields,
+    reason: MissReason,
+}
+
+impl OutgoingFetch {
+    /// Takes the parts of a fetch that a request needs.
+    pub fn of(fetch: &Fetch) -> Self {
+        Self { ask: Arc::clone(&fetch.ask), fields: fetch_fields(fetch).finish(), reason: fetch.reason }
+    }
+
+    /// Builds the request to the origin.
+    pub fn to_origin(&self) -> UpstreamRequest {
+        let mut request = request_for(&self.ask, self.fields.clone(), self.reason);
+        request.method = Method::GET;
+        request
+    }
+
+    /// Builds the request to a neighbour, in absolute form. `None` if it cannot be sent. The
+    /// request costs no origin anything, so that it has no account.
+    pub fn to_neighbour(&self, way: &NeighbourWay) -> Option<UpstreamRequest> {
+        neighbour_request(&self.ask, self.fields.clone(), way)
+    }
+}
+
+fn neighbour_request(
+    ask: &RequestContext,
+    mut fields: NextHopFields,
+    way: &NeighbourWay,
+) -> Option<UpstreamRequest> {
+    if way.only_if_cached {
+        fields.push(header::CACHE_CONTROL.as_str().as_bytes(), b"only-if-cached");
+    }
+    if let Some(credentials) = &way.entry.credentials {
+        fields.push(header::PROXY_AUTHORIZATION.as_str().as_bytes(), credentials.as_bytes());
+    }
+    Some(UpstreamRequest {
+        method: Method::GET,
+        destination: Destination::Group { group: Arc::clone(&way.entry.group), key: 0 },
+        target: PathAndQuery::try_from(ask.target.path()).ok()?,
+        absolute: Some(ask.target.origin().into()),
+        fields,
+        host: Some(HeaderValue::from_str(ask.target.authority()).ok()?),
+        takes_trailers: takes_trailers(&ask.fields),
+        body: None,
+        interim: ask.interim.clone(),
+        upgrade: None,
+        caller: Caller { client: Some(Arc::clone(&ask.client)), ..Caller::default() },
+    })
+}
+
+/// Returns the fields of a fetch, with the proxy's own conditions instead of the client's.
+pub(super) fn fetch_fields(fetch: &Fetch) -> NextHopFieldsBuilder<'_> {
     let ask = &*fetch.ask;
     let keeps_conditions = fetch.conditional && fetch.stored.is_none();
     let mut onward = forwardable(ask, |name| {
@@ -31,12 +95,14 @@ pub(super) fn upstream_request(fetch: &Fetch) -> UpstreamRequest {
             onward.field(&header::IF_RANGE, validator.as_bytes());
         }
     }
-    let mut request = request_for(ask, onward.finish());
-    request.method = Method::GET;
-    request
+    onward
 }
 
-pub(super) fn request_for(ask: &RequestContext, fields: NextHopFields) -> UpstreamRequest {
+pub(super) fn request_for(
+    ask: &RequestContext,
+    fields: NextHopFields,
+    reason: MissReason,
+) -> UpstreamRequest {
     let (destination, host) = match &ask.site {
         Some(site) => {
             let group = Arc::clone(&site.group);
@@ -53,6 +119,7 @@ pub(super) fn request_for(ask: &RequestContext, fields: NextHopFields) -> Upstre
         method: ask.method.clone(),
         destination,
         target: ask.path.clone(),
+        absolute: None,
         fields,
         host,
         takes_trailers: takes_trailers(&ask.fields),
@@ -63,6 +130,7 @@ pub(super) fn request_for(ask: &RequestContext, fields: NextHopFields) -> Upstre
             client: Some(Arc::clone(&ask.client)),
             pins: false,
             authenticates: connection_auth::authenticates(&ask.fields),
+            account: Some(CostAccount::open(ask.meter(), ask.primary.hash(), &ask.target.url, reason)),
         },
     }
 }
@@ -74,9 +142,14 @@ pub(super) fn forwardable<'a>(
     is_left_out: impl Fn(&[u8]) -> bool,
 ) -> NextHopFieldsBuilder<'a> {
     let live = &ask.live;
+    if ask.is_for_peer {
+        // The entry node has added its own.
+        return NextHopFieldsBuilder::of(&ask.fields, |name| name == b"host" || is_left_out(name));
+    }
     let forwards_left = ask.max_forwards();
     let is_ours = |name: &[u8]| match name {
-        b"host" | b"via" | b"cdn-loop" => true,
+        // A client's own Shoal-Peer would make a home take this node's ask for malformed.
+        b"host" | b"via" | b"cdn-loop" | b"shoal-peer" => true,
         b"max-forwards" => forwards_left.is_some(),
         _ => ask.keeps_back(name),
     };
@@ -90,7 +163,7 @@ pub(super) fn forwardable<'a>(
     if ask.site.as_ref().is_none_or(|site| site.via) {
         onward.member(&header::VIA, |out| fields::write_via(ask.version, &live.hop, out));
     }
-    onward.member(&fields::CDN_LOOP, |out| out.extend_from_slice(live.hop.as_bytes()));
+    onward.member(&fields::CDN_LOOP, |out| out.extend_from_slice(live.loop_hop.as_bytes()));
     if ask.site.is_some() {
         if let Some(capability) = &live.surrogate_capability {
             onward.field(&surrogate::SURROGATE_CAPABILITY, capability.as_bytes());
@@ -127,7 +200,8 @@ pub(super) fn add_client(onward: &mut NextHopFieldsBuilder<'_>, ask: &RequestCon
     if ask.way.is_none() {
         return;
     }
-    let is_address = |name: &&[u8]| Speaking::of(name) == Some(Speaking::Address) && *name != X_FORWARDED_FOR;
+    let is_address =
+        |name: &&[u8]| FieldStatement::of(name) == Some(FieldStatement::Address) && *name != X_FORWARDED_FOR;
     let mut told: Vec<&[u8]> = ask.fields.lines().map(|(name, _)| name).filter(is_address).collect();
     told.sort_unstable();
     told.dedup();

@@ -11,7 +11,7 @@
 use super::metadata::VaryMarker;
 use crate::ip_text::push_address;
 use crate::message::Client;
-use crate::route::Speaking;
+use crate::route::FieldStatement;
 use http::header::{COOKIE, FORWARDED};
 use http::{HeaderName, Version};
 use shoal_core::{Fields, ObjectKey};
@@ -52,7 +52,7 @@ pub fn push_plain(
 /// them. A site's upstreams are `told` the client's address. If they may choose by it, the address
 /// is appended.
 pub fn push_selecting(out: &mut Vec<u8>, names: &[HeaderName], fields: &impl Fields, told: Option<&Client>) {
-    let said = |name: &HeaderName| Speaking::of(name.as_str().as_bytes());
+    let said = |name: &HeaderName| FieldStatement::of(name.as_str().as_bytes());
     if names.iter().all(|name| said(name).is_none()) {
         return vary::push_secondary_key(out, names, fields);
     }
@@ -60,7 +60,7 @@ pub fn push_selecting(out: &mut Vec<u8>, names: &[HeaderName], fields: &impl Fie
     let seen: SmallVec<[HeaderName; NAMES_EXPECTED]> =
         names.iter().filter(|name| said(name).is_none()).cloned().collect();
     vary::push_secondary_key(out, &seen, fields);
-    let tells_address = |name: &HeaderName| *name == FORWARDED || said(name) == Some(Speaking::Address);
+    let tells_address = |name: &HeaderName| *name == FORWARDED || said(name) == Some(FieldStatement::Address);
     if let Some(client) = told.filter(|_| names.iter().any(tells_address)) {
         push_address(out, client.address.ip().to_canonical());
     }

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_asking_ahead_keeps_nobody_behind_waiting_for_ever() {
+    fn reads_ahead_do_not_starve_reads_behind() {
         let mut elevator = Elevator::new();
         elevator.push(Some(500), 500);
         assert_eq!(elevator.pop(), Some(500));

@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 
 /// A fixed number of threads behind a bounded queue.
 pub struct IoPool {
-    queue: Arc<Queue>,
+    queue: Arc<JobQueue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -36,8 +36,8 @@ pub struct QueueFull;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-struct Queue {
-    state: Mutex<State>,
+struct JobQueue {
+    state: Mutex<PoolState>,
     arrived: Condvar,
     /// Wakes the thread that waits until changes are due.
     timer: Condvar,
@@ -48,7 +48,7 @@ struct Queue {
     changing: AtomicUsize,
 }
 
-struct State {
+struct PoolState {
     reads: Elevator<Job>,
     changes: VecDeque<Job>,
     /// Reads begun since the last change, while changes waited.
@@ -83,7 +83,7 @@ impl JobKind {
     pub const READ: Self = Self::Read { at: None };
 }
 
-impl State {
+impl PoolState {
     fn new() -> Self {
         let (reads, changes) = (Elevator::new(), VecDeque::new());
         Self { reads, changes, passed_by: 0, due: None, is_timed: false, idle: 0, closed: false }
@@ -100,6 +100,7 @@ impl State {
         let is_their_turn = changes_wait && self.passed_by >= PASSED_BY_MAX;
         if let Some(job) = if is_their_turn { None } else { self.reads.pop() } {
             self.passed_by += u32::from(changes_wait);
+            debug_assert!(self.passed_by <= PASSED_BY_MAX, "changes that never come to their turn");
             return Some((job, false));
         }
         self.passed_by = 0;
@@ -114,8 +115,8 @@ impl State {
 impl IoPool {
     /// Starts `threads` threads; at most `limit` jobs wait.
     pub fn new(threads: usize, limit: usize) -> std::io::Result<Self> {
-        let queue = Arc::new(Queue {
-            state: Mutex::new(State::new()),
+        let queue = Arc::new(JobQueue {
+            state: Mutex::new(PoolState::new()),
             arrived: Condvar::new(),
             timer: Condvar::new(),
             limit: limit.max(1),
@@ -194,12 +195,13 @@ impl IoPool {
     }
 }
 
-impl Queue {
+impl JobQueue {
     fn push(&self, kind: JobKind, job: Job) -> Result<(), QueueFull> {
         let mut state = self.state.lock();
         if state.closed || state.waiting() >= self.limit {
             return Err(QueueFull);
         }
+        debug_assert!(state.waiting() < self.limit);
         if !matches!(kind, JobKind::Read { .. }) {
             self.changing.fetch_add(1, Relaxed);
         }
@@ -225,7 +227,7 @@ impl Queue {
     }
 
     /// Wakes an idle thread, or the timed thread if no other is idle.
-    fn wake(&self, mut state: MutexGuard<'_, State>) {
+    fn wake(&self, mut state: MutexGuard<'_, PoolState>) {
         if state.idle > 0 {
             state.idle -= 1;
             drop(state);
@@ -238,7 +240,7 @@ impl Queue {
 
     /// Schedules a change without a waiting caller. Returns `true` if a thread must be woken: for
     /// the first change, to begin in time, and for each if there are many.
-    fn delay(&self, state: &mut State) -> bool {
+    fn delay(&self, state: &mut PoolState) -> bool {
         if state.changes.len() > TOGETHER_MAX.min(self.limit / 4) {
             state.due = None;
             return true;
@@ -254,7 +256,8 @@ impl Queue {
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {
                 tracing::error!("a disk job panicked; its request is treated as a miss");
             }
-            self.changing.fetch_sub(usize::from(is_change), Release);
+            let changing = self.changing.fetch_sub(usize::from(is_change), Release);
+            debug_assert!(changing >= usize::from(is_change), "a change that was not counted");
             self.finished.fetch_add(1, Relaxed);
         }
     }
@@ -268,6 +271,7 @@ impl Queue {
             match state.due {
                 _ if state.closed => return None,
                 Some(due) if !state.is_timed => {
+                    debug_assert!(!state.changes.is_empty(), "an instant at which nothing is due");
                     state.is_timed = true;
                     self.timer.wait_until(&mut state, due);
                     state.is_timed = false;
@@ -296,6 +300,12 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(2);
 /// Longest delay of a reply by a disk that finishes no job.
 const STUCK: Duration = Duration::from_millis(100);
 
+const _: () = {
+    assert!(PASSED_BY_MAX > 0 && TOGETHER_MAX > 0);
+    assert!(CATCH_UP_PAUSE.as_millis() < STUCK.as_millis());
+    assert!(STUCK.as_millis() < CATCH_UP_MAX.as_millis());
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -322,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_fills_the_queue_waits_for_a_slow_disk_and_not_for_one_that_hangs() {
+    async fn capacity_wait_ends_if_disk_hangs() {
         let pool = IoPool::new(1, 4).expect("threads start");
         let (release, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
@@ -356,7 +366,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reads_that_wait_are_begun_in_the_order_of_their_places() {
+    async fn waiting_reads_begin_in_disk_order() {
         let pool = IoPool::new(1, 100).expect("threads start");
         let (release, gate) = mpsc::channel::<()>();
         let blocked = pool.submit(JobKind::READ, move || gate.recv().is_ok()).expect("room");
@@ -403,7 +413,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_waits_for_is_begun_soon_and_in_order() {
+    async fn unawaited_changes_begin_soon_and_in_order() {
         let pool = IoPool::new(4, 1000).expect("threads start");
         let begun = Instant::now();
         let order = Arc::new(Mutex::new(Vec::new()));
@@ -439,7 +449,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_that_nobody_waits_for_do_not_wait_and_closing_does_them_all() {
+    async fn close_finishes_many_unawaited_changes() {
         let pool = IoPool::new(2, 1000).expect("threads start");
         let done = Arc::new(AtomicU64::new(0));
         for _ in 0..900 {

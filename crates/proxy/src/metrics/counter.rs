@@ -1,6 +1,6 @@
 //! Numbers that many threads add to.
 
-use crate::per_core::{CachePadded, OWNED, PLACES, place};
+use crate::per_core::{CacheLine, OWNED, PLACES, place};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A number to which several threads add.
@@ -24,6 +24,7 @@ impl Counter {
     }
 
     /// Returns the current value.
+    #[inline]
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -31,7 +32,7 @@ impl Counter {
     /// Adds `amount` at `place`, the calling thread's. An owned place needs no locked instruction,
     /// since no other thread adds there.
     #[inline]
-    pub(super) fn add_at(&self, place: usize, amount: u64) {
+    pub(crate) fn add_at(&self, place: usize, amount: u64) {
         match place < OWNED {
             true => self.0.store(self.value().wrapping_add(amount), Ordering::Relaxed),
             false => self.add(amount),
@@ -41,7 +42,7 @@ impl Counter {
 
 /// A [`Counter`] kept per core. Takes 2 KiB.
 #[derive(Debug, Default)]
-pub struct PerCoreCounter([CachePadded<Counter>; PLACES]);
+pub struct PerCoreCounter([CacheLine<Counter>; PLACES]);
 
 impl PerCoreCounter {
     /// Adds one.
@@ -53,7 +54,12 @@ impl PerCoreCounter {
     /// Adds `amount`.
     #[inline]
     pub fn add(&self, amount: u64) {
-        let place = place();
+        self.add_at(place(), amount);
+    }
+
+    /// Adds `amount` at `place`, the calling thread's.
+    #[inline]
+    pub(crate) fn add_at(&self, place: usize, amount: u64) {
         self.0[place].0.add_at(place, amount);
     }
 
@@ -75,7 +81,7 @@ impl PerCoreCounter {
     }
 }
 
-fn sum(places: &[CachePadded<Counter>]) -> u64 {
+fn sum(places: &[CacheLine<Counter>]) -> u64 {
     places.iter().fold(0, |sum, place| sum.wrapping_add(place.0.value()))
 }
 
@@ -85,7 +91,7 @@ mod tests {
     use crate::per_core::{ALL_PLACES, own_place};
 
     #[test]
-    fn what_threads_count_adds_up() {
+    fn thread_counts_add_up() {
         let (counter, gauge) = (PerCoreCounter::default(), PerCoreCounter::default());
         std::thread::scope(|scope| {
             for _ in 0..4 {

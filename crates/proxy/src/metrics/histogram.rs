@@ -5,13 +5,13 @@
 //! the bounds, as the format requires.
 
 use super::Counter;
-use crate::per_core::{CachePadded, PLACES, place};
+use crate::per_core::{CacheLine, PLACES, place};
 use std::fmt::Write;
 
 /// A histogram kept per core. Takes 4 KiB in its own allocation, since a hit in RAM touches no
 /// histogram.
 #[derive(Debug)]
-pub struct Histogram(Box<[CachePadded<Times>]>);
+pub struct Histogram(Box<[CacheLine<Times>]>);
 
 /// Observations at one place.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ struct Times {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self((0..PLACES).map(|_| CachePadded::default()).collect())
+        Self((0..PLACES).map(|_| CacheLine::default()).collect())
     }
 }
 
@@ -118,7 +118,7 @@ t_count{a=\"b\"} 7
     }
 
     #[test]
-    fn the_bounds_grow_and_are_what_they_are_called() {
+    fn bounds_grow_and_match_their_labels() {
         assert!(BOUNDS.is_sorted_by(|one, next| one.0 < next.0));
         for (bound_us, seconds) in BOUNDS {
             assert_eq!(seconds.parse::<f64>().map(|seconds| (seconds * 1e6).round() as u64), Ok(bound_us));

@@ -1,8 +1,8 @@
 //! Every counter and gauge, in one table, and the values kept per result of a response.
 //!
-//! A new metric is a new row: the field, the exported name with its labels, and the help text. Each
+//! A new metric is a new row: the field, the exported name with its labels, and the help text. A
 //! row is kept per core ([`crate::per_core`]): counting touches memory that no other core writes,
-//! and a scrape adds the cores up.
+//! and a scrape adds the cores up. Rows of seldom events say `shared`: one number of 8 bytes.
 
 mod counter;
 mod histogram;
@@ -11,16 +11,27 @@ mod results;
 pub use counter::{Counter, PerCoreCounter};
 pub use histogram::Histogram;
 pub use results::ByResult;
+pub(crate) use results::{RESULTS, number as result_number};
 
 use crate::message::{CacheResult, RamHit, SendProgress};
 use std::fmt::Write;
 
+/// Type of a row: per core, or one number that all cores share.
+macro_rules! metric_type {
+    () => {
+        PerCoreCounter
+    };
+    (shared) => {
+        Counter
+    };
+}
+
 macro_rules! metrics {
-    ($($(#[$doc:meta])* $field:ident = $kind:literal $name:literal $labels:literal $help:literal;)*) => {
+    ($($(#[$doc:meta])* $field:ident $(: $place:ident)? = $kind:literal $name:literal $labels:literal $help:literal;)*) => {
         /// All of this process's metrics.
         #[derive(Debug, Default)]
         pub struct Metrics {
-            $($(#[$doc])* #[doc = $help] pub $field: PerCoreCounter,)*
+            $($(#[$doc])* #[doc = $help] pub $field: metric_type!($($place)?),)*
             /// Bytes of bodies sent.
             pub body_bytes: ByResult<PerCoreCounter>,
             /// Durations of responses that were sent whole, except answers from RAM.
@@ -90,6 +101,7 @@ metrics! {
     upstream_tunnels_refused = "counter" "shoal_upstream_tunnels_refused_total" "" "Upgrades refused since their origin, or their client, had as many tunnels as are allowed.";
     lookups_refused = "counter" "shoal_lookups_refused_total" "" "Requests that got no name lookup in time, since all, or their client's share, were under way.";
     lookups_stale = "counter" "shoal_lookups_stale_total" "" "Requests for which an older answer stood in, since a name's servers were silent.";
+    upstream_surplus = "counter" "shoal_upstream_surplus_total" "" "Connections to origins ended for bytes that answer no request; the origin's connections then carry one request each for 60 s.";
     upstream_retries = "counter" "shoal_upstream_retries_total" "" "Requests sent again after a kept connection turned out dead.";
     upstream_failovers = "counter" "shoal_upstream_failovers_total" "" "Upstreams of a site that could not be reached or did not answer, so that another was tried.";
     upstream_checks = "counter" "shoal_upstream_checks_total" "" "Active health checks made.";
@@ -105,6 +117,79 @@ metrics! {
     upstream_errors_cut = "counter" "shoal_upstream_errors_total" "error=\"cut\"" "Requests that got no usable response head from an origin.";
     upstream_errors_timeout = "counter" "shoal_upstream_errors_total" "error=\"timeout\"" "Requests that got no usable response head from an origin.";
     upstream_errors_protocol = "counter" "shoal_upstream_errors_total" "error=\"protocol\"" "Requests that got no usable response head from an origin.";
+    limited_rate = "counter" "shoal_limited_total" "limit=\"client_rate\"" "Requests and connections of clients refused by a limit.";
+    limited_guesses = "counter" "shoal_limited_total" "limit=\"wrong_passwords\"" "Requests and connections of clients refused by a limit.";
+    limited_connections = "counter" "shoal_limited_total" "limit=\"client_connections\"" "Requests and connections of clients refused by a limit.";
+    limited_queue = "counter" "shoal_limited_total" "limit=\"queue\"" "Requests and connections of clients refused by a limit.";
+    site_queue_waits = "counter" "shoal_site_queue_waits_total" "" "Requests that waited for their turn at a site with all of its concurrency in use.";
+    credentials_refused = "counter" "shoal_credentials_refused_total" "" "Requests answered 401 or 407 since a user or password was missing or wrong.";
+    cluster_connections: shared = "counter" "shoal_cluster_connections_total" "" "Connections accepted at the listener for peers.";
+    cluster_strangers: shared = "counter" "shoal_cluster_refused_total" "reason=\"address\"" "Connections and requests at the listener for peers that were refused.";
+    cluster_no_member: shared = "counter" "shoal_cluster_refused_total" "reason=\"no_member\"" "Connections and requests at the listener for peers that were refused.";
+    cluster_handshakes_failed: shared = "counter" "shoal_cluster_refused_total" "reason=\"handshake\"" "Connections and requests at the listener for peers that were refused.";
+    cluster_malformed: shared = "counter" "shoal_cluster_refused_total" "reason=\"malformed\"" "Connections and requests at the listener for peers that were refused.";
+    cluster_calls: shared = "counter" "shoal_cluster_calls_total" "" "Calls of peers that were answered.";
+    cluster_asks_served: shared = "counter" "shoal_cluster_asks_total" "result=\"served\"" "Asks sent to other nodes, by result.";
+    cluster_asks_failed: shared = "counter" "shoal_cluster_asks_total" "result=\"failed\"" "Asks sent to other nodes, by result.";
+    cluster_asks_declined: shared = "counter" "shoal_cluster_asks_total" "result=\"declined\"" "Asks sent to other nodes, by result.";
+    cluster_asks_refused: shared = "counter" "shoal_cluster_asks_total" "result=\"refused\"" "Asks sent to other nodes, by result.";
+    cluster_asks_late: shared = "counter" "shoal_cluster_asks_total" "result=\"late\"" "Asks sent to other nodes, by result.";
+    cluster_asks_wrong: shared = "counter" "shoal_cluster_asks_total" "result=\"wrong\"" "Asks sent to other nodes, by result.";
+    cluster_ask_us: shared = "counter" "shoal_cluster_ask_microseconds_total" "" "Time until the first sign of life of the nodes that were asked.";
+    cluster_asks_given_up: shared = "counter" "shoal_cluster_asks_given_up_total" "" "Requests for which no home answered, so that this node asked the origin.";
+    cluster_origin_again: shared = "counter" "shoal_cluster_origin_again_total" "" "Asks that failed after the home had said that it was at work: the origin may have been asked twice.";
+    cluster_moved: shared = "counter" "shoal_cluster_moved_total" "" "Objects that this node, as their new home, got from the previous one.";
+    cluster_received_bytes: shared = "counter" "shoal_cluster_received_bytes_total" "" "Bytes of bodies received from other nodes.";
+    cluster_answers_served: shared = "counter" "shoal_cluster_answers_total" "result=\"served\"" "Asks of other nodes, by the answer.";
+    cluster_answers_failed: shared = "counter" "shoal_cluster_answers_total" "result=\"failed\"" "Asks of other nodes, by the answer.";
+    cluster_answers_missing: shared = "counter" "shoal_cluster_answers_total" "result=\"missing\"" "Asks of other nodes, by the answer.";
+    cluster_answers_busy: shared = "counter" "shoal_cluster_answers_total" "result=\"busy\"" "Asks of other nodes, by the answer.";
+    cluster_answers_behind: shared = "counter" "shoal_cluster_answers_total" "result=\"behind\"" "Asks of other nodes, by the answer.";
+    cluster_answers_unknown: shared = "counter" "shoal_cluster_answers_total" "result=\"unknown\"" "Asks of other nodes, by the answer.";
+    cluster_answers_at_once: shared = "counter" "shoal_cluster_answers_at_once_total" "" "Asks of other nodes answered at once with a fresh response in RAM.";
+    cluster_served_bytes: shared = "counter" "shoal_cluster_served_bytes_total" "" "Bytes of bodies sent to peers.";
+    cluster_digest_hits: shared = "counter" "shoal_cluster_digest_asks_total" "result=\"hit\"" "Asks of probable holders, by what they had.";
+    cluster_digest_false_hits: shared = "counter" "shoal_cluster_digest_asks_total" "result=\"false_hit\"" "Asks of probable holders, by what they had.";
+    cluster_digest_false_misses: shared = "counter" "shoal_cluster_digest_false_misses_total" "" "Misses for which no digest named a holder, and the next version of one did: the most that staleness cost.";
+    cluster_digest_bytes: shared = "counter" "shoal_cluster_digest_bytes_total" "" "Bytes of this node's pulls, and of digests and deltas sent to peers.";
+    cluster_digest_versions: shared = "counter" "shoal_cluster_digest_versions_total" "" "Versions of peers' digests taken.";
+    cluster_digest_gaps: shared = "counter" "shoal_cluster_digest_gaps_total" "" "Deltas of peers that did not fit: the whole digest is pulled next.";
+    cluster_digest_refused: shared = "counter" "shoal_cluster_digest_refused_total" "" "Digests refused: malformed, or of nearly every key.";
+    cluster_digest_distrusted: shared = "counter" "shoal_cluster_digest_distrusted_total" "" "Times that a peer's digest was left out for a minute since more than half of the asks were in vain.";
+    cluster_digest_left_out: shared = "counter" "shoal_cluster_digest_left_out_total" "" "Objects left out of this node's digest for want of room.";
+    cluster_digest_keys: shared = "gauge" "shoal_cluster_digest_keys" "" "Objects in this node's digest.";
+    cluster_digest_age: shared = "gauge" "shoal_cluster_digest_age_seconds" "" "Longest time since a peer confirmed that its digest is the newest.";
+    cluster_purges_sent: shared = "counter" "shoal_cluster_purges_sent_total" "" "Purges of this node sent to peers, once for each peer and try.";
+    cluster_purges_confirmed: shared = "counter" "shoal_cluster_purges_confirmed_total" "" "Purges of this node that all other members confirmed in time.";
+    cluster_purges_late: shared = "counter" "shoal_cluster_purges_late_total" "" "Purges of this node that some member did not confirm in time.";
+    cluster_purges_applied: shared = "counter" "shoal_cluster_purges_applied_total" "" "Purges of peers that this node applied.";
+    cluster_purges_repaired: shared = "counter" "shoal_cluster_purges_repaired_total" "" "Purges that this node had missed and pulled from a peer.";
+    cluster_purges_wholes: shared = "counter" "shoal_cluster_purges_unknown_total" "" "Times that purges were missed which no peer could name: all responses stored before are validated.";
+    cluster_purges_limited: shared = "counter" "shoal_cluster_purges_limited_total" "" "Purges left to a later try since a peer used up its share.";
+    cluster_purges_unsent: shared = "counter" "shoal_cluster_purges_unsent_total" "" "Purges that only this node applied: too many waited, or their URL is too long.";
+    cluster_members: shared = "gauge" "shoal_cluster_members" "" "Members of the cluster as this node sees them, itself among them.";
+    cluster_purges_lag: shared = "gauge" "shoal_cluster_purges_lag" "" "Purges of this node that the member furthest behind has not confirmed.";
+    neighbour_icp: shared = "counter" "shoal_neighbour_questions_total" "protocol=\"icp\"" "Questions of neighbours that were answered.";
+    neighbour_htcp: shared = "counter" "shoal_neighbour_questions_total" "protocol=\"htcp\"" "Questions of neighbours that were answered.";
+    neighbour_hits_told: shared = "counter" "shoal_neighbour_hits_told_total" "" "Questions of neighbours answered with a hit.";
+    neighbour_clears: shared = "counter" "shoal_neighbour_clears_total" "" "URLs removed since a neighbour asked for it by HTCP.";
+    neighbour_clears_refused: shared = "counter" "shoal_neighbour_dropped_total" "reason=\"clear\"" "Messages by ICP and HTCP that had no effect.";
+    neighbour_strangers: shared = "counter" "shoal_neighbour_dropped_total" "reason=\"address\"" "Messages by ICP and HTCP that had no effect.";
+    neighbour_floods: shared = "counter" "shoal_neighbour_dropped_total" "reason=\"rate\"" "Messages by ICP and HTCP that had no effect.";
+    neighbour_malformed: shared = "counter" "shoal_neighbour_dropped_total" "reason=\"malformed\"" "Messages by ICP and HTCP that had no effect.";
+    neighbour_unsigned: shared = "counter" "shoal_neighbour_dropped_total" "reason=\"signature\"" "Messages by ICP and HTCP that had no effect.";
+    neighbour_unasked: shared = "counter" "shoal_neighbour_dropped_total" "reason=\"unasked\"" "Messages by ICP and HTCP that had no effect.";
+    neighbour_busy: shared = "counter" "shoal_neighbour_dropped_total" "reason=\"busy\"" "Messages by ICP and HTCP that had no effect.";
+    neighbour_asked: shared = "counter" "shoal_neighbour_asked_total" "" "Questions sent to neighbours by ICP and HTCP.";
+    neighbour_answers: shared = "counter" "shoal_neighbour_answers_total" "" "Answers of neighbours by ICP and HTCP that came in time.";
+    neighbour_silent: shared = "counter" "shoal_neighbour_silent_total" "" "Questions to neighbours without an answer in time.";
+    neighbour_fetches_sibling: shared = "counter" "shoal_neighbour_fetches_total" "kind=\"sibling\"" "Responses fetched from neighbours.";
+    neighbour_fetches_parent: shared = "counter" "shoal_neighbour_fetches_total" "kind=\"parent\"" "Responses fetched from neighbours.";
+    neighbour_false_hits: shared = "counter" "shoal_neighbour_false_hits_total" "" "Siblings that lacked a URL which they, or their digests, said they hold.";
+    neighbour_failures: shared = "counter" "shoal_neighbour_failures_total" "" "Requests to neighbours without a useful response.";
+    neighbour_digests: shared = "counter" "shoal_neighbour_digests_fetched_total" "" "Digests of neighbours fetched.";
+    neighbour_digests_failed: shared = "counter" "shoal_neighbour_digests_failed_total" "" "Digests of neighbours that could not be fetched or used.";
+    neighbour_digests_served: shared = "counter" "shoal_neighbour_digests_served_total" "" "Digests of this node sent to neighbours.";
 }
 
 impl Metrics {
@@ -118,13 +203,13 @@ impl Metrics {
         }
     }
 
-    /// Counts a hit in RAM, and its body if the body was sent whole. Otherwise the bytes are
-    /// counted when the body ends.
+    /// Counts a hit in RAM at `place`, the calling thread's, and its body if the body was sent
+    /// whole. Otherwise the bytes are counted when the body ends.
     #[inline]
-    pub fn hit_memory(&self, hit: &RamHit<'_>, sent: SendProgress) {
-        self.hits_memory.increment();
+    pub fn hit_memory(&self, place: usize, hit: &RamHit<'_>, sent: SendProgress) {
+        self.hits_memory.add_at(place, 1);
         if matches!(sent, SendProgress::Whole { .. }) {
-            self.body_bytes.of(CacheResult::MemoryHit).add(hit.content.len() as u64);
+            self.body_bytes.of(CacheResult::MemoryHit).add_at(place, hit.content.len() as u64);
         }
     }
 

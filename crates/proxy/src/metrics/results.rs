@@ -21,7 +21,7 @@ impl<T> ByResult<T> {
 
 /// Returns the index of an outcome in [`RESULTS`].
 #[inline]
-fn number(outcome: CacheResult) -> usize {
+pub(crate) fn number(outcome: CacheResult) -> usize {
     match outcome {
         CacheResult::MemoryHit => 0,
         CacheResult::Hit => 1,
@@ -38,7 +38,8 @@ fn number(outcome: CacheResult) -> usize {
     }
 }
 
-const RESULTS: [(&str, CacheResult); 12] = [
+/// Every result with its label.
+pub(crate) const RESULTS: [(&str, CacheResult); 12] = [
     ("result=\"memory_hit\"", CacheResult::MemoryHit),
     ("result=\"hit\"", CacheResult::Hit),
     ("result=\"miss\"", CacheResult::Miss),

@@ -18,7 +18,7 @@ pub(super) fn in_force(old: &Settings, new: Settings) -> (Settings, Vec<String>)
 }
 
 /// Returns the bound listeners in their old order, with the changes that `new` may make to each. An
-/// entry in `new` may change mode, clients, trusted proxies and certificates. An entry is
+/// entry in `new` may change all but its address, PROXY protocol and use of TLS. An entry is
 /// identified by its address, at any position. Several entries with port 0 are identified by their
 /// order. A listener without an entry continues unchanged.
 fn listeners(old: &[Listen], new: &[Listen]) -> Vec<Listen> {
@@ -31,8 +31,8 @@ fn listeners(old: &[Listen], new: &[Listen]) -> Vec<Listen> {
         let Some(entry) = new.iter().filter(of_address(listen)).nth(before) else { return listen.clone() };
         let same_transport = entry.tls.is_empty() == listen.tls.is_empty();
         let tls = if same_transport { entry.tls.clone() } else { listen.tls.clone() };
-        let (allow_clients, trusted_proxies) = (entry.allow_clients.clone(), entry.trusted_proxies.clone());
-        Listen { mode: entry.mode, allow_clients, trusted_proxies, tls, ..listen.clone() }
+        let proxy_protocol_from = listen.proxy_protocol_from.clone();
+        Listen { address: listen.address, proxy_protocol_from, tls, ..entry.clone() }
     };
     old.iter().enumerate().map(taken_up).collect()
 }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_named_and_stays() {
+    fn waiting_settings_are_named_and_kept() {
         let old = Settings::default();
         assert_eq!(in_force(&old, old.clone()), (old.clone(), Vec::new()));
         let mut new = old.clone();

@@ -1,29 +1,42 @@
 //! A node: every part of the proxy put together, started, reloaded and stopped.
 
+mod cluster_purges;
+mod error;
+mod in_cluster;
 mod in_force;
+mod named_files;
 mod reopening;
 
-use crate::access_log::{AccessLog, OpenError};
+use crate::access_log::AccessLog;
 use crate::admin::{
-    PurgeOutcome, PurgeRequest, Ram, Readiness, Responses, Space, Status, StoreStatus, UpstreamStatus,
+    ExplainRequest, Explanation, PurgeOutcome, PurgeRequest, Ram, Readiness, Responses, SiteStatus, Space,
+    Status, StoreStatus, TopMisses, TopRequest, UpstreamStatus,
 };
+use crate::cluster::{
+    ClusterHandle, check_keys, check_reloaded_keys, peer_address, reload_cluster, start_cluster,
+};
+use crate::exchange::explain::{ExplainSource, explain};
 use crate::exchange::hybrid_cache::HybridCache;
-use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings, ExchangeSettingsError};
+use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings};
 use crate::metrics::Metrics;
+use crate::neighbours::{NeighbourCaches, NeighbourThread};
 use crate::per_core::own_place;
 use crate::room;
 use crate::route::{Route, Routes};
 use crate::server::{self, RunningServer};
 use crate::storage::{StorageError, StorageStack};
-use crate::upstream::{GroupMember, SetupError, Upstreams};
+use crate::upstream::{GroupMember, Upstreams};
+pub use error::NodeError;
 use in_force::in_force;
+pub use named_files::{file_mistakes, file_warnings};
 use parking_lot::Mutex;
-use reopening::{OpenedUp, Purges, Reopening};
+use reopening::{OpenedUp, Purges, RetryThread};
+use shoal_cluster::Cluster;
 use shoal_core::Key;
-use shoal_settings::{AdminAddress, Settings};
+use shoal_memory as memory;
+use shoal_settings::{AdminAddress, Mode, Settings};
+use shoal_store::StoreView;
 use shoal_store::disks::{DiskState, Disks};
-use shoal_store::{Store as _, memory};
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +50,10 @@ pub struct Node {
     objects: Arc<HybridCache>,
     disks: Option<Arc<Disks>>,
     upstreams: Arc<Upstreams>,
+    /// This node's part in a cluster.
+    cluster: Option<Arc<ClusterHandle>>,
+    /// Membership of the cluster; the node leaves when this is dropped.
+    membership: Option<Cluster>,
     metrics: Arc<Metrics>,
     /// Settings in force, without the ones that wait for the next start. The lock is held briefly,
     /// never while a file is read.
@@ -48,28 +65,12 @@ pub struct Node {
     /// Runtime of the first worker, which checks the upstreams.
     checks: Arc<OnceLock<Handle>>,
     draining: AtomicBool,
+    /// Sockets and timers for neighbours.
+    neighbours: Mutex<Option<NeighbourThread>>,
     /// Retries disks that could not be opened; `None` if all disks were opened.
-    reopening: Option<Reopening>,
+    reopening: Option<RetryThread>,
     started: Instant,
     identity: u64,
-}
-
-/// Failure of a node to start, or to accept new settings.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum NodeError {
-    /// Failure of a listener or certificate.
-    Server(server::Error),
-    /// Failure to set up the connections to origins.
-    Upstream(SetupError),
-    /// Invalid rules or sites.
-    Live(ExchangeSettingsError),
-    /// Failure of the access log.
-    Log(OpenError),
-    /// Failure to start threads.
-    Threads(std::io::Error),
-    /// No disk is usable, but one is required; one line of reason per disk.
-    NoDisk(Vec<String>),
 }
 
 impl Node {
@@ -92,6 +93,8 @@ impl Node {
                 StorageError::Threads(error) => NodeError::Threads(error),
                 StorageError::NoDisk(why) => NodeError::NoDisk(why),
             })?;
+        let cluster = ClusterHandle::new(&settings).map_err(NodeError::Upstream)?;
+        let neighbours = NeighbourCaches::new(&settings).map_err(NodeError::Neighbours)?;
         let exchange = CacheEngine::new(CacheEngineParts {
             live,
             objects: Arc::clone(&objects),
@@ -99,30 +102,46 @@ impl Node {
             upstreams: Arc::clone(&upstreams),
             metrics: Arc::clone(&metrics),
             log,
+            cluster: cluster.clone(),
+            neighbours: neighbours.as_ref().map(|(neighbours, _)| Arc::clone(neighbours)),
         });
+        cluster_purges::start(cluster.as_ref(), &exchange, (&settings, disks.is_some()))
+            .map_err(NodeError::Threads)?;
+        let neighbours = neighbours.map(|parts| {
+            let (exchange, upstreams) = (Arc::clone(&exchange), Arc::clone(&upstreams));
+            NeighbourThread::start(parts, exchange, upstreams, Arc::clone(&metrics))
+        });
+        let neighbours = neighbours.transpose().map_err(NodeError::Neighbours)?;
         let checks = Arc::new(OnceLock::new());
         let on_worker = begin_worker(&checks, &exchange, &upstreams);
         let front = Arc::new(CacheHandler(Arc::clone(&exchange)));
-        let running = bound.start(front, Arc::clone(&metrics), on_worker).map_err(NodeError::Server)?;
+        let door = cluster.as_ref().map(|cluster| Arc::clone(cluster.door()));
+        let running =
+            bound.with_door(door).start(front, Arc::clone(&metrics), on_worker).map_err(NodeError::Server)?;
+        let membership = cluster.as_ref().map(|cluster| start_cluster(&settings, cluster));
+        let membership = membership.transpose().map_err(NodeError::Cluster)?;
         let reopening = disks.as_ref().and_then(|disks| {
             let purges = Purges {
                 purge_table: Arc::downgrade(exchange.purge_table()),
                 folder: settings.store.directory.clone(),
                 come_with_disk: purges_at(&settings.store).is_some(),
             };
-            Reopening::start(disks, &metrics, purges)
+            RetryThread::start(disks, &metrics, purges)
         });
         Ok(Self {
             exchange,
             objects,
             disks,
             upstreams,
+            cluster,
+            membership,
             metrics,
             settings: Mutex::new(Arc::new(settings)),
             reloading: Mutex::new(()),
             addresses,
             running: Mutex::new(Some(running)),
             checks,
+            neighbours: Mutex::new(neighbours),
             draining: AtomicBool::new(false),
             reopening,
             started: Instant::now(),
@@ -149,6 +168,8 @@ impl Node {
         let _one_at_a_time = self.reloading.lock();
         let settings = Arc::clone(&self.settings.lock());
         let (new, waiting) = in_force(&settings, new);
+        // A rotation that a node did not take must not look like one that it took.
+        check_reloaded_keys(&settings, &new).map_err(NodeError::Cluster)?;
         let own = own_addresses(&new, &self.addresses);
         let previous = self.exchange.live();
         let live =
@@ -162,6 +183,12 @@ impl Node {
         server.map_or(Ok(()), |server| server.reload(&new)).map_err(NodeError::Server)?;
         if let Some(log) = log {
             self.exchange.replace_log(log);
+        }
+        if let Some(cluster) = &self.cluster {
+            cluster.reload(&new);
+            if let Some(membership) = &self.membership {
+                reload_cluster(&new, cluster, membership);
+            }
         }
         {
             let mut settings = self.settings.lock();
@@ -192,6 +219,27 @@ impl Node {
             Ok(runtime) => runtime.block_on(self.exchange.purge(request)),
             Err(error) => PurgeOutcome::Failed(format!("no runtime for the purge: {error}")),
         }
+    }
+
+    /// Explains the handling of a request under the settings in force. Changes and counts nothing.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// If the request cannot be read, in a line.
+    pub fn explain(&self, request: &ExplainRequest) -> Result<Explanation, String> {
+        let (settings, live) = {
+            let settings = self.settings.lock();
+            (Arc::clone(&settings), self.exchange.live())
+        };
+        let runtime = timers().map_err(|error| format!("no runtime for the look: {error}"))?;
+        let source = ExplainSource { settings: &settings, live, engine: Some(&self.exchange) };
+        let explanation = runtime.block_on(explain(&source, request)).map(|mut explanation| {
+            explanation.notes.extend(self.note_of_homes(&explanation.url));
+            explanation
+        });
+        // A lookup of a name may still be under way.
+        runtime.shutdown_background();
+        explanation
     }
 
     /// Takes a disk of the store out of service, or brings it back. Blocks. Returns `true` if the
@@ -264,7 +312,16 @@ impl Node {
                 status
             }),
             upstreams: upstreams(&live, &settings),
+            sites: SiteStatus::all(
+                live.routes.meters(),
+                settings.listen.iter().any(|listen| listen.mode == Mode::Forward),
+            ),
         }
+    }
+
+    /// Returns the URLs that cost their origins most.
+    pub fn top_misses(&self, request: &TopRequest) -> TopMisses {
+        TopMisses::of(self.exchange.live().routes.meters(), request)
     }
 
     /// Returns the state of each disk; `None` if no disk store is configured.
@@ -293,8 +350,15 @@ impl Node {
     /// closes the store. Blocks.
     pub fn drain(&self, grace: Duration) {
         self.draining.store(true, Ordering::Release);
+        // The others stop asking this node before it stops answering.
+        if let Some(membership) = &self.membership {
+            membership.leave();
+        }
         if let Some(reopening) = &self.reopening {
             reopening.stop();
+        }
+        if let Some(neighbours) = self.neighbours.lock().take() {
+            neighbours.stop();
         }
         if let Some(running) = self.running.lock().take() {
             running.stop(grace);
@@ -328,7 +392,21 @@ pub fn check(settings: &Settings) -> Vec<NodeError> {
     let live = ExchangeSettings::new(settings, &[], 0).err().map(NodeError::Live);
     let upstreams = Upstreams::new(settings, Arc::default()).err().map(NodeError::Upstream);
     let certificates = server::check(settings).into_iter().map(NodeError::Server);
-    live.into_iter().chain(upstreams).chain(certificates).collect()
+    let neighbours = NeighbourCaches::new(settings).err().map(NodeError::Neighbours);
+    let keys = check_keys(settings).err().map(NodeError::Cluster);
+    live.into_iter().chain(upstreams).chain(certificates).chain(neighbours).chain(keys).collect()
+}
+
+/// Explains the handling of a request by a node with these settings, without a look into a cache.
+/// Opens no socket.
+///
+/// # Errors
+/// If the settings or the request cannot be used, in a line.
+pub fn explain_settings(settings: &Settings, request: &ExplainRequest) -> Result<Explanation, String> {
+    let live = ExchangeSettings::new(settings, &[], 0).map_err(|error| error.to_string())?;
+    let runtime = timers().map_err(|error| format!("no runtime: {error}"))?;
+    let source = ExplainSource { settings, live: Arc::new(live), engine: None };
+    runtime.block_on(explain(&source, request))
 }
 
 /// Returns the disks of these settings with less room than configured, each with its index and
@@ -344,7 +422,7 @@ fn upstreams(live: &ExchangeSettings, settings: &Settings) -> Vec<UpstreamStatus
         let site = format!("{}{}", host.map_or("", String::as_str), route.path_prefix);
         let status = |member: &Arc<GroupMember>| UpstreamStatus {
             site: site.clone(),
-            url: member.origin.to_string(),
+            url: member.url(),
             healthy: member.is_in(Instant::now()),
         };
         route.group.members().iter().map(status).collect::<Vec<_>>()
@@ -358,7 +436,7 @@ fn own_addresses(settings: &Settings, bound: &[SocketAddr]) -> Vec<SocketAddr> {
         AdminAddress::Tcp(address) => Some(*address),
         AdminAddress::Unix(_) => None,
     });
-    bound.iter().copied().chain(admin).collect()
+    bound.iter().copied().chain(admin).chain(peer_address(settings)).collect()
 }
 
 /// Returns a number that is unique to this node and survives a restart, from the host's name and
@@ -395,27 +473,6 @@ fn watch(exchange: &CacheEngine, upstreams: &Upstreams, previous: &Routes) {
         upstreams.watch(&route.group);
     }
 }
-
-impl fmt::Display for NodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Server(error) => write!(f, "{error}"),
-            Self::Upstream(error) => write!(f, "{error}"),
-            Self::Live(error) => write!(f, "{error}"),
-            Self::Log(error) => write!(f, "{error}"),
-            Self::Threads(error) => write!(f, "cannot start threads: {error}"),
-            Self::NoDisk(why) => {
-                why.iter().try_for_each(|why| writeln!(f, "{why}"))?;
-                f.write_str(
-                    "no disk of the store can be used, and store.required asks for one: mend that, or set it to false to \
-                     serve from RAM while the disk is tried again (--store none: from RAM alone)",
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for NodeError {}
 
 #[cfg(test)]
 mod tests;

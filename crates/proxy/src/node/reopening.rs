@@ -13,7 +13,7 @@ use crate::metrics::Metrics;
 use crate::storage::attach_purge_table;
 use parking_lot::{Condvar, Mutex};
 use shoal_store::disks::{Disks, Ready, ServiceState};
-use shoal_store::{Error, Store};
+use shoal_store::{Error, StoreView};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
@@ -24,17 +24,17 @@ use std::time::Duration;
 pub(super) struct OpenedUp(Box<dyn Fn() + Send + Sync>);
 
 /// Handle of the thread that retries.
-pub(super) struct Reopening(Arc<State>);
+pub(super) struct RetryThread(Arc<RetryState>);
 
 #[derive(Default)]
-struct State {
+struct RetryState {
     is_stopped: Mutex<bool>,
     changed: Condvar,
     told: Mutex<Option<OpenedUp>>,
 }
 
 struct Work {
-    state: Arc<State>,
+    state: Arc<RetryState>,
     disks: Weak<Disks>,
     metrics: Arc<Metrics>,
     purges: Purges,
@@ -50,10 +50,10 @@ pub(super) struct Purges {
     pub come_with_disk: bool,
 }
 
-impl Reopening {
+impl RetryThread {
     /// Starts the thread. Returns `None`, and logs, if no thread can be started.
     pub fn start(disks: &Arc<Disks>, metrics: &Arc<Metrics>, purges: Purges) -> Option<Self> {
-        let state = Arc::new(State::default());
+        let state = Arc::new(RetryState::default());
         let work = Work {
             state: Arc::clone(&state),
             disks: Arc::downgrade(disks),
@@ -79,7 +79,7 @@ impl Reopening {
     }
 }
 
-impl Drop for Reopening {
+impl Drop for RetryThread {
     fn drop(&mut self) {
         self.stop();
     }

@@ -55,7 +55,7 @@ fn is_open_in(folder: &Path) -> bool {
 }
 
 #[test]
-fn a_disk_that_is_out_can_be_unmounted_and_has_every_purge_when_it_is_back() {
+fn offline_disk_unmounts_and_gets_purges_on_return() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = folder.path().join("store");
     let node = with_store(&store);
@@ -84,7 +84,7 @@ fn a_disk_that_is_out_can_be_unmounted_and_has_every_purge_when_it_is_back() {
 }
 
 #[test]
-fn nothing_stored_before_is_served_when_what_was_purged_cannot_be_read() {
+fn unreadable_purge_table_hides_older_objects() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = folder.path().join("store");
     let started = |before: Option<Sequence>| {
@@ -106,7 +106,7 @@ fn nothing_stored_before_is_served_when_what_was_purged_cannot_be_read() {
 }
 
 #[test]
-fn the_settings_offer_what_the_store_has() {
+fn settings_offer_all_store_choices() {
     let known: Vec<_> = shoal_store::architectures::ARCHITECTURES.iter().map(|row| row.name).collect();
     assert_eq!(shoal_settings::ARCHITECTURES, known);
     assert_eq!(shoal_settings::REPLACEMENTS, shoal_store::architectures::REPLACEMENTS);

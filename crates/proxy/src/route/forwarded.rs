@@ -4,7 +4,7 @@
 //! ([`super::Told`]) and the proxies for which they vouch. They also contain scheme and authority
 //! of the effective URI, which is the cache key. A reader of the first, the last or any other
 //! element therefore gets the same answer. Such fields from a client are never forwarded
-//! ([`super::Speaking`]).
+//! ([`super::FieldStatement`]).
 
 use crate::ip_text::push_address;
 use crate::message::Client;
@@ -14,7 +14,7 @@ use std::net::IpAddr;
 
 /// Adds the path by which a request reached this node to its lines. The request came through
 /// `proxies`, the nearest last, and asked for `authority`. The lines no longer contain the fields
-/// of [`super::Speaking`].
+/// of [`super::FieldStatement`].
 pub fn add_forwarded(
     onward: &mut NextHopFieldsBuilder<'_>,
     client: &Client,
@@ -88,7 +88,7 @@ mod tests {
     fn client(address: &str, tls: bool) -> Client {
         let local = "127.0.0.1:80".parse().expect("an address");
         let address = address.parse().expect("an address");
-        Client { address, local, listener: 0, tls, server_name: None }
+        Client { address, local, listener: 0, tls, server_name: None, certificate: None }
     }
 
     fn text<'a>(fields: &'a HeaderMap, name: &str) -> &'a str {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_proxy_says_what_it_saw() {
+    fn first_proxy_reports_client_and_uri() {
         let fields = forwarded(&client("[2001:db8::7]:999", true), &[], "example.org:8443");
         assert_eq!(text(&fields, "x-forwarded-for"), "2001:db8::7");
         assert_eq!(text(&fields, "x-forwarded-proto"), "https");

@@ -6,6 +6,6 @@ mod table;
 mod told;
 
 pub use forwarded::add_forwarded;
-pub use speaking::Speaking;
+pub use speaking::FieldStatement;
 pub use table::{Route, RouteError, Routes};
-pub use told::{Heard, Told, Way};
+pub use told::{ClientReport, Heard, Way};

@@ -8,7 +8,7 @@
 
 /// Statement of a field that only this node may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaking {
+pub enum FieldStatement {
     /// The client's address.
     Address,
     /// Scheme, host, port or path of the client's original request, or the path of the request to
@@ -34,7 +34,7 @@ static IS_PLAIN: [bool; 256] = {
     plain
 };
 
-impl Speaking {
+impl FieldStatement {
     /// Returns the kind of a field with this name, in lower case; `None` for fields that may pass.
     pub fn of(name: &[u8]) -> Option<Self> {
         let is_disguised = name.iter().any(|byte| !IS_PLAIN[usize::from(*byte)]);
@@ -167,20 +167,20 @@ mod tests {
     #[test]
     fn every_spelling_is_known() {
         for (name, said) in [
-            ("x-forwarded-for", Some(Speaking::Address)),
-            ("x_forwarded_for", Some(Speaking::Disguise)),
-            ("x-forwarded_for", Some(Speaking::Disguise)),
-            ("x.forwarded.proto", Some(Speaking::Disguise)),
-            ("true_client_ip", Some(Speaking::Disguise)),
-            ("accept_encoding", Some(Speaking::Disguise)),
-            ("if_none_match", Some(Speaking::Disguise)),
-            ("forwarded", Some(Speaking::Request)),
-            ("proxy", Some(Speaking::Request)),
-            ("x-original-url", Some(Speaking::Request)),
-            ("x-forwarded-user", Some(Speaking::Identity)),
-            ("x-forwarded-prefix", Some(Speaking::Identity)),
-            ("x-forwarded-this-name-is-longer-than-any-of-those-known", Some(Speaking::Identity)),
-            ("x-http-method-override", Some(Speaking::Method)),
+            ("x-forwarded-for", Some(FieldStatement::Address)),
+            ("x_forwarded_for", Some(FieldStatement::Disguise)),
+            ("x-forwarded_for", Some(FieldStatement::Disguise)),
+            ("x.forwarded.proto", Some(FieldStatement::Disguise)),
+            ("true_client_ip", Some(FieldStatement::Disguise)),
+            ("accept_encoding", Some(FieldStatement::Disguise)),
+            ("if_none_match", Some(FieldStatement::Disguise)),
+            ("forwarded", Some(FieldStatement::Request)),
+            ("proxy", Some(FieldStatement::Request)),
+            ("x-original-url", Some(FieldStatement::Request)),
+            ("x-forwarded-user", Some(FieldStatement::Identity)),
+            ("x-forwarded-prefix", Some(FieldStatement::Identity)),
+            ("x-forwarded-this-name-is-longer-than-any-of-those-known", Some(FieldStatement::Identity)),
+            ("x-http-method-override", Some(FieldStatement::Method)),
             ("accept-encoding", None),
             ("api_key", None),
             ("x-requested-with", None),
@@ -189,18 +189,18 @@ mod tests {
             ("cookie", None),
             ("", None),
         ] {
-            assert_eq!(Speaking::of(name.as_bytes()), said, "{name}");
+            assert_eq!(FieldStatement::of(name.as_bytes()), said, "{name}");
         }
     }
 
     #[test]
     fn every_name_listed_is_reached() {
         for name in [ADDRESS, REQUEST, METHOD].concat() {
-            assert!(name.len() <= NAME_MAX && Speaking::of(name.as_bytes()).is_some(), "{name}");
+            assert!(name.len() <= NAME_MAX && FieldStatement::of(name.as_bytes()).is_some(), "{name}");
         }
         for name in [ADDRESS, REQUEST, METHOD, DISGUISED].concat().iter().filter(|name| name.contains('-')) {
             let spelt = name.replace('-', "_");
-            assert_eq!(Speaking::of(spelt.as_bytes()), Some(Speaking::Disguise), "{spelt}");
+            assert_eq!(FieldStatement::of(spelt.as_bytes()), Some(FieldStatement::Disguise), "{spelt}");
         }
     }
 }

@@ -7,8 +7,11 @@
 //! no lookup if only `*` is configured.
 
 use crate::access::HostPattern;
-use crate::upstream::{UpstreamGroup, UpstreamUrlError};
-use shoal_settings::Site;
+use crate::by_site::{SiteMeter, SiteMeters};
+use crate::upstream::{Credentials, GroupMember, UpstreamGroup, UpstreamUrlError};
+use http::HeaderValue;
+use shoal_rules::normal_path;
+use shoal_settings::{Site, UpstreamServer};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -21,9 +24,13 @@ pub struct Routes {
     hosts: HashMap<Box<str>, Vec<Arc<Route>>>,
     /// `true` if `hosts` contains suffixes.
     suffixes: bool,
+    /// `true` if a site serves some of its host's paths alone.
+    has_prefixes: bool,
     /// Sites of `*`, the longest prefix first.
     any: Vec<Arc<Route>>,
     all: Vec<Arc<Route>>,
+    /// Meters of the sites and of forward mode.
+    meters: SiteMeters,
 }
 
 /// One site.
@@ -39,6 +46,14 @@ pub struct Route {
     pub preserve_host: bool,
     /// `true` if the upstream receives Via.
     pub via: bool,
+    /// `true` if this node has credentials of its own at an upstream. The Authorization of clients
+    /// then reaches none of them.
+    pub has_credentials: bool,
+    /// Rewriting of URLs in responses: of every response or of none; `None` where a rule maps the
+    /// path.
+    pub rewrites_location: Option<bool>,
+    /// Counters of the site.
+    pub meter: Arc<SiteMeter>,
     /// Settings of the site.
     settings: Site,
 }
@@ -53,6 +68,8 @@ pub enum RouteError {
     PathPrefix(usize, String),
     /// An invalid URL of an upstream.
     Upstream(usize, UpstreamUrlError),
+    /// A file of credentials that cannot be used.
+    Credentials(usize, String),
     /// The same host and prefix as an earlier site.
     Duplicate(usize, String),
 }
@@ -72,13 +89,19 @@ impl Routes {
     /// # Errors
     /// Reports the first site that cannot be served.
     pub fn after(previous: &Self, sites: &[Site], seed: u64) -> Result<Self, RouteError> {
-        let mut routes = Self::default();
+        let labels: Vec<String> = sites.iter().map(label).collect();
+        let meters = SiteMeters::after(&previous.meters, labels.iter().map(String::as_str));
+        let mut routes = Self { meters, ..Self::default() };
         for (index, site) in sites.iter().enumerate() {
-            let group = match previous.all.iter().find(|route| route.settings == *site) {
+            let credentials = credentials(index, site)?;
+            let is_same =
+                |route: &&Arc<Route>| route.settings == *site && route.group.has_credentials(&credentials);
+            let group = match previous.all.iter().find(is_same) {
                 Some(route) => Arc::clone(&route.group),
                 None => {
                     let group = UpstreamGroup::new(site, seed.wrapping_add(index as u64));
-                    Arc::new(group.map_err(|error| RouteError::Upstream(index, error))?)
+                    let group = group.map_err(|error| RouteError::Upstream(index, error))?;
+                    Arc::new(group.with_credentials(credentials))
                 }
             };
             routes.add(index, site, group)?;
@@ -90,8 +113,24 @@ impl Routes {
     }
 
     /// Returns the site that serves `host` and `path`. `host` has the format of the Host field:
-    /// port and case do not matter.
+    /// port and case do not matter. The path counts in normal form, as rules see it, so that no
+    /// spelling leads past the rules of a site.
     pub fn find(&self, host: &[u8], path: &str) -> Option<&Arc<Route>> {
+        match self.has_prefixes {
+            true => self.find_below_prefix(host, path),
+            false => self.look_up(host, path),
+        }
+    }
+
+    /// Looks the path up in normal form, without its query. Apart, so that nodes without prefixes
+    /// have no instruction of it in a hit.
+    #[inline(never)]
+    fn find_below_prefix(&self, host: &[u8], path: &str) -> Option<&Arc<Route>> {
+        let path = path.split_once('?').map_or(path, |(path, _)| path);
+        self.look_up(host, &normal_path(path))
+    }
+
+    fn look_up(&self, host: &[u8], path: &str) -> Option<&Arc<Route>> {
         let of = |pattern: &str| serving(self.hosts.get(pattern)?, path);
         let named = match self.hosts.is_empty() {
             true => None,
@@ -104,6 +143,22 @@ impl Routes {
             }
         };
         named.or_else(|| serving(&self.any, path))
+    }
+
+    /// Returns the meters of the sites and of forward mode.
+    #[inline]
+    pub fn meters(&self) -> &SiteMeters {
+        &self.meters
+    }
+
+    /// Returns the meter of a site, or of forward mode.
+    pub fn meter<'a>(&'a self, site: Option<&'a Route>) -> &'a Arc<SiteMeter> {
+        site.map_or(self.meters.forward(), |site| &site.meter)
+    }
+
+    /// Returns the site with this first host and path prefix.
+    pub fn named(&self, host: &str, prefix: &str) -> Option<&Arc<Route>> {
+        self.all.iter().find(|route| route.name() == (host, prefix))
     }
 
     /// Returns every site, in the settings' order.
@@ -121,10 +176,13 @@ impl Routes {
         }
         let route = Arc::new(Route {
             site: index,
-            path_prefix: prefix.clone(),
-            group,
+            path_prefix: normal_path(prefix).into_owned(),
             preserve_host: site.preserve_host,
             via: site.via,
+            has_credentials: site.upstreams.iter().any(|upstream| upstream.credentials.is_some()),
+            rewrites_location: rewrites_location(site, &group),
+            group,
+            meter: Arc::clone(self.meters.site(index)),
             settings: site.clone(),
         });
         for host in &site.hosts {
@@ -134,11 +192,12 @@ impl Routes {
                 "*" => &mut self.any,
                 _ => self.hosts.entry(name).or_default(),
             };
-            if same_host.iter().any(|other| other.path_prefix == *prefix) {
+            if same_host.iter().any(|other| other.path_prefix == route.path_prefix) {
                 return Err(RouteError::Duplicate(index, format!("{host}{prefix}")));
             }
             same_host.push(Arc::clone(&route));
         }
+        self.has_prefixes |= route.path_prefix != "/";
         self.all.push(route);
         Ok(())
     }
@@ -152,6 +211,39 @@ impl Route {
             rest.is_empty() || self.path_prefix.ends_with('/') || rest.starts_with(['/', '?'])
         })
     }
+}
+
+/// Reads the credentials of a site's upstreams.
+fn credentials(index: usize, site: &Site) -> Result<Vec<Option<HeaderValue>>, RouteError> {
+    let read = |upstream: &UpstreamServer| {
+        let Some(path) = &upstream.credentials else { return Ok(None) };
+        let read = Credentials::read(path).map_err(|why| RouteError::Credentials(index, why))?;
+        if read.is_exposed {
+            tracing::warn!(file = %path.display(), "a file of credentials is readable by every user");
+        }
+        Ok(Some(read.value))
+    };
+    site.upstreams.iter().map(read).collect()
+}
+
+/// Returns the site's own word on rewriting, or its default.
+fn rewrites_location(site: &Site, group: &UpstreamGroup) -> Option<bool> {
+    let is_renamed =
+        |member: &Arc<GroupMember>| !member.changes.prefix.is_empty() || member.changes.host.is_some();
+    let renames = !site.preserve_host || group.members().iter().any(is_renamed);
+    site.rewrite_location.or(renames.then_some(true))
+}
+
+impl Route {
+    /// Returns the first host and the path prefix, which name the site on every node.
+    pub fn name(&self) -> (&str, &str) {
+        (self.settings.hosts.first().map_or("", String::as_str), &self.settings.path_prefix)
+    }
+}
+
+/// Returns the name under which a site is counted: its first host and its path prefix.
+fn label(site: &Site) -> String {
+    format!("{}{}", site.hosts.first().map_or("", String::as_str), site.path_prefix)
 }
 
 /// Returns the first route that serves `path`.
@@ -194,6 +286,7 @@ impl fmt::Display for RouteError {
                 write!(f, "site {}: path prefix {prefix:?} must begin with / and hold no query", site + 1)
             }
             Self::Upstream(site, source) => write!(f, "site {}: {source}", site + 1),
+            Self::Credentials(site, why) => write!(f, "site {}: credentials: {why}", site + 1),
             Self::Duplicate(site, what) => {
                 write!(f, "site {}: {what} is served by an earlier site", site + 1)
             }
@@ -206,13 +299,13 @@ impl std::error::Error for RouteError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shoal_settings::{Balance, UpstreamServer};
+    use shoal_settings::Balance;
 
     fn site(hosts: &[&str], path_prefix: &str) -> Site {
         Site {
             hosts: hosts.iter().map(|host| (*host).into()).collect(),
             path_prefix: path_prefix.into(),
-            upstreams: vec![UpstreamServer { url: "http://u".into(), weight: 1, h2c: false }],
+            upstreams: vec![UpstreamServer::at("http://u")],
             balance: Balance::RoundRobin,
             health: None,
             preserve_host: true,
@@ -221,6 +314,8 @@ mod tests {
             heuristic_query: None,
             via: true,
             rule: Vec::new(),
+            rewrite_location: None,
+            ..Site::to("http://u")
         }
     }
 
@@ -252,6 +347,11 @@ mod tests {
             ("a.b.example.org", "/else", 4),
             ("b.example.org", "/only", 4),
             ("unknown", "/", 0),
+            ("example.org", "/x/../api/v1", 2),
+            ("example.org", "/%61pi", 2),
+            ("example.org", "//api?x=//y", 2),
+            ("example.org", "/api/../x", 1),
+            ("example.org", "/x?/../api", 1),
             ("10.0.0.1:80", "/", 6),
             ("[::1]:80", "/", 6),
             ("", "/", 0),
@@ -269,7 +369,7 @@ mod tests {
     #[test]
     fn senseless_sites_are_errors() {
         let with_url = |url: &str| {
-            let upstreams = vec![UpstreamServer { url: url.into(), weight: 1, h2c: false }];
+            let upstreams = vec![UpstreamServer::at(url)];
             Site { upstreams, ..site(&["a"], "/") }
         };
         for (sites, number) in [

@@ -11,7 +11,7 @@
 //! client and are dropped. `Forwarded` (RFC 7239) is read only without `X-Forwarded-For` and
 //! `X-Forwarded-Proto`.
 
-use super::speaking::Speaking;
+use super::speaking::FieldStatement;
 use crate::message::Client;
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +27,7 @@ pub struct Heard<'a> {
 
 /// A client as trusted proxies describe it.
 #[derive(Debug)]
-pub struct Told {
+pub struct ClientReport {
     /// The client, in place of the nearest proxy.
     pub client: Client,
     /// Path of the client's request.
@@ -52,7 +52,8 @@ impl<'a> Heard<'a> {
             Some(b'x' | b'X') if is("x-forwarded-for") => self.addresses.push(value),
             Some(b'x' | b'X') if is("x-forwarded-proto") => self.scheme = Some(value),
             Some(b'x' | b'X') => {
-                self.tells_more |= Speaking::of(&name.to_ascii_lowercase()) == Some(Speaking::Identity);
+                self.tells_more |=
+                    FieldStatement::of(&name.to_ascii_lowercase()) == Some(FieldStatement::Identity);
             }
             Some(b'f' | b'F') if is("forwarded") => self.forwarded.push(value),
             _ => {}
@@ -61,7 +62,7 @@ impl<'a> Heard<'a> {
 
     /// Returns the client and path that the proxies report. `client` is the nearest proxy and must
     /// be trusted.
-    pub fn told(&self, client: &Client, trusts: impl Fn(IpAddr) -> bool) -> Option<Told> {
+    pub fn told(&self, client: &Client, trusts: impl Fn(IpAddr) -> bool) -> Option<ClientReport> {
         let mut nearest = client.address.ip().to_canonical();
         if !trusts(nearest) {
             return None;
@@ -103,8 +104,9 @@ impl<'a> Heard<'a> {
             listener: client.listener,
             tls: scheme.and_then(is_secure).unwrap_or(client.tls),
             server_name: None,
+            certificate: client.certificate.clone(),
         };
-        Some(Told { client: told, way: Way { proxies, tells_more: self.tells_more } })
+        Some(ClientReport { client: told, way: Way { proxies, tells_more: self.tells_more } })
     }
 }
 
@@ -140,12 +142,12 @@ const PROXIES_MAX: usize = 16;
 mod tests {
     use super::*;
 
-    fn told(peer: &str, fields: &[(&str, &str)]) -> Option<Told> {
+    fn told(peer: &str, fields: &[(&str, &str)]) -> Option<ClientReport> {
         let mut heard = Heard::default();
         fields.iter().for_each(|(name, value)| heard.note(name.as_bytes(), value.as_bytes()));
         let local = ([127, 0, 0, 1], 80).into();
         let address = SocketAddr::new(peer.parse().expect("an address"), 4000);
-        let client = Client { address, local, listener: 0, tls: false, server_name: None };
+        let client = Client { address, local, listener: 0, tls: false, server_name: None, certificate: None };
         let trusted: ipnet::IpNet = "10.0.0.0/8".parse().expect("a network");
         heard.told(&client, |address| trusted.contains(&address))
     }

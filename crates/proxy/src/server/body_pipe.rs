@@ -15,14 +15,14 @@ use std::task::{Context, Poll, Waker};
 
 /// Creates a pipe for a body of `length` bytes, or of unknown length.
 pub(super) fn pipe(length: Option<u64>) -> (BodySink, PipedBody) {
-    let state = State { remaining: length, ..State::default() };
+    let state = PipeState { remaining: length, ..PipeState::default() };
     let shared = Arc::new(Mutex::new(state));
     (BodySink { shared: Arc::clone(&shared) }, PipedBody { shared })
 }
 
 /// End of the pipe held by the connection.
 pub(super) struct BodySink {
-    shared: Arc<Mutex<State>>,
+    shared: Arc<Mutex<PipeState>>,
 }
 
 /// Demand of the consumer.
@@ -36,11 +36,11 @@ pub(super) enum BodyDemand {
 
 /// End of the pipe held by the consumer.
 pub(super) struct PipedBody {
-    shared: Arc<Mutex<State>>,
+    shared: Arc<Mutex<PipeState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct PipeState {
     frame: Option<Frame<Bytes>>,
     failure: Option<BodyError>,
     /// No frame follows the one held.

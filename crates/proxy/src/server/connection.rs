@@ -5,6 +5,7 @@
 //! The chosen protocol's future is boxed. A connection therefore uses the memory of its own
 //! protocol, not of the largest possible one.
 
+use super::client_connections::ClientSeat;
 use super::client_io::ClientIo;
 use super::http1::StartState;
 use super::http1::fast_path::FastReply;
@@ -14,15 +15,16 @@ use super::reply_guard::ReplyGuard;
 use super::socket::BufferedConnection;
 use super::tls::{ALPN_H2, Tls};
 use super::worker::ListenerContext;
-use super::{Shared, http1, http2, proxied};
+use super::{ServerState, http1, http2, peers, proxied};
+use crate::cluster::{DoorDecision, PeerDoor};
 use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
 use crate::transport::spare::{self, BufferClass};
 use crate::transport::{MessageOutput, Rewind};
 use bytes::BytesMut;
-use shoal_wire::http2::PREFACE;
+use shoal_http2::PREFACE;
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
@@ -86,15 +88,15 @@ impl ResumeState {
 
 /// State that a task receives with its connection. If the task ends before its start, as at a
 /// shutdown, an unfinished reply counts as cut.
-pub(super) struct ResumeGuard<H: Handler>(Option<(ResumeState, Arc<Shared<H>>)>);
+pub(super) struct ResumeGuard<H: Handler>(Option<(ResumeState, Arc<ServerState<H>>)>);
 
 impl<H: Handler> ResumeGuard<H> {
     /// Wraps `begun` for handing over.
-    pub fn new(begun: ResumeState, shared: Arc<Shared<H>>) -> Self {
+    pub fn new(begun: ResumeState, shared: Arc<ServerState<H>>) -> Self {
         Self(Some((begun, shared)))
     }
 
-    fn take(mut self) -> Option<(ResumeState, Arc<Shared<H>>)> {
+    fn take(mut self) -> Option<(ResumeState, Arc<ServerState<H>>)> {
         self.0.take()
     }
 }
@@ -120,8 +122,26 @@ impl<H: Handler> Drop for ResumeGuard<H> {
 pub(super) fn start<H: Handler>(
     arrival: AcceptedConnection,
     entrance: Arc<ListenerContext>,
-    shared: &Arc<Shared<H>>,
+    shared: &Arc<ServerState<H>>,
 ) {
+    let mut arrival = arrival;
+    if let Some(door) = &entrance.door {
+        if !arrival.seat.count_at(door, &entrance, arrival.peer.ip()) {
+            return shared.metrics.cluster_strangers.increment();
+        }
+        match door.judge(arrival.peer.ip()) {
+            DoorDecision::Clear => {}
+            DoorDecision::Secured(config) => {
+                tokio::spawn(peers::serve_secured(arrival, entrance, config, Arc::clone(shared)));
+                return;
+            }
+            DoorDecision::Refused => return shared.metrics.cluster_strangers.increment(),
+        }
+    }
+    let is_counted = entrance.door.is_some() || entrance.is_proxy(arrival.peer.ip());
+    if !is_counted && !arrival.seat.count(&entrance, arrival.peer.ip()) {
+        return;
+    }
     if !entrance.is_plain(arrival.peer.ip()) {
         tokio::spawn(serve(arrival, entrance, Arc::clone(shared)));
         return;
@@ -138,7 +158,7 @@ fn park_or_spawn<H: Handler>(
     stream: TcpStream,
     standing: ConnectionContext,
     due: Instant,
-    shared: &Arc<Shared<H>>,
+    shared: &Arc<ServerState<H>>,
 ) {
     if let Some((stream, standing)) = park(stream, standing, due, false) {
         let begun = ResumeState::with(BytesMut::new(), true);
@@ -163,10 +183,10 @@ fn park(
 async fn serve<H: Handler>(
     arrival: AcceptedConnection,
     entrance: Arc<ListenerContext>,
-    shared: Arc<Shared<H>>,
+    shared: Arc<ServerState<H>>,
 ) {
     let live = shared.live.load_full();
-    let AcceptedConnection { mut stream, peer, seat } = arrival;
+    let AcceptedConnection { mut stream, peer, mut seat } = arrival;
     let mut client = entrance.client(&stream, peer);
     let mut early = BytesMut::new();
     if entrance.is_proxy(peer.ip()) {
@@ -178,6 +198,9 @@ async fn serve<H: Handler>(
                 tracing::debug!(%peer, reason, "connection without a valid PROXY protocol header");
                 return;
             }
+        }
+        if !seat.count(&entrance, client.address.ip()) {
+            return;
         }
     }
     let Some(tls) = &entrance.tls else {
@@ -211,12 +234,16 @@ async fn handshake(
     live: &ConnectionLimits,
 ) -> Option<Box<super::tls::Stream>> {
     match tokio::time::timeout(live.head_timeout, tls.accept(stream)).await {
-        Ok(Ok(stream)) => {
+        Ok(Ok((stream, certificate))) => {
+            client.certificate = certificate;
             client.server_name = stream.get_ref().1.server_name().map(|name| tls.server_name(name));
             Some(Box::new(stream))
         }
         failed => {
-            let reason = failed.err().map_or("handshake failed", |_| "handshake took too long");
+            let reason = match failed {
+                Ok(Err(error)) => format!("handshake failed: {error}"),
+                _ => "handshake took too long".to_owned(),
+            };
             tracing::debug!(client = %client.address, reason, "no TLS");
             None
         }
@@ -268,7 +295,7 @@ pub(super) async fn resume<H: Handler>(
 async fn begins_as_http2<T: ClientIo, H: Handler>(
     socket: &mut BufferedConnection<T>,
     live: &ConnectionLimits,
-    shared: &Shared<H>,
+    shared: &ServerState<H>,
 ) -> bool {
     let mut drain = shared.drain.watch();
     loop {
@@ -299,13 +326,40 @@ async fn begins_as_http2<T: ClientIo, H: Handler>(
 pub(super) struct ConnectionPermit {
     metrics: Arc<Metrics>,
     _place: OwnedSemaphorePermit,
+    /// Count of the client's connections, if the listener limits them.
+    client: Option<Box<ClientSeat>>,
+    /// Place of a stranger at the listener for peers.
+    stranger: Option<OwnedSemaphorePermit>,
 }
 
 impl ConnectionPermit {
     /// Takes `place` and counts the connection as open.
     pub fn new(metrics: Arc<Metrics>, place: OwnedSemaphorePermit) -> Self {
         metrics.connections_open.add(1);
-        Self { metrics, _place: place }
+        Self { metrics, _place: place, client: None, stranger: None }
+    }
+
+    /// Counts a connection at the listener for peers, unless it comes from a member's address.
+    /// Returns `false` if its network, or all strangers together, have too many.
+    fn count_at(&mut self, door: &PeerDoor, entrance: &ListenerContext, peer: IpAddr) -> bool {
+        let Ok(place) = door.place_for(peer) else { return false };
+        self.stranger = place;
+        self.stranger.is_none() || self.count(entrance, peer)
+    }
+
+    /// Counts the connection for its client. Returns `false` if the client has too many.
+    fn count(&mut self, entrance: &ListenerContext, client: IpAddr) -> bool {
+        match entrance.clients.admit(client) {
+            Ok(seat) => {
+                self.client = seat.map(Box::new);
+                true
+            }
+            Err(limit) => {
+                self.metrics.limited_connections.increment();
+                entrance.clients.tell(client, limit);
+                false
+            }
+        }
     }
 }
 

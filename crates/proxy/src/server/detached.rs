@@ -9,7 +9,7 @@ use super::drain::Drain;
 use super::idle::{self, IdleConnection, IdleStream};
 use super::limits::ConnectionLimits;
 use super::socket::BufferedConnection;
-use super::{Shared, http1, http2};
+use super::{ServerState, http1, http2};
 use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
 use arc_swap::ArcSwap;
@@ -24,13 +24,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Semaphore;
 
 /// Serves any stream within the caller's runtime.
-pub struct StreamServer<H>(pub(super) Arc<Shared<H>>);
+pub struct StreamServer<H>(pub(super) Arc<ServerState<H>>);
 
 impl<H: Handler> StreamServer<H> {
     /// Creates a server that answers through `handler` and applies `limits` to clients.
     pub fn new(handler: Arc<H>, metrics: Arc<Metrics>, limits: &ClientLimits) -> Self {
         let live = ArcSwap::from_pointee(ConnectionLimits::new(limits, Arc::clone(&metrics)));
-        Self(Arc::new(Shared { handler, metrics, live, drain: Drain::default() }))
+        Self(Arc::new(ServerState { handler, metrics, live, drain: Drain::default() }))
     }
 
     /// Serves one HTTP/1 connection to its end.

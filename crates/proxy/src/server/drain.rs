@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_word_reaches_those_who_waited_and_those_who_come_later() {
+    async fn drain_reaches_earlier_and_later_watches() {
         let drain = Drain::default();
         let mut early = drain.watch();
         let waiting = tokio::spawn(async move { early.draining().await });
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_again_is_known() {
+    fn repeated_polls_register_one_waker() {
         let (drain, asker) = (Drain::default(), Arc::new(Asker::default()));
         let waker = Waker::from(Arc::clone(&asker));
         let mut watch = drain.watch();

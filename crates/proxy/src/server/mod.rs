@@ -16,6 +16,7 @@
 //! after the request must copy the value. A kept slice keeps the whole buffer in memory.
 
 mod body_pipe;
+mod client_connections;
 mod client_io;
 mod connection;
 mod dates;
@@ -29,6 +30,7 @@ mod http2;
 mod idle;
 mod limits;
 mod listen;
+mod peers;
 mod proxied;
 mod reply_guard;
 mod running;
@@ -47,14 +49,14 @@ use crate::metrics::Metrics;
 use std::sync::Arc;
 
 /// State shared by all connections of this process.
-struct Shared<H> {
+struct ServerState<H> {
     handler: Arc<H>,
     metrics: Arc<Metrics>,
     live: arc_swap::ArcSwap<limits::ConnectionLimits>,
     drain: drain::Drain,
 }
 
-impl<H: Handler> Shared<H> {
+impl<H: Handler> ServerState<H> {
     /// Returns the server's own error reply to bytes that are not a valid request.
     fn refuse(
         &self,

@@ -1,6 +1,6 @@
 //! Record of a reply that is being sent. The handler gets the record back however sending ends.
 
-use super::Shared;
+use super::ServerState;
 use crate::message::{AccessRecord, CacheResult, Handler};
 use crate::metrics::Metrics;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use std::time::Instant;
 /// Completes a record. A guard dropped before [`ReplyGuard::complete`] counts the reply as cut.
 /// This covers tasks that end early, for instance at a shutdown.
 pub(super) struct ReplyGuard<'s, H: Handler> {
-    shared: &'s Shared<H>,
+    shared: &'s ServerState<H>,
     /// `None` for a hit in RAM without an access log. Such a hit was counted at its start, except
     /// for its body bytes.
     record: Option<Box<AccessRecord>>,
@@ -38,7 +38,7 @@ impl Drop for OpenTunnel<'_> {
 
 impl<'s, H: Handler> ReplyGuard<'s, H> {
     /// Opens the record of a reply. The request began to arrive at `received`.
-    pub fn open(shared: &'s Shared<H>, record: Option<Box<AccessRecord>>, received: Instant) -> Self {
+    pub fn open(shared: &'s ServerState<H>, record: Option<Box<AccessRecord>>, received: Instant) -> Self {
         Self { shared, record, received, is_settled: false, head_bytes: 0, body_bytes: 0 }
     }
 

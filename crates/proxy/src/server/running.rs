@@ -1,15 +1,17 @@
 //! Starts, reloads and stops the server.
 
+use super::client_connections::ClientConnections;
 use super::drain::Drain;
 use super::limits::ConnectionLimits;
 use super::tls::Tls;
 use super::worker::{Worker, WorkerListener};
-use super::{Error, Shared, listen};
-use crate::message::Handler;
+use super::{Error, ServerState, listen};
+use crate::cluster::{self, PeerDoor};
+use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use shoal_settings::{ClientLimits, Settings};
+use shoal_settings::{ClientLimits, Listen, Settings};
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::Arc;
@@ -28,9 +30,10 @@ pub fn bind(settings: &Settings) -> Result<BoundServer, Error> {
     };
     let mut per_worker: Vec<Vec<WorkerListener>> = (0..workers).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
-    let mut tls = Vec::new();
+    let (mut tls, mut clients) = (Vec::new(), Vec::new());
     for (index, entry) in settings.listen.iter().enumerate() {
         let acceptor = Tls::load(entry)?;
+        let of_clients = Arc::new(ClientConnections::new(entry));
         let networks: Arc<[ipnet::IpNet]> = entry.proxy_protocol_from.clone().into();
         for (worker, socket) in listen::bind(entry.address, workers)?.into_iter().enumerate() {
             if worker == 0 {
@@ -38,11 +41,24 @@ pub fn bind(settings: &Settings) -> Result<BoundServer, Error> {
                 addresses.push(socket.local_addr().map_err(source)?);
             }
             let proxies = Arc::clone(&networks);
-            per_worker[worker].push(WorkerListener { index, socket, proxies, tls: acceptor.clone() });
+            let (tls, clients) = (acceptor.clone(), Arc::clone(&of_clients));
+            per_worker[worker].push(WorkerListener { index, socket, proxies, tls, clients });
         }
         tls.push(acceptor);
+        clients.push(of_clients);
     }
-    Ok(BoundServer { settings: settings.clone(), per_worker, addresses, tls })
+    if let Some(address) = cluster::peer_address(settings) {
+        // Members have no limit: a node may have many connections to another.
+        let strangers =
+            Listen { client_connections: Some(STRANGER_CONNECTIONS_MAX), ..Listen::reverse(address) };
+        let of_peers = Arc::new(ClientConnections::new(&strangers));
+        for (worker, socket) in listen::bind(address, workers)?.into_iter().enumerate() {
+            let (index, proxies) = (Client::PEER_LISTENER, Arc::default());
+            let clients = Arc::clone(&of_peers);
+            per_worker[worker].push(WorkerListener { index, socket, proxies, tls: None, clients });
+        }
+    }
+    Ok(BoundServer { settings: settings.clone(), per_worker, addresses, tls, clients, door: None })
 }
 
 /// Returns an error for each listener with unusable certificates.
@@ -56,9 +72,17 @@ pub struct BoundServer {
     per_worker: Vec<Vec<WorkerListener>>,
     addresses: Vec<SocketAddr>,
     tls: Vec<Option<Tls>>,
+    clients: Vec<Arc<ClientConnections>>,
+    door: Option<Arc<PeerDoor>>,
 }
 
 impl BoundServer {
+    /// Lets this door decide about connections to the listener for peers. Without a door there is
+    /// nobody to answer.
+    pub fn with_door(self, door: Option<Arc<PeerDoor>>) -> Self {
+        Self { door, ..self }
+    }
+
     /// Returns the bound address of each `listen` entry. Port 0 is replaced by the kernel's choice.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
@@ -81,8 +105,10 @@ impl BoundServer {
         metrics: Arc<Metrics>,
         on_worker: impl Fn(usize) + Send + Sync + 'static,
     ) -> Result<RunningServer, Error> {
-        let control = Arc::new(Control { drain: Drain::default(), cut_at: Mutex::new(None), tls: self.tls });
-        let shared = Arc::new(Shared {
+        let (tls, clients) = (self.tls, self.clients);
+        let control =
+            Arc::new(ServerControl { drain: Drain::default(), cut_at: Mutex::new(None), tls, clients });
+        let shared = Arc::new(ServerState {
             handler,
             live: ArcSwap::from_pointee(ConnectionLimits::new(&self.settings.client, Arc::clone(&metrics))),
             metrics,
@@ -91,6 +117,7 @@ impl BoundServer {
         let on_worker: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_worker);
         let places_max = u32::try_from(self.settings.max_connections).unwrap_or(u32::MAX);
         let places = Arc::new(Semaphore::new(places_max as usize));
+        let peer_places = Arc::new(Semaphore::new(PEER_CONNECTIONS_MAX as usize));
         let live = Arc::clone(&shared);
         let set_live = move |limits: &_| {
             live.live.store(Arc::new(ConnectionLimits::new(limits, Arc::clone(&live.metrics))));
@@ -109,6 +136,8 @@ impl BoundServer {
                 control: Arc::clone(&control),
                 places: Arc::clone(&places),
                 places_max,
+                peer_places: Arc::clone(&peer_places),
+                door: self.door.clone(),
                 on_worker: Arc::clone(&on_worker),
             };
             match worker.start() {
@@ -125,13 +154,15 @@ impl BoundServer {
 }
 
 /// State shared by the workers and the owner of the server.
-pub(super) struct Control {
+pub(super) struct ServerControl {
     /// Drain signal.
     pub drain: Drain,
     /// Time at which a draining server cuts connections that are still open.
     pub cut_at: Mutex<Option<Instant>>,
     /// TLS setup of each `listen` entry, in order.
     tls: Vec<Option<Tls>>,
+    /// Connections of each client, by `listen` entry.
+    clients: Vec<Arc<ClientConnections>>,
 }
 
 /// Running server.
@@ -139,7 +170,7 @@ pub struct RunningServer {
     addresses: Vec<SocketAddr>,
     threads: Vec<JoinHandle<()>>,
     reloader: Reloader,
-    control: Arc<Control>,
+    control: Arc<ServerControl>,
 }
 
 /// Applies new settings to a running server. Separate from [`RunningServer`]: reading files may
@@ -147,7 +178,7 @@ pub struct RunningServer {
 #[derive(Clone)]
 pub struct Reloader {
     set_live: Arc<dyn Fn(&ClientLimits) + Send + Sync>,
-    control: Arc<Control>,
+    control: Arc<ServerControl>,
 }
 
 impl RunningServer {
@@ -210,13 +241,24 @@ impl Reloader {
     /// Returns an error if a certificate cannot be used. No setting has changed then.
     pub fn reload(&self, settings: &Settings) -> Result<(), Error> {
         let listeners = settings.listen.iter().zip(&self.control.tls);
-        let secured = listeners.filter_map(|(entry, tls)| Some((&entry.tls, tls.as_ref()?)));
-        let read =
-            secured.filter(|(files, _)| !files.is_empty()).map(|(files, tls)| Ok((tls, tls.read(files)?)));
-        for (tls, certificates) in read.collect::<Result<Vec<_>, Error>>()? {
-            tls.replace(certificates);
+        let secured = listeners.filter_map(|(entry, tls)| Some((entry, tls.as_ref()?)));
+        let read = secured
+            .filter(|(entry, _)| !entry.tls.is_empty())
+            .map(|(entry, tls)| Ok((tls, tls.read(entry)?)));
+        for (tls, read) in read.collect::<Result<Vec<_>, Error>>()? {
+            tls.replace(read)?;
+        }
+        for (entry, clients) in settings.listen.iter().zip(&self.control.clients) {
+            clients.limit(entry);
         }
         (self.set_live)(&settings.client);
         Ok(())
     }
 }
+
+/// Most connections of peers, beside `max_connections`: clients cannot keep peers out, nor peers
+/// clients.
+pub(super) const PEER_CONNECTIONS_MAX: u32 = 8192;
+
+/// Most connections to the listener for peers from a network without a member.
+const STRANGER_CONNECTIONS_MAX: usize = 64;

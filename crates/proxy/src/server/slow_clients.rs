@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_at_once_between_waits_counts() {
+    fn bytes_taken_between_waits_count() {
         let patience =
             SlowClientPolicy { pause: Duration::from_secs(2), rate_min: 100, metrics: Arc::default() };
         for (at_once, expected) in [(0, Err(TooSlow)), (150, Ok(()))] {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_keeps_us_waiting_is_never_too_slow() {
+    fn client_without_waits_is_never_too_slow() {
         let patience = SlowClientPolicy { pause: Duration::ZERO, rate_min: 1 << 40, metrics: Arc::default() };
         let mut pace = ClientProgress::default();
         assert!((0..10).all(|_| pace.moved(1, &patience).is_ok()));

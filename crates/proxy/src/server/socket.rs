@@ -37,7 +37,7 @@ pub(super) struct BufferedConnection<T> {
 
 /// Error: the client can no longer be reached.
 #[derive(Debug)]
-pub(super) struct ClientGone;
+pub(super) struct LostClient;
 
 impl<T: ClientIo> BufferedConnection<T> {
     /// Creates a connection. Its first bytes must arrive within `first`.
@@ -98,10 +98,10 @@ impl<T: ClientIo> BufferedConnection<T> {
     /// A client that ends its sending has either left or waits for its reply. On the wire the two
     /// look alike until bytes are sent. The client therefore counts as gone after [`ENDED_TIME`]
     /// without taking a byte.
-    pub fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<ClientGone> {
+    pub fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<LostClient> {
         if let Some(ended) = &mut self.ended {
             ended.set_if_lifted(ENDED_TIME);
-            return ended.poll_passed(context).map(|()| ClientGone);
+            return ended.poll_passed(context).map(|()| LostClient);
         }
         while self.input.len() < READ_AHEAD_MAX {
             match ready!(self.poll_fill(context, INPUT_BYTES)) {
@@ -109,7 +109,7 @@ impl<T: ClientIo> BufferedConnection<T> {
                     self.ended = Some(Deadline::after(ENDED_TIME));
                     return self.poll_gone(context);
                 }
-                Err(_) => return Poll::Ready(ClientGone),
+                Err(_) => return Poll::Ready(LostClient),
                 Ok(_) => {}
             }
         }
@@ -121,7 +121,7 @@ impl<T: ClientIo> BufferedConnection<T> {
         &mut self,
         context: &mut Context<'_>,
         patience: &SlowClientPolicy,
-    ) -> Poll<Result<(), ClientGone>> {
+    ) -> Poll<Result<(), LostClient>> {
         // Without the cork, an acknowledgement between two pieces makes the kernel send the first
         // piece's last few bytes as a packet.
         if !self.is_corked && self.output.data.len() > SENT_AT_ONCE {
@@ -131,7 +131,7 @@ impl<T: ClientIo> BufferedConnection<T> {
         while !self.output.is_written() {
             let lent = self.output.poll_lend(|head, data| self.io.poll_lend(context, head, data));
             match lent.unwrap_or_else(|| self.output.poll_write(&mut self.io, context)) {
-                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(ClientGone)),
+                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(LostClient)),
                 Poll::Ready(Ok(bytes)) => {
                     self.deadline.lift();
                     self.pace.moved(bytes, patience)?;
@@ -150,9 +150,9 @@ impl<T: ClientIo> BufferedConnection<T> {
                 let flushed = self.pace.flushed(self.output.length(), patience);
                 self.output.clear();
                 self.deadline.lift();
-                Poll::Ready(flushed.map_err(ClientGone::from))
+                Poll::Ready(flushed.map_err(LostClient::from))
             }
-            Poll::Ready(Err(_)) => Poll::Ready(Err(ClientGone)),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(LostClient)),
             Poll::Pending => self.poll_stalled(context, patience),
         }
     }
@@ -161,12 +161,12 @@ impl<T: ClientIo> BufferedConnection<T> {
         &mut self,
         context: &mut Context<'_>,
         patience: &SlowClientPolicy,
-    ) -> Poll<Result<(), ClientGone>> {
-        self.pace.poll_stalled(&mut self.deadline, context, patience).map(|TooSlow| Err(ClientGone))
+    ) -> Poll<Result<(), LostClient>> {
+        self.pace.poll_stalled(&mut self.deadline, context, patience).map(|TooSlow| Err(LostClient))
     }
 
     /// Writes all output and waits until it is written.
-    pub async fn send(&mut self, patience: &SlowClientPolicy) -> Result<(), ClientGone> {
+    pub async fn send(&mut self, patience: &SlowClientPolicy) -> Result<(), LostClient> {
         poll_fn(|context| self.poll_send(context, patience)).await
     }
 
@@ -196,7 +196,7 @@ impl<T: ClientIo> BufferedConnection<T> {
     }
 }
 
-impl From<TooSlow> for ClientGone {
+impl From<TooSlow> for LostClient {
     fn from(_: TooSlow) -> Self {
         Self
     }
@@ -223,6 +223,11 @@ pub(super) const LINGER_BYTES_MAX: usize = 256 * 1024;
 
 /// Maximum time for dropping those bytes, and for an orderly close.
 const LINGER_TIME: Duration = Duration::from_secs(2);
+
+const _: () = {
+    assert!(ROOM_MIN <= INPUT_BYTES && INPUT_BYTES <= READ_AHEAD_MAX);
+    assert!(SENT_AT_ONCE <= LINGER_BYTES_MAX);
+};
 
 #[cfg(test)]
 mod tests {
@@ -280,7 +285,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn segments_of_a_large_body_wait_until_they_are_full_and_its_end_waits_for_nothing() {
+    async fn large_body_is_corked_until_its_end() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());

@@ -26,7 +26,7 @@ where
     F: AsyncRead + AsyncWrite + Unpin,
 {
     let carried = Counts::default();
-    let mut near = Counted { io: Rewind::new(read_early, client), counts: &carried };
+    let mut near = CountingStream { io: Rewind::new(read_early, client), counts: &carried };
     let copying = copy_bidirectional_with_sizes(&mut near, &mut far, BUFFER_BYTES, BUFFER_BYTES);
     tokio::select! {
         result = copying => {
@@ -67,12 +67,12 @@ impl Counts {
 }
 
 /// Stream that counts the bytes read and written.
-struct Counted<'a, T> {
+struct CountingStream<'a, T> {
     io: T,
     counts: &'a Counts,
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Counted<'_, T> {
+impl<T: AsyncRead + Unpin> AsyncRead for CountingStream<'_, T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -85,7 +85,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Counted<'_, T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Counted<'_, T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for CountingStream<'_, T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

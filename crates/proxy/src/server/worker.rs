@@ -1,10 +1,12 @@
 //! Worker: an OS thread with its own runtime and listeners. A connection stays on its worker until
 //! the end.
 
+use super::client_connections::ClientConnections;
 use super::connection::{self, AcceptedConnection, ConnectionPermit};
-use super::running::Control;
+use super::running::{PEER_CONNECTIONS_MAX, ServerControl};
 use super::tls::Tls;
-use super::{Shared, idle};
+use super::{ServerState, idle};
+use crate::cluster::PeerDoor;
 use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
 use ipnet::IpNet;
@@ -23,13 +25,17 @@ pub(super) struct Worker<H> {
     /// Listeners of the worker.
     pub listening: Vec<WorkerListener>,
     /// State shared by all connections.
-    pub shared: Arc<Shared<H>>,
+    pub shared: Arc<ServerState<H>>,
     /// Drain signal and cut time.
-    pub control: Arc<Control>,
+    pub control: Arc<ServerControl>,
     /// Permits for open connections, shared by all workers.
     pub places: Arc<Semaphore>,
     /// Total number of permits.
     pub places_max: u32,
+    /// Permits for open connections of peers.
+    pub peer_places: Arc<Semaphore>,
+    /// Judge of connections of peers, in a cluster.
+    pub door: Option<Arc<PeerDoor>>,
     /// Function called inside the runtime before the first accept.
     pub on_worker: Arc<dyn Fn(usize) + Send + Sync>,
 }
@@ -44,6 +50,8 @@ pub(super) struct WorkerListener {
     pub proxies: Arc<[IpNet]>,
     /// TLS setup, if the listener uses TLS.
     pub tls: Option<Tls>,
+    /// Connections of each client, over all workers.
+    pub clients: Arc<ClientConnections>,
 }
 
 impl<H: Handler> Worker<H> {
@@ -62,14 +70,22 @@ impl<H: Handler> Worker<H> {
         (self.on_worker)(self.number);
         tokio::spawn(serve_idle(Arc::clone(&self.shared)));
         for listening in self.listening {
-            tokio::spawn(accept_all(listening, Arc::clone(&self.shared), Arc::clone(&self.places)));
+            let of_peers = listening.index == Client::PEER_LISTENER;
+            let (places, door) = match of_peers {
+                true => (&self.peer_places, self.door.clone()),
+                false => (&self.places, None),
+            };
+            tokio::spawn(accept_all(listening, Arc::clone(&self.shared), Arc::clone(places), door));
         }
         self.control.drain.watch().draining().await;
         let cut_at = self.control.cut_at.lock().unwrap_or_else(Instant::now);
         // All permits are free when the connections of every worker have ended. The runtime must
         // run until then: clients of other workers may depend on a fetch or upstream connection
         // here.
-        let ended = self.places.acquire_many(self.places_max);
+        let ended = async {
+            let _clients = self.places.acquire_many(self.places_max).await;
+            let _peers = self.peer_places.acquire_many(PEER_CONNECTIONS_MAX).await;
+        };
         if tokio::time::timeout_at(cut_at.into(), ended).await.is_err() {
             tracing::warn!(worker = self.number, "connections still open at the deadline are cut");
         }
@@ -77,7 +93,7 @@ impl<H: Handler> Worker<H> {
 }
 
 /// Serves idle connections until the server drains.
-async fn serve_idle<H: Handler>(shared: Arc<Shared<H>>) {
+async fn serve_idle<H: Handler>(shared: Arc<ServerState<H>>) {
     if let Err(error) = idle::serve(shared).await {
         // Each connection then has its own task.
         tracing::warn!(%error, "connections cannot wait together");
@@ -85,8 +101,13 @@ async fn serve_idle<H: Handler>(shared: Arc<Shared<H>>) {
 }
 
 /// Accepts connections until the server drains.
-async fn accept_all<H: Handler>(listening: WorkerListener, shared: Arc<Shared<H>>, places: Arc<Semaphore>) {
-    let WorkerListener { index, socket, proxies, tls } = listening;
+async fn accept_all<H: Handler>(
+    listening: WorkerListener,
+    shared: Arc<ServerState<H>>,
+    places: Arc<Semaphore>,
+    door: Option<Arc<PeerDoor>>,
+) {
+    let WorkerListener { index, socket, proxies, tls, clients } = listening;
     let listener = TcpListener::from_std(socket).and_then(|listener| Ok((listener.local_addr()?, listener)));
     let (local, listener) = match listener {
         Ok(listener) => listener,
@@ -95,7 +116,7 @@ async fn accept_all<H: Handler>(listening: WorkerListener, shared: Arc<Shared<H>
             return;
         }
     };
-    let entrance = Arc::new(ListenerContext { index, local, proxies, tls });
+    let entrance = Arc::new(ListenerContext { index, local, proxies, tls, clients, door });
     let mut drain = shared.drain.watch();
     loop {
         let accepted = tokio::select! {
@@ -105,7 +126,10 @@ async fn accept_all<H: Handler>(listening: WorkerListener, shared: Arc<Shared<H>
         };
         match accepted {
             Ok(arrival) => {
-                shared.metrics.connections.increment();
+                match &entrance.door {
+                    Some(_) => shared.metrics.cluster_connections.increment(),
+                    None => shared.metrics.connections.increment(),
+                }
                 connection::start(arrival, Arc::clone(&entrance), &shared);
             }
             Err(error) => {
@@ -126,6 +150,10 @@ pub(super) struct ListenerContext {
     proxies: Arc<[IpNet]>,
     /// TLS setup, if the listener uses TLS.
     pub tls: Option<Tls>,
+    /// Connections of each client.
+    pub clients: Arc<ClientConnections>,
+    /// Judge of connections, if this is the listener for peers.
+    pub door: Option<Arc<PeerDoor>>,
 }
 
 impl ListenerContext {
@@ -141,7 +169,14 @@ impl ListenerContext {
             true => stream.local_addr().unwrap_or(self.local),
             false => self.local,
         };
-        Client { address: peer, local, listener: self.index, tls: self.tls.is_some(), server_name: None }
+        Client {
+            address: peer,
+            local,
+            listener: self.index,
+            tls: self.tls.is_some(),
+            server_name: None,
+            certificate: None,
+        }
     }
 
     /// Returns `true` if a connection from `peer` begins with a PROXY protocol header.

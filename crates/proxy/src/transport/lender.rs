@@ -1,5 +1,5 @@
 //! Zero-copy output to a socket: the kernel is lent the pages of a body
-//! ([`shoal_store::memory::lend`]).
+//! ([`shoal_memory::lend`]).
 //!
 //! The body's pages are lent to a pipe, and spliced from the pipe to the socket after the head. The
 //! pipe belongs to the thread, not to the connection. Bytes that the socket does not take are
@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice};
-use shoal_store::memory::lend;
+use shoal_memory::lend;
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -126,11 +126,13 @@ impl Pipe {
 
     /// Returns the number of bytes that the socket took, or `None` if the body cannot be lent.
     fn send(&mut self, socket: BorrowedFd<'_>, head: &[u8], body: &[u8]) -> io::Result<Option<usize>> {
+        debug_assert_eq!(self.holds, 0, "bytes of another body");
         let most = if head.is_empty() { LENT_AGAIN } else { LENT_AT_FIRST };
         match lend(self.writer.as_fd(), &body[..body.len().min(most)]) {
             Some(lent) => self.holds = lent?,
             None => return Ok(None),
         }
+        debug_assert!(self.holds <= body.len().min(most), "more was lent than there is");
         let sent = self.move_to(socket, head);
         self.empty();
         sent.map(Some)
@@ -141,7 +143,10 @@ impl Pipe {
     fn empty(&mut self) {
         while self.holds > 0 {
             match splice(&self.reader, None, &self.sink, None, self.holds, SpliceFlags::NONBLOCK) {
-                Ok(count) if count > 0 => self.holds -= count,
+                Ok(count) if count > 0 => {
+                    debug_assert!(count <= self.holds);
+                    self.holds -= count;
+                }
                 _ => return,
             }
         }
@@ -158,6 +163,7 @@ impl Pipe {
         }
         match splice(&self.reader, None, socket, None, self.holds, SpliceFlags::NONBLOCK) {
             Ok(sent) => {
+                debug_assert!(sent <= self.holds);
                 self.holds -= sent;
                 Ok(head.len() + sent)
             }
@@ -182,10 +188,15 @@ const LENT_AT_FIRST: usize = 1 << 20;
 /// therefore little above the room of a socket that is written to as soon as possible.
 const LENT_AGAIN: usize = 256 << 10;
 
+const _: () = {
+    assert!(LENT_AT_FIRST.is_power_of_two() && LENT_AGAIN.is_power_of_two());
+    assert!(2 * LENT_AGAIN <= LENT_AT_FIRST);
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shoal_store::memory::{BodyBuilder, LENT_MIN};
+    use shoal_memory::{BodyBuilder, LENT_MIN};
     use std::future::poll_fn;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -225,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_client_gets_every_byte_though_the_body_went_and_its_place_was_used_again() {
+    async fn lent_bytes_survive_reuse_of_freed_body() {
         let (near, mut far) = connected().await;
         let whole = body(8 << 20, 1);
         let expected = whole.to_vec();
@@ -266,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_lent_leaves_nothing_behind() {
+    async fn unlendable_body_leaves_pipe_empty() {
         let (mut near, mut far) = connected().await;
         let kept = vec![7; LENT_MIN];
         let lent = poll_fn(|context| Poll::Ready(poll_lend(&near, context, b"head", &kept))).await;
@@ -281,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_head_is_sent_once_also_where_pages_cannot_be_moved_to_a_socket() {
+    async fn head_is_sent_once_if_splice_fails() {
         let (near, mut far) = connected().await;
         // The kernel refuses to splice to a file open for appending.
         let flags = rustix::fs::fcntl_getfl(&near).expect("open");
@@ -310,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_socket_took_is_not_sent_again_when_the_rest_cannot_be_thrown_away() {
+    async fn sent_bytes_are_not_repeated_if_discard_fails() {
         let (near, mut far) = connected().await;
         let whole = body(8 << 20, 8);
         near.writable().await.expect("open");
@@ -324,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_thrown_away_is_sent_to_nobody() {
+    async fn undiscarded_bytes_are_never_sent() {
         let (near, mut far) = connected().await;
         near.writable().await.expect("open");
         // The kernel has no room, but the runtime does not know this yet.
@@ -348,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_socket_takes_at_once_is_told_and_no_more_is_sent() {
+    async fn zero_copy_reports_exact_bytes_taken() {
         let (near, mut far) = connected().await;
         let near = near.into_std().expect("a socket");
         let whole = body(8 << 20, 11);
@@ -371,7 +382,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_left_is_an_error_and_the_next_gets_its_own() {
+    async fn reset_client_leaves_next_connection_clean() {
         let (near, far) = connected().await;
         far.set_zero_linger().expect("a reset");
         drop(far);

@@ -2,7 +2,7 @@
 
 use crate::message::StreamBody;
 use bytes::Bytes;
-use shoal_store::memory::LENT_MIN;
+use shoal_memory::LENT_MIN;
 use shoal_wire::chunk;
 use std::io::{self, IoSlice};
 use std::pin::Pin;

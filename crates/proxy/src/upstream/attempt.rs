@@ -5,10 +5,11 @@
 //! or may act twice. RFC 9112, 9.3.1: "a proxy MUST NOT automatically retry non-idempotent
 //! requests" unless it knows that the first was not processed.
 //!
-//! If a kept connection was dead, the request is sent once more on a fresh one. If a site's
-//! upstream does not answer, the request goes to the next upstream. If the upstream may have acted
-//! on the request, only one more upstream is tried. A request that crashes upstreams therefore does
-//! not reach all of them.
+//! If a kept connection was dead, the request is sent once more on a fresh one. A safe request is
+//! also sent again if its kept connection had bytes of an earlier exchange. If a site's upstream
+//! does not answer, the request goes to the next upstream. If the upstream may have acted on the
+//! request, only one more upstream is tried. A request that crashes upstreams therefore does not
+//! reach all of them.
 
 use super::Inner;
 use super::channel::{AcquiredChannel, Answer, AttemptTarget, ChannelRequirements, RequestChannel};
@@ -16,18 +17,20 @@ use super::connection_auth;
 use super::error::{Cause, UpstreamError};
 use super::exchanged::{Caller, Destination, UpstreamRequest, UpstreamResponse};
 use super::framing;
-use super::group::{InFlight, UpstreamGroup};
-use super::head::{AttemptFailure, AttemptHead, AttemptStreams};
+use super::group::{GroupMember, InFlight, UpstreamGroup};
+use super::head::{AttemptFailure, AttemptHead, AttemptStreams, invalid};
 use super::http1::RequestWriter;
 use super::pool::HoldingBody;
 use super::request_body::Upload;
 use super::response_body::{StallTimer, UpstreamBody};
+use crate::by_site::MissReason;
 use crate::clock;
 use crate::message::{InterimSink, RequestBody};
 use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, Empty};
-use shoal_core::{FieldLines, Fields, Timestamp};
+use shoal_core::{FieldLines, Fields};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// One request over all its attempts.
@@ -72,8 +75,8 @@ enum RetrySafety {
 impl Inner {
     /// Prepares a request for sending to its destination.
     pub(super) fn errand(&self, request: UpstreamRequest) -> PreparedCall<'_> {
-        let UpstreamRequest { method, target, fields, host, upgrade, takes_trailers, .. } = request;
-        let head = AttemptHead { method, target, fields, host, upgrade, takes_trailers };
+        let UpstreamRequest { method, target, absolute, fields, host, upgrade, takes_trailers, .. } = request;
+        let head = AttemptHead { method, target, absolute, fields, host, upgrade, takes_trailers };
         let journey = UpstreamCall::new(self, head, request.body, request.interim, request.caller);
         PreparedCall { journey, destination: request.destination }
     }
@@ -85,9 +88,17 @@ impl PreparedCall<'_> {
     /// # Errors
     /// Returns an error if no usable response head arrived; see [`Cause`].
     pub async fn run(&mut self) -> Result<UpstreamResponse, UpstreamError> {
-        let outcome = self.journey.run(&self.destination).await;
+        let began = Instant::now();
+        let outcome = self.journey.run(&self.destination, began).await;
         if let Err(error) = &outcome {
             error.cause.counter(&self.journey.inner.metrics).increment();
+            if let Some(account) = &self.journey.caller.account {
+                account.note_time(micros(began.elapsed()));
+                match error.cause {
+                    Cause::Refused(_) => account.note_refused(),
+                    _ => account.note_reason(MissReason::Error),
+                }
+            }
         }
         outcome
     }
@@ -106,8 +117,11 @@ impl<'a> UpstreamCall<'a> {
     }
 
     /// Asks the destination of the request.
-    async fn run(&mut self, destination: &Destination) -> Result<UpstreamResponse, UpstreamError> {
-        let now = Instant::now();
+    async fn run(
+        &mut self,
+        destination: &Destination,
+        now: Instant,
+    ) -> Result<UpstreamResponse, UpstreamError> {
         match destination {
             Destination::Origin { origin, rules } => match rules.destination(&origin.host) {
                 Ok(()) => {
@@ -124,6 +138,17 @@ impl<'a> UpstreamCall<'a> {
                 Err(refusal) => Err(UpstreamError::refused(refusal, origin)),
             },
             Destination::Group { group, key } => self.fetch_from_group(group, *key, now).await,
+            Destination::Peer(peer) => {
+                let caller = self.caller.clone();
+                let aim = AttemptTarget {
+                    origin: &peer.origin,
+                    rules: None,
+                    is_check: false,
+                    place: Some(peer.place(&self.inner.pool)),
+                    caller: &caller,
+                };
+                self.fetch_from_origin(aim, now).await.map_err(|lost| lost.error)
+            }
         }
     }
 
@@ -138,6 +163,15 @@ impl<'a> UpstreamCall<'a> {
         let caller = self.caller.clone();
         let pinned = self.inner.pool.member_with_pin(group, &caller);
         let (mut last, mut was_repeated) = (None, false);
+        let turn = match group.limit() {
+            Some(turns) => {
+                // Boxed because it is rare: other requests' futures stay small.
+                let turn = Box::pin(turns.take(group, &self.inner.pool, caller.party())).await?;
+                now = Instant::now();
+                Some(turn)
+            }
+            None => None,
+        };
         let choose = |tried: &[usize], now: Instant| {
             pinned.filter(|_| tried.is_empty()).or_else(|| group.choose(key, tried, now.into_std()))
         };
@@ -145,7 +179,7 @@ impl<'a> UpstreamCall<'a> {
             if !tried.is_empty() {
                 self.inner.metrics.upstream_failovers.increment();
             }
-            self.in_flight = Some(InFlight::begin(group, index));
+            self.in_flight = Some(InFlight::begin(group, index, turn.clone()));
             let member = &group.members()[index];
             let place = member.place(&self.inner.pool);
             let aim = AttemptTarget {
@@ -155,11 +189,11 @@ impl<'a> UpstreamCall<'a> {
                 place,
                 caller: &caller,
             };
-            let outcome = self.fetch_from_origin(aim, now).await;
+            let outcome = self.fetch_from_member(member, aim, now).await;
             let FailedAttempt { mut error, again, .. } = match outcome {
                 Ok(response) => {
                     group.answered(index);
-                    return Ok(response);
+                    return Ok(UpstreamResponse { member: index, ..response });
                 }
                 Err(lost) => lost,
             };
@@ -181,6 +215,24 @@ impl<'a> UpstreamCall<'a> {
         let mut error = last.expect("a group has a member, so one was tried");
         error.retry_after = error.retry_after.or(group.back_in(now.into_std()));
         Err(error)
+    }
+
+    /// Asks one upstream of a site, in the words that this upstream gets.
+    async fn fetch_from_member(
+        &mut self,
+        member: &GroupMember,
+        aim: AttemptTarget<'_>,
+        now: Instant,
+    ) -> Result<UpstreamResponse, FailedAttempt> {
+        let changed = member
+            .changes
+            .apply(&self.head)
+            .map_err(|what| FailedAttempt::before_sending(invalid(what).into_error(aim.origin)))?;
+        let Some(changed) = changed else { return self.fetch_from_origin(aim, now).await };
+        let own = Box::new(std::mem::replace(&mut self.head, *changed));
+        let outcome = self.fetch_from_origin(aim, now).await;
+        self.head = *own;
+        outcome
     }
 
     /// Asks one origin, starting at `now`.
@@ -213,9 +265,12 @@ impl<'a> UpstreamCall<'a> {
         let found =
             RequestChannel::find(self.inner, aim, wish, now).await.map_err(FailedAttempt::before_sending)?;
         let AcquiredChannel { carrier, reused, at } = found;
-        let is_sent_once = self.body.is_some() || !self.head.method.is_idempotent();
         let sending = AttemptStreams::new(self.body.take(), self.hold, self.interim.clone(), at);
-        let request_time = clock::time_at(at.into_std());
+        let sending = match self.inner.links {
+            // Nodes say all the time that they are at work.
+            Some(_) => sending.with_any_interims(),
+            None => sending,
+        };
         let timeout = self.inner.settings.first_byte_timeout;
         let answered = match carrier {
             RequestChannel::H1(mut lease) => {
@@ -227,15 +282,17 @@ impl<'a> UpstreamCall<'a> {
                     let error = UpstreamError::new(Cause::ConnectionLimit, aim.origin.authority(), why);
                     return Err(FailedAttempt { error, again: RetrySafety::No, reused });
                 }
-                if reused && is_sent_once {
-                    // The yield lets the runtime report that the connection has ended, before the
-                    // request is sent.
-                    tokio::task::yield_now().await;
-                }
                 match RequestWriter::new(&self.head, aim.origin.authority(), &sending.upload) {
                     Ok(mut requesting) => {
-                        let head = lease.connection.send(&mut requesting, &sending, timeout).await;
-                        head.map(|head| Answer::over_http1(head, requesting, lease))
+                        match lease.connection.send(&mut requesting, &sending, timeout).await {
+                            Ok(head) => Ok(Answer::over_http1(head, requesting, lease)),
+                            Err(failure) => {
+                                if failure.surplus {
+                                    lease.place().note_surplus();
+                                }
+                                Err(failure)
+                            }
+                        }
                     }
                     Err(failure) => Err(failure),
                 }
@@ -246,7 +303,7 @@ impl<'a> UpstreamCall<'a> {
         };
         match answered {
             Ok(answer) => self
-                .check_response(aim, answer, request_time, &sending.upload)
+                .check_response(aim, answer, at, &sending.upload)
                 .map_err(|error| FailedAttempt { error, again: RetrySafety::No, reused }),
             Err(failure) => {
                 let again = self.again(&failure, &sending.upload);
@@ -265,6 +322,9 @@ impl<'a> UpstreamCall<'a> {
             AttemptFailure { dead: true, .. } if self.head.method.is_idempotent() => {
                 RetrySafety::IfIdempotent
             }
+            // The bytes belong to an earlier exchange. The answer to this request is lost with the
+            // connection.
+            AttemptFailure { surplus: true, .. } if self.head.method.is_safe() => RetrySafety::IfIdempotent,
             _ => return RetrySafety::No,
         };
         let Some(body) = upload.take_untouched() else { return RetrySafety::No };
@@ -277,16 +337,24 @@ impl<'a> UpstreamCall<'a> {
         &mut self,
         aim: AttemptTarget<'_>,
         mut answer: Answer,
-        request_time: Timestamp,
+        sent: Instant,
         upload: &Arc<Upload>,
     ) -> Result<UpstreamResponse, UpstreamError> {
-        let response_time = clock::time_at(Instant::now().into_std());
+        let now = Instant::now();
+        let request_time = clock::time_at(sent.into_std());
+        let response_time = clock::time_at(now.into_std());
+        if let Some(account) = &aim.caller.account {
+            account.note_time(micros(now.duration_since(sent)));
+        }
         let fail = |(cause, what): (Cause, &str)| UpstreamError::new(cause, aim.origin.authority(), what);
         let (status, version, peer) = (answer.status(), answer.version(), answer.peer());
         let switches = status == StatusCode::SWITCHING_PROTOCOLS;
         let mut fields = answer.take_fields();
         if connection_auth::is_of_connection(&fields) {
             answer.close_after();
+        }
+        if framing::may_have_surplus(&self.head.method, status, &fields) {
+            answer.rest_after();
         }
         let checked = if switches {
             switched(self.head.upgrade.as_ref(), &fields).map(|()| Some(0))
@@ -300,13 +368,14 @@ impl<'a> UpstreamCall<'a> {
             Err(fault) => return Err(fail(fault)),
         };
         let (body, upgraded) = if switches {
-            let io = answer.upgraded(self.in_flight.take()).map_err(fail)?;
+            let io = answer.upgraded(self.in_flight.take().map(InFlight::without_turn)).map_err(fail)?;
             (Empty::new().map_err(|never| match never {}).boxed_unsync(), Some(io))
         } else {
             let stall = StallTimer::new(self.inner.settings.idle_timeout, upload);
             let metrics = (!aim.is_check).then(|| Arc::clone(&self.inner.metrics));
             let (source, in_flight) = (answer.source(length), self.in_flight.take());
-            let body = UpstreamBody::new(source, length, stall, in_flight, metrics);
+            let body = UpstreamBody::new(source, length, stall, in_flight, metrics)
+                .charged_to(aim.caller.account.clone());
             let body = match body.place().cloned() {
                 Some(place) => HoldingBody::new(body, place).boxed_unsync(),
                 None => body.boxed_unsync(),
@@ -322,7 +391,11 @@ impl<'a> UpstreamCall<'a> {
             request_time,
             response_time,
             peer,
+            member: 0,
             upgraded,
+            account: aim.caller.account.clone(),
+            is_proxy_only: false,
+            from_peer: None,
         })
     }
 }
@@ -333,6 +406,11 @@ impl FailedAttempt {
         let again = if error.cause.is_of_connecting() { RetrySafety::Always } else { RetrySafety::No };
         Self { error, again, reused: false }
     }
+}
+
+/// Returns a duration in microseconds.
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Checks that the origin switched to an offered protocol. RFC 9110, 7.8: "A server MUST NOT switch

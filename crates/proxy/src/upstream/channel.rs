@@ -69,13 +69,13 @@ pub(super) enum RequestChannel {
 /// Response head that has not been checked yet.
 pub(super) enum Answer {
     /// Response on an HTTP/1 connection.
-    H1(Box<Responded>),
+    H1(Box<ResponseStart>),
     /// Response on a stream, with the task that may still send the request's body.
     H2(Response<h2::RecvStream>, Option<UploadTask>, StreamLease),
 }
 
 /// Head of an HTTP/1 response, with the state for reading its body.
-pub(super) struct Responded {
+pub(super) struct ResponseStart {
     head: ResponseHead,
     /// Transfer coding and persistence as the head declares, read before its fields are taken.
     is_chunked: bool,
@@ -127,7 +127,7 @@ impl RequestChannel {
         wish: ChannelRequirements,
         now: Instant,
     ) -> Result<AcquiredChannel, UpstreamError> {
-        let deadline = now + inner.settings.connect_timeout;
+        let deadline = now + aim.origin.connect_timeout().unwrap_or(inner.settings.connect_timeout);
         let failed = |(cause, detail)| UpstreamError::new(cause, aim.origin.authority(), detail);
         let ticket = match ticket {
             Some(ticket) => ticket,
@@ -164,12 +164,17 @@ impl RequestChannel {
         let origin = aim.origin;
         let failed = |(cause, detail)| UpstreamError::new(cause, origin.authority(), detail);
         let late = |_| failed((Cause::ConnectTimeout, "the handshake took too long".into()));
+        if let Some(links) = &inner.links {
+            let (socket, peer) = links.open(origin, deadline).await.map_err(failed)?;
+            let connection = H1::open(socket, peer, place, &inner.metrics).into_peer_link();
+            return Ok(Self::H1(place.lease(connection, permit, false)));
+        }
         let stream = dial(&inner.names, origin, (aim.rules, aim.caller), deadline).await?;
         let gone = |error: std::io::Error| failed((Cause::Terminated, error.to_string()));
         let peer = stream.peer_addr().map_err(gone)?;
         let (socket, protocol) = match origin.scheme {
             Scheme::Https => {
-                let handshake = inner.trust.connect(stream, &origin.host, http1_only);
+                let handshake = inner.trust.connect(stream, origin.server_name(), http1_only);
                 timeout_at(deadline, handshake).await.map_err(late)?.map_err(failed)?
             }
             Scheme::H2c if !http1_only => (OriginStream::Plain(stream), Protocol::Http2),
@@ -208,7 +213,7 @@ impl Answer {
     pub fn over_http1(head: ResponseHead, requesting: RequestWriter, lease: Lease) -> Self {
         let is_chunked = head.fields.has(&TRANSFER_ENCODING);
         let may_persist = persists(&head);
-        Self::H1(Box::new(Responded { head, is_chunked, may_persist, requesting, lease }))
+        Self::H1(Box::new(ResponseStart { head, is_chunked, may_persist, requesting, lease }))
     }
 
     /// Sends a request on a stream and waits for the head of its final response, at most `timeout`
@@ -240,6 +245,13 @@ impl Answer {
         match self {
             Self::H1(responded) => responded.lease.close_after(),
             Self::H2(.., lease) => lease.retire(),
+        }
+    }
+
+    /// Records that bytes may follow the response: the connection rests before its next request.
+    pub fn rest_after(&mut self) {
+        if let Self::H1(responded) = self {
+            responded.lease.rests = true;
         }
     }
 
@@ -287,7 +299,7 @@ impl Answer {
     pub fn source(self, length: Option<u64>) -> FrameSource {
         match self {
             Self::H1(responded) => {
-                let Responded { is_chunked, may_persist, requesting, lease, .. } = *responded;
+                let ResponseStart { is_chunked, may_persist, requesting, lease, .. } = *responded;
                 let responding = ResponseReader::new(length, is_chunked, may_persist, requesting);
                 FrameSource::H1 { responding, lease: Some(lease) }
             }

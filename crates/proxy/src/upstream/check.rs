@@ -34,7 +34,8 @@ pub(super) async fn watch(inner: Arc<Inner>, group: Weak<UpstreamGroup>, index: 
 /// Expects a 2xx or 3xx answer before the next check is due. The error describes any other outcome.
 async fn ask(inner: &Inner, group: &UpstreamGroup, index: usize, check: &HealthCheck) -> Result<(), String> {
     let target = PathAndQuery::try_from(check.path.as_str()).map_err(|error| error.to_string())?;
-    let head = AttemptHead {
+    let mut head = AttemptHead {
+        absolute: None,
         method: Method::GET,
         target,
         fields: NextHopFields::default(),
@@ -42,7 +43,9 @@ async fn ask(inner: &Inner, group: &UpstreamGroup, index: usize, check: &HealthC
         upgrade: None,
         takes_trailers: false,
     };
-    let origin = &group.members()[index].origin;
+    let member = &group.members()[index];
+    member.changes.sign(&mut head);
+    let origin = &member.origin;
     let caller = Caller::default();
     let aim = AttemptTarget { origin, rules: None, is_check: true, place: None, caller: &caller };
     let ask = async {

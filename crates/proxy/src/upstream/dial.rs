@@ -8,7 +8,7 @@
 use super::error::{Cause, UpstreamError};
 use super::exchanged::{Caller, Origin};
 use super::names::Names;
-use crate::access::ForwardRules;
+use crate::access::{AccessRefusal, ForwardRules};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -35,6 +35,21 @@ pub(super) async fn dial(
     // Sends heads and small bodies at once. A failure here only costs latency.
     let _ = stream.set_nodelay(true);
     Ok(stream)
+}
+
+/// Judges the addresses of `origin` under `rules` without a connection. Returns the refusal, if no
+/// address is allowed.
+pub(super) async fn judge(
+    names: &Arc<Names>,
+    origin: &Origin,
+    rules: &ForwardRules,
+    deadline: Instant,
+) -> Result<Option<AccessRefusal>, String> {
+    let found = names.find(&origin.host, None, deadline).await.map_err(|(_, detail)| detail)?;
+    match permitted_addresses(alternate(&found), origin, Some(rules)) {
+        Err(UpstreamError { cause: Cause::Refused(refusal), .. }) => Ok(Some(refusal)),
+        _ => Ok(None),
+    }
 }
 
 /// Returns the permitted addresses, or the first refusal if there are none.

@@ -4,6 +4,7 @@ use crate::access::AccessRefusal;
 use crate::metrics::{Metrics, PerCoreCounter};
 use crate::upstream::exchanged::Origin;
 use http::StatusCode;
+use shoal_rules::FailureKind;
 use shoal_semantics::status_fields::ProxyError;
 use std::fmt;
 use std::time::Duration;
@@ -109,6 +110,22 @@ impl Cause {
             Self::ConnectionLimit | Self::Internal => StatusCode::SERVICE_UNAVAILABLE,
             Self::TrustRoots => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// Returns the failure as rules name it.
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            Self::ConnectTimeout | Self::DnsTimeout => FailureKind::ConnectTimeout,
+            Self::WriteTimeout | Self::ResponseTimeout => FailureKind::Timeout,
+            Self::DnsError | Self::ConnectionRefused | Self::Unreachable | Self::ConnectionLimit => {
+                FailureKind::Connect
+            }
+            Self::TlsCertificate | Self::TlsAlert | Self::TlsProtocol | Self::TrustRoots => {
+                FailureKind::Connect
+            }
+            Self::Internal => FailureKind::Connect,
+            _ => FailureKind::Broken,
         }
     }
 

@@ -1,16 +1,20 @@
 //! Types passed between the exchange and an upstream.
 
 use crate::access::ForwardRules;
+use crate::by_site::{CostAccount, MissReason};
 use crate::message::{Client, InterimSink, RequestBody, StreamBody, TunnelIo};
 use crate::upstream::group::UpstreamGroup;
+use crate::upstream::links::PeerTarget;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, StatusCode, Version};
 use shoal_core::{FieldLines, Timestamp};
 use shoal_semantics::NextHopFields;
+use shoal_semantics::status_fields::Reason;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Request as it must reach the origin, independent of the connection.
 pub struct UpstreamRequest {
@@ -25,6 +29,8 @@ pub struct UpstreamRequest {
     /// `Content-Length` stays if the body's length is known. Without a body there must be no
     /// `Expect`.
     pub fields: NextHopFields,
+    /// Scheme and authority put before `target`, for a request in absolute form.
+    pub absolute: Option<Arc<str>>,
     /// Host (`:authority`) to send; `None` sends the destination's own.
     pub host: Option<HeaderValue>,
     /// The client accepts trailers (`TE: trailers`). An HTTP/2 origin gets the field, since some
@@ -51,6 +57,8 @@ pub struct Caller {
     pub pins: bool,
     /// `true` if the request's credentials authenticate its connection.
     pub authenticates: bool,
+    /// Account of the request's cost; `None` for requests of this node itself.
+    pub account: Option<Arc<CostAccount>>,
 }
 
 impl Caller {
@@ -79,6 +87,8 @@ pub enum Destination {
         /// Key for `balance = "hash"`: the low bits of the cache key.
         key: u64,
     },
+    /// Another node of the cluster. Only [`crate::upstream::Upstreams::to_peers`] reaches it.
+    Peer(Arc<PeerTarget>),
 }
 
 /// Scheme, host and port of an origin.
@@ -91,6 +101,10 @@ pub struct Origin {
     /// Port.
     pub port: u16,
     authority: Arc<str>,
+    /// Name in TLS, where it is not the host.
+    server_name: Option<Arc<str>>,
+    /// Time to connect, where it is not `upstream.connect_timeout`.
+    connect_timeout: Option<Duration>,
 }
 
 /// Protocol of an origin.
@@ -124,8 +138,41 @@ pub struct UpstreamResponse {
     pub response_time: Timestamp,
     /// Address of the origin.
     pub peer: SocketAddr,
+    /// Number of the site's upstream that answered, in the settings' order; 0 in forward mode.
+    pub member: usize,
     /// Stream of the connection after 101.
     pub upgraded: Option<Box<dyn TunnelIo>>,
+    /// Account of the request's cost.
+    pub account: Option<Arc<CostAccount>>,
+    /// `true` if the sender is a neighbour with responses that are not stored here.
+    pub is_proxy_only: bool,
+    /// Terms of the node that answered; `None` for an origin.
+    pub from_peer: Option<PeerTerms>,
+}
+
+/// Terms under which another node of the cluster answered.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerTerms {
+    /// `true` if other clients of the same flight may have the response too.
+    pub is_shared: bool,
+    /// Time for which a copy may be kept; zero for none.
+    pub lease: Duration,
+    /// `true` if this node is the home now, and keeps the copy of an earlier home.
+    pub moves: bool,
+}
+
+impl UpstreamResponse {
+    /// Returns the reason for not storing a neighbour's response, if its settings forbid that.
+    pub fn neighbours_refusal(&self) -> Option<Reason> {
+        self.is_proxy_only.then_some(Reason::Neighbour)
+    }
+
+    /// Notes in the account of the request why the response is not stored.
+    pub fn note_refusal(&self, why: Reason) {
+        if let Some(account) = &self.account {
+            account.note_reason(MissReason::from(why));
+        }
+    }
 }
 
 impl Origin {
@@ -140,7 +187,28 @@ impl Origin {
             (true, true) => format!("[{host}]").into(),
             (true, false) => format!("[{host}]:{port}").into(),
         };
-        Self { scheme, host, port, authority }
+        Self { scheme, host, port, authority, server_name: None, connect_timeout: None }
+    }
+
+    /// Returns the origin under this name in TLS; `None` leaves its host.
+    pub fn with_server_name(self, name: Option<&str>) -> Self {
+        let bare = |name: &str| name.trim_start_matches('[').trim_end_matches(']').into();
+        Self { server_name: name.map(bare), ..self }
+    }
+
+    /// Returns the origin with a time to connect of its own.
+    pub fn with_connect_timeout(self, timeout: Duration) -> Self {
+        Self { connect_timeout: Some(timeout), ..self }
+    }
+
+    /// Returns the time to connect, if the origin has one of its own.
+    pub fn connect_timeout(&self) -> Option<Duration> {
+        self.connect_timeout
+    }
+
+    /// Returns the name asked for in the TLS handshake and checked in the certificate.
+    pub fn server_name(&self) -> &str {
+        self.server_name.as_deref().unwrap_or(&self.host)
     }
 
     /// Returns the value for the Host field (RFC 9110, 7.2): the host, with the port unless it is

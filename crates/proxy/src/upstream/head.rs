@@ -16,9 +16,12 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Request head for either version, usable for several attempts.
+#[derive(Clone)]
 pub(super) struct AttemptHead {
     pub method: Method,
     pub target: PathAndQuery,
+    /// Scheme and authority before the target, in HTTP/1.
+    pub absolute: Option<Arc<str>>,
     /// Fields without Host.
     pub fields: NextHopFields,
     pub host: Option<HeaderValue>,
@@ -34,6 +37,8 @@ pub(super) struct AttemptFailure {
     pub unsent: bool,
     /// The connection ended without any byte of a response.
     pub dead: bool,
+    /// The kept connection had bytes that answer no request.
+    pub surplus: bool,
 }
 
 /// Body of one attempt, and the sink for its interim responses.
@@ -42,6 +47,7 @@ pub(super) struct AttemptStreams {
     pub upload: Arc<Upload>,
     sink: Option<InterimSink>,
     interims: AtomicU32,
+    interims_max: u32,
     flooded: Notify,
 }
 
@@ -102,7 +108,13 @@ impl AttemptStreams {
     /// Creates the streams of an attempt that begins at `now`.
     pub fn new(body: RequestBody, hold: bool, sink: Option<InterimSink>, now: Instant) -> Self {
         let (interims, flooded) = (AtomicU32::new(0), Notify::new());
-        Self { upload: Upload::new(body, hold, now), sink, interims, flooded }
+        let interims_max = INTERIM_MAX;
+        Self { upload: Upload::new(body, hold, now), sink, interims, interims_max, flooded }
+    }
+
+    /// Takes any number of interim responses.
+    pub fn with_any_interims(self) -> Self {
+        Self { interims_max: u32::MAX, ..self }
     }
 
     /// Waits for an answer, at most `timeout` after the last progress.
@@ -111,7 +123,8 @@ impl AttemptStreams {
         timeout: Duration,
         answer: impl Future<Output = Result<A, AttemptFailure>>,
     ) -> Result<A, AttemptFailure> {
-        let late = |cause, detail| AttemptFailure { cause, detail, unsent: false, dead: false };
+        let late =
+            |cause, detail| AttemptFailure { cause, detail, unsent: false, dead: false, surplus: false };
         tokio::select! {
             biased;
             answer = answer => answer,
@@ -127,7 +140,7 @@ impl AttemptStreams {
     /// Passes on an interim response. A 100 releases the body instead: the server sends the client
     /// a 100 when the body is asked for. Returns `false` if there are too many interim responses.
     pub fn received(&self, status: StatusCode, fields: impl FnOnce() -> HeaderMap) -> bool {
-        if self.interims.fetch_add(1, Ordering::Relaxed) >= INTERIM_MAX {
+        if self.interims.fetch_add(1, Ordering::Relaxed) >= self.interims_max {
             self.flooded.notify_one();
             return false;
         }
@@ -146,7 +159,7 @@ impl AttemptStreams {
 
 pub(super) fn invalid(what: &str) -> AttemptFailure {
     let (cause, detail) = (Cause::RequestInvalid, format!("{what} cannot be sent"));
-    AttemptFailure { cause, detail, unsent: false, dead: false }
+    AttemptFailure { cause, detail, unsent: false, dead: false, surplus: false }
 }
 
 /// Maximum size in bytes of a response's head, and of its trailer section.

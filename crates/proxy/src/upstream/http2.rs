@@ -263,7 +263,7 @@ fn failure_of(error: &h2::Error, upload: &Upload) -> AttemptFailure {
         _ => Cause::Terminated,
     };
     let dead = error.is_io() || error.is_go_away();
-    AttemptFailure { cause, detail: error.to_string(), unsent, dead }
+    AttemptFailure { cause, detail: error.to_string(), unsent, dead, surplus: false }
 }
 
 /// Bytes of one response that may wait here for a slow reader.
@@ -271,3 +271,9 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 /// Bytes of all responses of one connection that may wait: enough for every stream, so that unread
 /// responses do not block others.
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS_MAX as u32;
+
+const _: () = {
+    assert!(STREAM_WINDOW as i64 <= shoal_http2::WINDOW_MAX);
+    // All streams may fill their windows.
+    assert!(CONNECTION_WINDOW as u64 == STREAM_WINDOW as u64 * STREAMS_MAX as u64);
+};

@@ -12,6 +12,7 @@ mod attempt;
 mod channel;
 mod check;
 pub(crate) mod connection_auth;
+mod credentials;
 mod dial;
 mod driver;
 mod error;
@@ -21,6 +22,7 @@ mod group;
 mod head;
 mod http1;
 mod http2;
+mod links;
 mod names;
 mod pinning;
 mod pool;
@@ -32,14 +34,17 @@ mod tls;
 mod tunnelled;
 
 pub use attempt::PreparedCall;
+pub use credentials::Credentials;
 pub use error::{Cause, UpstreamError};
-pub use exchanged::{Caller, Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
+pub use exchanged::{Caller, Destination, Origin, PeerTerms, Scheme, UpstreamRequest, UpstreamResponse};
 pub use group::{GroupMember, UpstreamGroup, UpstreamUrlError};
+pub use links::PeerTarget;
 pub use resolve::{Lookup, Resolve, SystemResolver};
 
-use crate::access::ForwardRules;
+use crate::access::{AccessRefusal, ForwardRules};
 use crate::message::{Client, TunnelIo};
 use crate::metrics::Metrics;
+use links::PeerLinks;
 use names::Names;
 use pool::{Gate, Pool};
 use shoal_settings::{Settings, Upstream};
@@ -67,6 +72,8 @@ struct Inner {
     /// Permits for CONNECT tunnels.
     tunnels: Arc<Gate>,
     metrics: Arc<Metrics>,
+    /// Links to the other nodes of the cluster, if these are the destinations.
+    links: Option<PeerLinks>,
 }
 
 /// Reason why these settings cannot be used.
@@ -102,7 +109,8 @@ impl Upstreams {
         let pool = Pool::new(&settings, Arc::clone(&metrics));
         let names = Names::new(resolver, settings.connect_timeout, Arc::clone(&metrics));
         let tunnels = Gate::new(settings.tunnels, 0);
-        Ok(Self { inner: Arc::new(Inner { settings, names, trust, pool, tunnels, metrics }) })
+        let links = None;
+        Ok(Self { inner: Arc::new(Inner { settings, names, trust, pool, tunnels, metrics, links }) })
     }
 
     /// Sends a request and waits for the head of its response. Must run within a tokio runtime.
@@ -157,6 +165,20 @@ impl Upstreams {
             |error: io::Error| UpstreamError::new(Cause::Terminated, origin.authority(), error.to_string());
         let peer = stream.peer_addr().map_err(gone)?;
         Ok((Box::new(TunnelStream::new(stream, permit)), peer))
+    }
+
+    /// Judges the addresses of a host and port that a client names, without a connection. Returns
+    /// the refusal, if the rules allow no address.
+    ///
+    /// # Errors
+    /// If the name has no address, in a line.
+    pub async fn judge_addresses(
+        &self,
+        (host, port): (&str, u16),
+        rules: &ForwardRules,
+    ) -> Result<Option<AccessRefusal>, String> {
+        let deadline = Instant::now() + self.inner.settings.connect_timeout;
+        dial::judge(&self.inner.names, &Origin::new(Scheme::Http, host, port), rules, deadline).await
     }
 
     /// Starts the active checks of a group on this runtime, if configured. The checks end when the

@@ -61,7 +61,7 @@ type Addresses = Arc<[IpAddr]>;
 pub(super) type Failure = (Cause, String);
 
 /// Next step for a name.
-enum Step {
+enum NameStep {
     Known(Outcome),
     Await(watch::Receiver<Option<Outcome>>),
     Begin,
@@ -81,9 +81,9 @@ impl Names {
             return Ok([address].into());
         }
         let looked_up = match self.step(host) {
-            Step::Known(outcome) => outcome,
-            Step::Await(outcome) => awaited(outcome, deadline).await,
-            Step::Begin => match self.permit(party, deadline).await {
+            NameStep::Known(outcome) => outcome,
+            NameStep::Await(outcome) => awaited(outcome, deadline).await,
+            NameStep::Begin => match self.permit(party, deadline).await {
                 Some(permit) => awaited(self.begin(host, permit), deadline).await,
                 None => {
                     self.metrics.lookups_refused.increment();
@@ -100,24 +100,24 @@ impl Names {
         }
     }
 
-    fn step(&self, host: &str) -> Step {
+    fn step(&self, host: &str) -> NameStep {
         let known = self.known.lock();
-        let Some(name) = known.get(host) else { return Step::Begin };
+        let Some(name) = known.get(host) else { return NameStep::Begin };
         let now = Instant::now();
         if let Some((addresses, until)) = &name.answer
             && now < *until
         {
-            return Step::Known(Ok(Arc::clone(addresses)));
+            return NameStep::Known(Ok(Arc::clone(addresses)));
         }
         if let Some((failure, until)) = &name.failure
             && now < *until
         {
-            return Step::Known(Err(failure.clone()));
+            return NameStep::Known(Err(failure.clone()));
         }
         match &name.under_way {
-            None => Step::Begin,
-            Some(lookup) if now < lookup.since + self.patience => Step::Await(lookup.outcome.clone()),
-            Some(_) => Step::Known(Err((Cause::DnsTimeout, SILENT.into()))),
+            None => NameStep::Begin,
+            Some(lookup) if now < lookup.since + self.patience => NameStep::Await(lookup.outcome.clone()),
+            Some(_) => NameStep::Known(Err((Cause::DnsTimeout, SILENT.into()))),
         }
     }
 
@@ -142,7 +142,7 @@ impl Names {
         let (sender, outcome) = watch::channel(None);
         name.under_way = Some(UnderWay { since: Instant::now(), outcome: outcome.clone() });
         drop(known);
-        let ending = Ending { names: Arc::clone(self), host };
+        let ending = LookupEnd { names: Arc::clone(self), host };
         tokio::spawn(async move {
             let begun = Instant::now();
             let outcome = match ending.names.resolver.resolve(&ending.host).await {
@@ -188,12 +188,12 @@ impl Names {
 }
 
 /// Ends a lookup when dropped, also when its runtime ends.
-struct Ending {
+struct LookupEnd {
     names: Arc<Names>,
     host: Arc<str>,
 }
 
-impl Drop for Ending {
+impl Drop for LookupEnd {
     fn drop(&mut self) {
         if let Some(name) = self.names.known.lock().get_mut(&self.host) {
             name.under_way = None;
@@ -241,3 +241,9 @@ const OLDER_MAX: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests;
+
+const _: () = {
+    assert!(LOOKUPS_MAX <= WAITING_MAX && WAITING_MAX <= NAMES_MAX);
+    assert!(FAILURE_MEMORY.as_millis() <= MEMORY.as_millis());
+    assert!(SLOW.as_millis() < SILENCE_MEMORY.as_millis());
+};

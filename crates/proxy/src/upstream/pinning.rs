@@ -27,14 +27,14 @@ use webpki::{EndEntityCert, KeyUsage};
 
 /// Certificate verifier that tries the pinned certificates first.
 #[derive(Debug)]
-pub(super) struct Pinning {
+pub(super) struct PinVerifier {
     pinned: Vec<CertificateDer<'static>>,
     /// Verifier by authorities; `None` without any.
     by_authority: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
 
-impl Pinning {
+impl PinVerifier {
     /// Accepts `pinned`, and all certificates that `by_authority` accepts.
     pub fn new(
         pinned: Vec<CertificateDer<'static>>,
@@ -65,7 +65,7 @@ impl Pinning {
     }
 }
 
-impl ServerCertVerifier for Pinning {
+impl ServerCertVerifier for PinVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

@@ -21,9 +21,9 @@ use tokio::time::Instant;
 pub(super) struct UploadStream(Arc<Upload>);
 
 /// Attempt's handle to the body.
-pub(super) struct Upload(Mutex<State>);
+pub(super) struct Upload(Mutex<RequestStreamState>);
 
-struct State {
+struct RequestStreamState {
     body: RequestBody,
     /// `true` once the codec may have the body. Until then its waker is kept.
     released: bool,
@@ -39,7 +39,7 @@ impl Upload {
     /// Creates a body to send, starting at `now`. `hold` keeps it back until [`Self::release`].
     pub fn new(body: RequestBody, hold: bool, now: Instant) -> Arc<Self> {
         let finished = body.as_ref().is_none_or(Body::is_end_stream);
-        Arc::new(Self(Mutex::new(State {
+        Arc::new(Self(Mutex::new(RequestStreamState {
             body,
             released: !hold || finished,
             waiting: None,

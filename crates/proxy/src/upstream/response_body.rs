@@ -7,6 +7,7 @@ use super::http1::ResponseReader;
 use super::http2::{self, UploadTask};
 use super::pool::{Lease, OriginPool, StreamLease};
 use super::request_body::Upload;
+use crate::by_site::CostAccount;
 use crate::message::BodyError;
 use crate::metrics::Metrics;
 use bytes::Bytes;
@@ -29,6 +30,8 @@ pub(super) struct UpstreamBody {
     in_flight: Option<InFlight>,
     /// Metrics for the body's bytes; `None` for a health check.
     metrics: Option<Arc<Metrics>>,
+    /// Account of the body's bytes.
+    account: Option<Arc<CostAccount>>,
 }
 
 /// Source of the frames, with the connection or stream that it holds.
@@ -62,7 +65,8 @@ impl UpstreamBody {
         in_flight: Option<InFlight>,
         metrics: Option<Arc<Metrics>>,
     ) -> Self {
-        let mut body = Self { source, stall, remaining: length, ended: false, in_flight, metrics };
+        let mut body =
+            Self { source, stall, remaining: length, ended: false, in_flight, metrics, account: None };
         let empty = match &body.source {
             FrameSource::H1 { responding, .. } => responding.is_ended(),
             FrameSource::H2 { frames, .. } => frames.is_end_stream(),
@@ -71,6 +75,11 @@ impl UpstreamBody {
             body.end();
         }
         body
+    }
+
+    /// Adds the body's bytes to this account, too.
+    pub fn charged_to(self, account: Option<Arc<CostAccount>>) -> Self {
+        Self { account, ..self }
     }
 
     /// Returns the pool of the connection or stream that the body holds, if any.
@@ -105,6 +114,9 @@ impl UpstreamBody {
     fn account(&mut self, bytes: usize) -> Result<(), BodyError> {
         if let Some(metrics) = &self.metrics {
             metrics.upstream_body_bytes.add(bytes as u64);
+        }
+        if let Some(account) = &self.account {
+            account.add_bytes(bytes as u64);
         }
         let Some(remaining) = &mut self.remaining else { return Ok(()) };
         *remaining = remaining

@@ -1,5 +1,7 @@
 //! Stream to an origin, plain or TLS.
 
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,6 +15,31 @@ pub(super) enum OriginStream {
     Plain(TcpStream),
     /// TLS, after the handshake.
     Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Event on a connection that is to be silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Disturbance {
+    /// The origin sent bytes that answer no request.
+    Surplus,
+    /// The connection has ended, or may have.
+    Ended,
+}
+
+impl OriginStream {
+    /// Returns the event that the kernel knows of, reported to the runtime or not. Bytes under TLS
+    /// may be a session ticket, so they count as a possible end.
+    pub fn arrived(&self) -> Option<Disturbance> {
+        let (socket, is_plain) = match self {
+            Self::Plain(stream) => (stream, true),
+            Self::Tls(stream) => (stream.get_ref().0, false),
+        };
+        match recv(socket, &mut [0u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((_, 1..)) if is_plain => Some(Disturbance::Surplus),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => None,
+            _ => Some(Disturbance::Ended),
+        }
+    }
 }
 
 impl AsyncRead for OriginStream {

@@ -2,8 +2,9 @@
 
 use super::SetupError;
 use super::error::Cause;
-use super::pinning::{Pinning, advice};
+use super::pinning::{PinVerifier, advice};
 use super::socket::OriginStream;
+use crate::settings_file;
 use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -102,7 +103,7 @@ impl Configs {
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build()
         });
         let by_authority = by_authority.transpose().map_err(|error| error.to_string())?;
-        let verifier = Pinning::new(pinned, by_authority, Arc::clone(&provider));
+        let verifier = PinVerifier::new(pinned, by_authority, Arc::clone(&provider));
         let mut http1 = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("the provider supports the default versions")
@@ -117,7 +118,7 @@ impl Configs {
 }
 
 fn read(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
-    let text = std::fs::read(path)?;
+    let text = settings_file::read(path)?;
     let certificates = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
     let certificates = certificates.map_err(|error| io::Error::other(error.to_string()))?;
     if certificates.is_empty() {
@@ -127,7 +128,7 @@ fn read(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
 }
 
 /// Returns the cause of a failed handshake.
-fn cause_of(error: &io::Error) -> (Cause, String) {
+pub(super) fn cause_of(error: &io::Error) -> (Cause, String) {
     let tls = error.get_ref().and_then(|source| source.downcast_ref::<rustls::Error>());
     let cause = match tls {
         Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => {

@@ -5,38 +5,43 @@
 //! callgrind with these arguments:
 //!
 //! ```text
-//! REQUEST_FILE TIMES BODY_BYTES LOG_FILE CACHE_CONTROL PROTOCOL
+//! REQUEST_FILE TIMES BODY_BYTES LOG_FILE CACHE_CONTROL PROTOCOL RULES_FILE
 //! ```
 //!
-//! The protocol is `http1`, `http2`, or `waiting`, which is HTTP/1 on a socket. The request file
-//! holds one request with LF line ends. Its target is the target of `bare.txt`, which comes first
-//! and is a miss. All later requests except the second must be hits. They must be misses if the
-//! origin says `no-store`, or `max-age=0`, which makes the proxy ask the origin each time. Without
+//! The protocol is `http1`, `http2`, or `waiting`, which is HTTP/1 on a socket. The rules file has
+//! the operator's rules as in a settings file; `none` stands for no rules. The request file holds
+//! one request with LF line ends. Its target is the target of `bare.txt`, which comes first and is
+//! a miss. All later requests except the second must be hits. They must be misses if the origin
+//! says `no-store`, or `max-age=0`, which makes the proxy ask the origin each time. Without
 //! arguments, among the other tests, the program serves a few requests.
 
 mod rig;
 
 use rig::Rig;
-use shoal_settings::{Log, LogFormat};
+use shoal_settings::{Log, LogFormat, Settings};
 
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
-        [file, times, body_bytes, log, cache_control, protocol] if !file.starts_with('-') => {
+        [file, times, body_bytes, log, cache_control, protocol, rules] if !file.starts_with('-') => {
             let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text}: {error}"));
-            let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
-            serve(&text, number(times)?, (number(body_bytes)? as usize, cache_control), (log, protocol))
+            let read = |file| std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
+            let rules = if rules == "none" { String::new() } else { read(rules)? };
+            let answer = (number(body_bytes)? as usize, &**cache_control);
+            serve(&read(file)?, number(times)?, answer, (log, protocol), &rules)
         }
         _ => {
             for protocol in ["http1", "http2"] {
-                serve(include_str!("browser.txt"), 100, (1024, "max-age=86400"), ("none", protocol))?;
-                serve(include_str!("browser.txt"), 100, (1024, NO_STORE), ("none", protocol))?;
+                for rules in ["", include_str!("rules.toml")] {
+                    serve(include_str!("browser.txt"), 100, (1024, FRESH), ("none", protocol), rules)?;
+                    serve(include_str!("browser.txt"), 100, (1024, NO_STORE), ("none", protocol), rules)?;
+                }
             }
-            serve(include_str!("browser.txt"), 100, (1024, "max-age=86400"), ("none", "waiting"))?;
+            serve(include_str!("browser.txt"), 100, (1024, FRESH), ("none", "waiting"), "")?;
             for request in
                 [include_str!("part.txt"), include_str!("revalidation.txt"), include_str!("head.txt")]
             {
-                serve(request, 100, (1024, "max-age=86400"), ("none", "http1"))?;
+                serve(request, 100, (1024, FRESH), ("none", "http1"), "")?;
             }
             Ok(())
         }
@@ -48,9 +53,12 @@ fn serve(
     times: u64,
     answer: (usize, &str),
     (log, protocol): (&str, &str),
+    rules: &str,
 ) -> Result<(), String> {
     let [first, request] = [include_str!("bare.txt"), request].map(|text| text.replace('\n', "\r\n"));
-    let rig = Rig::start(Log { access: log.into(), format: LogFormat::Squid, ..Log::default() }, answer);
+    let log = Log { access: log.into(), format: LogFormat::Squid, ..Log::default() };
+    let rules = Settings::parse(rules, "the rules").map_err(|mistakes| format!("{mistakes:?}"))?.rule;
+    let rig = Rig::start(log, answer, rules);
     // The second request may store a further copy of the response.
     let first = rig.ask(first.as_bytes(), 1) + rig.ask(request.as_bytes(), 1);
     let metrics = &rig.metrics;
@@ -77,5 +85,6 @@ fn serve(
     if counted == times { Ok(()) } else { Err("not what was to be counted".into()) }
 }
 
+const FRESH: &str = "max-age=86400";
 const NO_STORE: &str = "no-store";
 const STALE: &str = "max-age=0";

@@ -7,6 +7,8 @@
 //! loopback, on which a connection waits without a task. The client's work is then counted too.
 
 use shoal_core::Timestamp;
+use shoal_http2::{self as http2, END_HEADERS, END_STREAM, FrameHead, FrameKind};
+use shoal_memory::{MemoryBudget, MemoryTier};
 use shoal_proxy::access_log::AccessLog;
 use shoal_proxy::exchange::hybrid_cache::{HybridCache, ObjectSizeLimits};
 use shoal_proxy::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings, PurgeTable};
@@ -16,9 +18,7 @@ use shoal_proxy::metrics::Metrics;
 use shoal_proxy::per_core::own_place;
 use shoal_proxy::server::StreamServer;
 use shoal_proxy::upstream::Upstreams;
-use shoal_settings::{Listen, Log, Settings, Site};
-use shoal_store::memory::{MemoryBudget, MemoryTier};
-use shoal_wire::http2::{self, END_HEADERS, END_STREAM, FrameHead, FrameKind};
+use shoal_settings::{Listen, Log, Rule, Settings, Site};
 use std::io::{self, BufRead, BufReader, IoSlice, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
@@ -42,12 +42,12 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Starts a proxy with this log. Its origin answers with this number of bytes and this
-    /// Cache-Control.
-    pub fn start(log: Log, answer: (usize, &str)) -> Self {
+    /// Starts a proxy with this log and these rules. Its origin answers with this number of bytes
+    /// and this Cache-Control.
+    pub fn start(log: Log, answer: (usize, &str), rule: Vec<Rule>) -> Self {
         // A worker does the same.
         own_place();
-        let mut settings = Settings { log, workers: 1, ..Settings::default() };
+        let mut settings = Settings { log, rule, workers: 1, ..Settings::default() };
         settings.listen = vec![Listen::reverse(CLIENT)];
         settings.site = vec![Site::to(&format!("http://{}", origin(answer)))];
         let metrics = Arc::new(Metrics::default());
@@ -57,6 +57,8 @@ impl Rig {
         let limits =
             ObjectSizeLimits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
         let exchange = CacheEngine::new(CacheEngineParts {
+            cluster: None,
+            neighbours: None,
             live: ExchangeSettings::new(&settings, &[], SEED).expect("valid settings"),
             objects: Arc::new(HybridCache::new(
                 (memory, ledger, None),
@@ -189,7 +191,7 @@ fn content_bytes_of(reply: &[u8], request: &[u8]) -> Option<usize> {
 
 /// Returns the client of all requests.
 pub fn client() -> Client {
-    Client { address: CLIENT, local: CLIENT, listener: 0, tls: false, server_name: None }
+    Client { address: CLIENT, local: CLIENT, listener: 0, tls: false, server_name: None, certificate: None }
 }
 
 fn frame(kind: FrameKind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {

@@ -63,7 +63,7 @@ fn denied_destinations_by_name_and_by_network() {
 }
 
 #[test]
-fn rules_about_addresses_are_told_from_those_about_names() {
+fn address_rules_compare_apart_from_name_rules() {
     let of = |deny: &[&str], private: &[&str]| {
         let list = |entries: &[&str]| entries.iter().map(|entry| (*entry).to_owned()).collect();
         rules(|forward| {
@@ -107,7 +107,7 @@ fn inside_addresses_need_leave_by_name_or_network() {
 }
 
 #[test]
-fn this_proxy_is_no_destination_even_where_loopback_is_allowed() {
+fn own_address_is_refused_with_loopback_allowed() {
     let rules = rules(|forward| forward.allow_private_destinations = vec!["127.0.0.0/8".into()]);
     for address in
         ["127.0.0.1:3129", "127.0.0.1:3128", "127.8.8.8:3128", "[::ffff:127.0.0.1]:3129", "192.0.2.9:8080"]
@@ -123,7 +123,7 @@ fn this_proxy_is_no_destination_even_where_loopback_is_allowed() {
 }
 
 #[test]
-fn the_unspecified_address_leads_to_what_listens_on_loopback() {
+fn unspecified_address_counts_as_loopback() {
     let rules = rules(|forward| forward.allow_private_destinations = vec!["*".into()]);
     // Linux connects to 127.0.0.1 when asked for 0.0.0.0.
     for address in ["0.0.0.0:3129", "[::ffff:0.0.0.0]:3129", "0.0.0.0:3128"] {

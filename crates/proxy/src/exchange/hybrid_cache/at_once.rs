@@ -15,7 +15,7 @@ use super::{CachedObject, HybridCache, MemoryEntry, offer_to_disk};
 use crate::io_pool::JobKind;
 use bytes::Bytes;
 use shoal_core::ObjectKey;
-use shoal_store::memory::MemoryTier;
+use shoal_memory::MemoryTier;
 use shoal_store::{Error, Store, TryInsert};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -182,11 +182,11 @@ mod tests {
     }
 
     fn note(generation: u64) -> ObjectMetadata {
-        ObjectMetadata::Vary(Arc::new(VaryMarker { generation, lists: Vec::new() }))
+        ObjectMetadata::Vary(Arc::new(VaryMarker { generation, lists: Vec::new(), is_pinned: false }))
     }
 
     #[tokio::test]
-    async fn what_needs_no_device_needs_no_thread() {
+    async fn access_without_device_uses_no_pool_thread() {
         let world = World::new();
         for number in 0..100 {
             world.keep(number).await;
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_after_a_change_that_is_under_way_is_done_after_it() {
+    async fn insert_waits_for_earlier_change() {
         let world = World::new();
         let (opened, gate) = mpsc::channel::<()>();
         let store = Arc::clone(&world.store);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_valid_any_more_is_not_kept() {
+    async fn invalidated_object_is_not_kept() {
         let world = World::new();
         let validity = world.invalidations.snapshot(&key(1));
         world.invalidations.mark(&key(1));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_been_kept_is_written_before_long() {
+    async fn kept_objects_are_written_soon() {
         let world = World::new();
         for number in 0..50_u64 {
             let validity = world.invalidations.snapshot(&key(number));

@@ -39,12 +39,12 @@ pub struct DiskQueue {
     /// Number of finished jobs when the disk was found to hang.
     hangs_since: AtomicU64,
     progress: Arc<Mutex<Progress>>,
-    leaving: Mutex<Leaving>,
+    leaving: Mutex<LeaveCount>,
     metrics: Arc<Metrics>,
 }
 
 /// Count of clients that left a slow disk for the origin, in one interval.
-struct Leaving {
+struct LeaveCount {
     /// Clients that left since `since`.
     count: u32,
     since: Instant,
@@ -65,7 +65,9 @@ struct UnfinishedJob(Arc<Mutex<Progress>>);
 
 impl Drop for UnfinishedJob {
     fn drop(&mut self) {
-        self.0.lock().unfinished -= 1;
+        let mut progress = self.0.lock();
+        debug_assert!(progress.unfinished > 0, "a job that was not counted");
+        progress.unfinished -= 1;
     }
 }
 
@@ -89,7 +91,7 @@ impl DiskQueue {
         let progress = Progress { unfinished: 0, finished: 0, since: Instant::now() };
         let progress = Arc::new(Mutex::new(progress));
         let places = Arc::new(Semaphore::new(pool.limit() - pool.limit() / 4));
-        let leaving = Mutex::new(Leaving { count: 0, since: Instant::now() });
+        let leaving = Mutex::new(LeaveCount { count: 0, since: Instant::now() });
         let (hangs_since, metrics) = (AtomicU64::new(ANSWERS), Arc::clone(metrics));
         Self { number, pool, places, hangs_since, progress, leaving, metrics }
     }
@@ -162,6 +164,7 @@ impl DiskQueue {
             (job(), place)
         };
         let (outcome, place) = self.pool.submit(kind, job)?.await.map_err(|_| DiskJobError::Refused)?;
+        debug_assert_eq!(place.is_some(), matches!(kind, JobKind::Read { .. }), "reads have places");
         drop(place);
         Ok(outcome)
     }
@@ -172,6 +175,7 @@ impl DiskQueue {
             (progress.finished, progress.since) = (self.pool.finished(), Instant::now());
         }
         progress.unfinished += 1;
+        debug_assert!(progress.finished <= self.pool.finished(), "finished jobs never fall");
         UnfinishedJob(Arc::clone(&self.progress))
     }
 
@@ -192,7 +196,7 @@ impl DiskQueue {
         }
         let (mut leaving, now) = (self.leaving.lock(), Instant::now());
         if leaving.since + GLANCE <= now {
-            *leaving = Leaving { count: 0, since: now };
+            *leaving = LeaveCount { count: 0, since: now };
         }
         leaving.count += 1;
         leaving.count <= LEAVING_MAX
@@ -221,6 +225,12 @@ const QUEUE_PATIENCE: Duration = PATIENCE.saturating_mul(10);
 /// Maximum clients that leave such a disk for the origin in one [`GLANCE`].
 const LEAVING_MAX: u32 = 64;
 
+const _: () = {
+    assert!(GLANCE.as_millis() < PATIENCE.as_millis());
+    assert!(PATIENCE.as_millis() <= QUEUE_PATIENCE.as_millis());
+    assert!(LEAVING_MAX > 0);
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,7 +243,7 @@ mod tests {
 
     /// A disk that needs a tenth of the patience per job, with more jobs than a client waits for.
     #[tokio::test]
-    async fn who_waits_for_a_slow_disk_goes_to_the_origin_if_there_is_room() {
+    async fn slow_disk_read_leaves_if_origin_has_room() {
         for is_origin_crowded in [false, true] {
             let lane = lane(1, 100);
             if is_origin_crowded {
@@ -279,7 +289,7 @@ mod tests {
 
     /// On a machine with other work the disk reads more than the workers take.
     #[tokio::test]
-    async fn what_nobody_has_taken_keeps_its_place() {
+    async fn untaken_read_keeps_its_place() {
         let lane = lane(2, 4);
         let (answer, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
@@ -309,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_a_place_waits_no_longer_than_others() {
+    async fn wait_for_place_counts_as_wait_for_disk() {
         let lane = lane(1, 4);
         let (answer, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
@@ -332,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waited_when_the_disk_stopped_does_not_wait_again_as_long() {
+    async fn hang_is_detected_without_second_full_wait() {
         let lane = lane(3, 10);
         let (answer, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));

@@ -12,8 +12,8 @@ use crate::holds::Holds;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use shoal_core::ObjectKey;
+use shoal_memory::MemoryTier;
 use shoal_semantics::range;
-use shoal_store::memory::MemoryTier;
 use shoal_store::{Error, Store, StoredBody};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -66,7 +66,7 @@ impl CachedBody {
         if !resident.begin_to_hold(holds) {
             return None;
         }
-        Some(Bytes::from_owner(Share { holds: Arc::clone(holds), resident: Arc::clone(resident) }))
+        Some(Bytes::from_owner(HolderShare { holds: Arc::clone(holds), resident: Arc::clone(resident) }))
     }
 }
 
@@ -99,18 +99,18 @@ impl MemoryEntry {
 }
 
 /// One of the holders of an object's body.
-struct Share {
+struct HolderShare {
     holds: Arc<Holds>,
     resident: Arc<MemoryEntry>,
 }
 
-impl AsRef<[u8]> for Share {
+impl AsRef<[u8]> for HolderShare {
     fn as_ref(&self) -> &[u8] {
         &self.resident.body
     }
 }
 
-impl Drop for Share {
+impl Drop for HolderShare {
     fn drop(&mut self) {
         self.resident.end_to_hold(&self.holds);
     }
@@ -196,7 +196,7 @@ mod tests {
     use super::super::{Metrics, ObjectSizeLimits};
     use super::*;
     use crate::io_pool::IoPool;
-    use shoal_store::memory::MemoryBudget;
+    use shoal_memory::MemoryBudget;
 
     /// RAM of which replies may hold 256 KiB, and no disk.
     fn objects() -> HybridCache {
@@ -213,8 +213,11 @@ mod tests {
 
     fn keep(objects: &HybridCache, number: usize, length: usize) -> Arc<MemoryEntry> {
         let key = key(number);
-        let record =
-            ObjectMetadata::Vary(Arc::new(VaryMarker { generation: number as u64, lists: Vec::new() }));
+        let record = ObjectMetadata::Vary(Arc::new(VaryMarker {
+            generation: number as u64,
+            lists: Vec::new(),
+            is_pinned: false,
+        }));
         let body = Bytes::from(vec![number as u8; length]);
         let validity = Invalidations::new().snapshot(&key);
         drop(objects.insert_memory(&key, &record, body.into(), &validity).expect("room"));
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_the_share_is_read_piece_by_piece_until_it_is_gone() {
+    fn body_beyond_share_is_read_in_pieces() {
         let objects = objects();
         let (one, other, small) =
             (keep(&objects, 1, 260_000), keep(&objects, 2, 100_000), keep(&objects, 3, 5_000));

@@ -5,7 +5,7 @@ use super::super::metadata::ObjectMetadata;
 use super::MemoryEntry;
 use bytes::Bytes;
 use shoal_core::ObjectKey;
-use shoal_store::memory::{BodyBuilder, MemoryBudget, MemoryTier, Reservation};
+use shoal_memory::{BodyBuilder, MemoryBudget, MemoryTier, Reservation};
 use shoal_store::{Error, Insert, OpenObject, Store, StoredBody};
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 
 use super::{HybridCache, MemoryEntry, offer_to_disk};
 use crate::io_pool::JobKind;
-use shoal_store::memory::MemoryTier;
+use shoal_memory::MemoryTier;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -48,7 +48,7 @@ mod tests {
     use crate::io_pool::IoPool;
     use crate::metrics::Metrics;
     use shoal_core::ObjectKey;
-    use shoal_store::memory::{BodyBuilder, LENT_MIN, gives_large_pages};
+    use shoal_memory::{BodyBuilder, LENT_MIN, gives_large_pages};
     use std::time::{Duration, Instant};
 
     const LENGTH: usize = 2 * LENT_MIN;
@@ -71,7 +71,8 @@ mod tests {
     fn keep(objects: &HybridCache, key: &ObjectKey) {
         let mut whole = BodyBuilder::with_capacity(LENGTH);
         (0..LENGTH / 1024).for_each(|number| whole.push(&[number as u8; 1024]));
-        let record = ObjectMetadata::Vary(Arc::new(VaryMarker { generation: 7, lists: Vec::new() }));
+        let record =
+            ObjectMetadata::Vary(Arc::new(VaryMarker { generation: 7, lists: Vec::new(), is_pinned: false }));
         let validity = Invalidations::new().snapshot(key);
         assert!(objects.insert_memory(key, &record, whole.into_bytes().into(), &validity).is_some());
     }
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_often_is_put_elsewhere_once_and_stays_what_it_is() {
+    fn frequent_body_moves_to_large_pages_once() {
         if !gives_large_pages() {
             return eprintln!("left out: this system gives no large pages");
         }
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_replaced_or_does_not_fit_twice_is_left_alone() {
+    fn replaced_or_oversized_body_is_not_moved() {
         let (objects, ledger) = objects(LENGTH as u64 * 3 / 2);
         let key = ObjectKey::new(b"http://a/1".to_vec());
         keep(&objects, &key);

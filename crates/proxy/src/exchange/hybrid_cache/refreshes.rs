@@ -75,6 +75,7 @@ impl HybridCache {
     ) -> Renewal {
         // The body may have moved meanwhile, or the head been replaced; both are rare.
         let outcome = (0..RENEWALS_MAX).find_map(|_| self.refresh_where_it_is(key, head, validity));
+        self.note_stored(key, &ObjectMetadata::Response(Arc::clone(head)));
         outcome.unwrap_or(Renewal::Absent)
     }
 
@@ -152,6 +153,7 @@ impl PendingHeadUpdates {
         let place = (key.clone(), head.identity.response());
         match self.waiting.lock().entry(place.clone()) {
             Entry::Vacant(free) => {
+                debug_assert_eq!(place.1, head.identity.response());
                 free.insert(Arc::clone(head));
                 Some(HeadUpdateJob { refreshes: Arc::clone(self), place, is_taken: false })
             }
@@ -216,7 +218,7 @@ mod tests {
     use shoal_core::Timestamp;
     use shoal_semantics::CacheRules;
     use shoal_semantics::storage::{ForwardedExchange, StorageDecision, may_store};
-    use shoal_store::{Insert, OpenObject, Usage};
+    use shoal_store::{Insert, OpenObject, PromptStore, StoreUpkeep, StoreView, Usage};
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -244,14 +246,6 @@ mod tests {
     }
 
     impl Store for OneHead {
-        fn name(&self) -> &'static str {
-            "one head"
-        }
-
-        fn may_contain(&self, _: &ObjectKey) -> bool {
-            true
-        }
-
         fn open(&self, _: &ObjectKey) -> Result<Option<OpenObject>, Error> {
             Ok(None)
         }
@@ -289,12 +283,32 @@ mod tests {
             Ok(false)
         }
 
+        fn close(&self) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    impl PromptStore for OneHead {}
+
+    impl StoreView for OneHead {
+        fn name(&self) -> &'static str {
+            "one head"
+        }
+
+        fn may_contain(&self, _: &ObjectKey) -> bool {
+            true
+        }
+
         fn usage(&self) -> Usage {
             Usage::default()
         }
+    }
 
-        fn close(&self) -> Result<(), Error> {
-            Ok(())
+    impl StoreUpkeep for OneHead {}
+
+    impl shoal_store::Peek for OneHead {
+        fn peek(&self, _: &ObjectKey) -> Result<Option<shoal_store::ObjectSummary>, Error> {
+            Ok(None)
         }
     }
 
@@ -335,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_of_two_heads_stays_when_it_comes_to_the_disk_first() {
+    fn later_head_survives_reordered_updates() {
         let heads = heads(3);
         let (disk, refreshes) = (OneHead::new(&heads[0], true), Arc::<PendingHeadUpdates>::default());
         std::thread::scope(|scope| {
@@ -353,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn one_job_takes_the_latest_of_all_that_came_meanwhile() {
+    fn waiting_job_writes_latest_head() {
         let heads = heads(100);
         let (disk, refreshes) = (OneHead::new(&heads[0], false), Arc::<PendingHeadUpdates>::default());
         let job = refreshes.begin(&key(), &heads[1]).expect("none waits");

@@ -21,13 +21,13 @@ use tokio::time::timeout;
 /// Hidden keys.
 #[derive(Default)]
 pub(super) struct PendingRemovals {
-    state: Mutex<State>,
+    state: Mutex<RemovalState>,
     /// Number of hidden keys, so that lookups take no lock if there are none.
     count: AtomicUsize,
 }
 
 #[derive(Default)]
-struct State {
+struct RemovalState {
     /// Keys, each with the number of the latest request to remove it.
     keys: HashMap<ObjectKey, u64>,
     wishes: u64,
@@ -37,7 +37,7 @@ struct State {
 
 /// Result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovalResult {
     /// `true` if the object was in RAM or on disk.
     pub was_there: bool,
     /// `true` if every disk has been told. If a disk has failed, does not answer or is out of
@@ -45,7 +45,7 @@ pub struct Removed {
     pub lasts: bool,
 }
 
-impl Removed {
+impl RemovalResult {
     /// Combines the results of two removals.
     pub fn and(self, other: Self) -> Self {
         Self { was_there: self.was_there | other.was_there, lasts: self.lasts & other.lasts }
@@ -109,15 +109,15 @@ impl PendingRemovals {
 
 impl HybridCache {
     /// Removes an object everywhere.
-    pub async fn remove(self: &Arc<Self>, key: &ObjectKey) -> Removed {
+    pub async fn remove(self: &Arc<Self>, key: &ObjectKey) -> RemovalResult {
         let was_there = self.memory.remove(key.hash());
-        self.remove_from_disk(key).await.and(Removed { was_there, lasts: true })
+        self.remove_from_disk(key).await.and(RemovalResult { was_there, lasts: true })
     }
 
-    pub(super) async fn remove_from_disk(self: &Arc<Self>, key: &ObjectKey) -> Removed {
+    pub(super) async fn remove_from_disk(self: &Arc<Self>, key: &ObjectKey) -> RemovalResult {
         // This includes objects that the store does not find: a removal holds after a crash, too.
         if self.disk.is_none() {
-            return Removed { was_there: false, lasts: true };
+            return RemovalResult { was_there: false, lasts: true };
         }
         let mut removal = Box::pin(Arc::clone(self).removal(key.clone()));
         if self.disk_queue_for(key).hangs() {
@@ -128,7 +128,7 @@ impl HybridCache {
             }
             self.metrics.disk_slow.increment();
         }
-        let hidden = Removed { was_there: self.on_disk(key), lasts: false };
+        let hidden = RemovalResult { was_there: self.on_disk(key), lasts: false };
         match self.removals.hide(key) {
             HideOutcome::Refused => self.remove_without_hiding(key, removal).await.unwrap_or(hidden),
             HideOutcome::First => {
@@ -145,8 +145,8 @@ impl HybridCache {
     async fn remove_without_hiding(
         self: &Arc<Self>,
         key: &ObjectKey,
-        mut removal: Pin<Box<impl Future<Output = Removed> + Send>>,
-    ) -> Option<Removed> {
+        mut removal: Pin<Box<impl Future<Output = RemovalResult> + Send>>,
+    ) -> Option<RemovalResult> {
         let disk = self.disk.as_ref()?;
         loop {
             let lane = disk.disk_index(key.hash());
@@ -163,8 +163,8 @@ impl HybridCache {
 
     /// Removes an object from the disk, in any time. A removal is never refused: a busy disk must
     /// not keep a removed object.
-    async fn removal(self: Arc<Self>, key: ObjectKey) -> Removed {
-        let failed = Removed { was_there: self.on_disk(&key), lasts: false };
+    async fn removal(self: Arc<Self>, key: ObjectKey) -> RemovalResult {
+        let failed = RemovalResult { was_there: self.on_disk(&key), lasts: false };
         let Some(store) = self.disk.clone() else { return failed };
         loop {
             let (theirs, wanted) = (Arc::clone(&store), key.clone());
@@ -172,7 +172,7 @@ impl HybridCache {
                 Ok(answer) => {
                     let outcome = self.ok_or_count(answer.await.map_err(|_| DiskJobError::Refused));
                     let lasts = store.removals_last();
-                    return outcome.map_or(failed, |was_there| Removed { was_there, lasts });
+                    return outcome.map_or(failed, |was_there| RemovalResult { was_there, lasts });
                 }
                 Err(_) => tokio::time::sleep(REMOVE_PAUSE).await,
             }
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_hidden_is_told_until_it_is_removed() {
+    fn hidden_keys_are_listed_until_removed() {
         let removals = PendingRemovals::default();
         let (one, other) = (ObjectKey::new(*b"one"), ObjectKey::new(*b"other"));
         assert_eq!((removals.hide(&one), removals.hide(&other)), (HideOutcome::First, HideOutcome::Another));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wished_for_again_meanwhile_stays_hidden() {
+    fn rehidden_key_stays_hidden() {
         let removals = PendingRemovals::default();
         let key = ObjectKey::new(*b"key");
         removals.hide(&key);

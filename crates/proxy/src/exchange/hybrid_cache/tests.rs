@@ -9,7 +9,7 @@ use crate::upstream::Upstreams;
 use parking_lot::{Condvar, Mutex};
 use shoal_core::Timestamp;
 use shoal_settings::Settings;
-use shoal_store::{EvictionCallback, OpenObject, StoredBody, Usage};
+use shoal_store::{EvictionCallback, OpenObject, PromptStore, StoreUpkeep, StoreView, StoredBody, Usage};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -40,25 +40,6 @@ fn wait_for(is_free: &(Mutex<bool>, Condvar)) {
 }
 
 impl Store for Hanging {
-    fn name(&self) -> &'static str {
-        "hanging"
-    }
-
-    fn disk_index(&self, key: Key) -> usize {
-        if self.is_given_up.load(SeqCst) { 1 } else { Self::lane_of(key) }
-    }
-
-    fn fail_disk(&self, lane: usize, _: &ObjectKey) -> bool {
-        assert_eq!(lane, 0, "this one answers");
-        self.is_given_up.store(true, SeqCst);
-        self.keys.lock().retain(|key| Self::lane_of(*key) != 0);
-        true
-    }
-
-    fn may_contain(&self, key: &ObjectKey) -> bool {
-        self.keys.lock().contains(&key.hash())
-    }
-
     fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
         self.wait(key.hash());
         Err(Error::Corrupt { part: "body" })
@@ -84,14 +65,45 @@ impl Store for Hanging {
         Ok(self.keys.lock().remove(&key.hash()))
     }
 
-    fn on_evicted(&self, _: EvictionCallback) {}
+    fn close(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl PromptStore for Hanging {}
+
+impl StoreView for Hanging {
+    fn name(&self) -> &'static str {
+        "hanging"
+    }
+
+    fn disk_index(&self, key: Key) -> usize {
+        if self.is_given_up.load(SeqCst) { 1 } else { Self::lane_of(key) }
+    }
+
+    fn may_contain(&self, key: &ObjectKey) -> bool {
+        self.keys.lock().contains(&key.hash())
+    }
 
     fn usage(&self) -> Usage {
         Usage::default()
     }
+}
 
-    fn close(&self) -> Result<(), Error> {
-        Ok(())
+impl StoreUpkeep for Hanging {
+    fn fail_disk(&self, lane: usize, _: &ObjectKey) -> bool {
+        assert_eq!(lane, 0, "this one answers");
+        self.is_given_up.store(true, SeqCst);
+        self.keys.lock().retain(|key| Self::lane_of(*key) != 0);
+        true
+    }
+
+    fn on_evicted(&self, _: EvictionCallback) {}
+}
+
+impl shoal_store::Peek for Hanging {
+    fn peek(&self, _: &ObjectKey) -> Result<Option<shoal_store::ObjectSummary>, Error> {
+        Ok(None)
     }
 }
 
@@ -186,7 +198,7 @@ async fn find(objects: &HybridCache, key: &ObjectKey) -> bool {
 }
 
 #[tokio::test]
-async fn a_disk_that_hangs_keeps_neither_another_nor_its_own_clients_waiting() {
+async fn hanging_disk_delays_no_other_disk() {
     let world = World::new(100);
     let hung: Vec<_> = (0..8)
         .map(|number| {
@@ -209,7 +221,7 @@ async fn a_disk_that_hangs_keeps_neither_another_nor_its_own_clients_waiting() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_a_disk_that_is_known_to_hang_until_it_answers() {
+async fn known_hanging_disk_is_skipped_until_it_answers() {
     let world = World::new(100);
     world.hang().await;
     let begun = Instant::now();
@@ -231,12 +243,12 @@ async fn nobody_waits_for_a_disk_that_is_known_to_hang_until_it_answers() {
 }
 
 #[tokio::test]
-async fn what_is_removed_from_a_disk_that_hangs_is_hidden_at_once_and_gone_when_it_answers() {
+async fn removal_on_hanging_disk_hides_at_once() {
     let world = World::new(10);
     world.hang().await;
     let begun = Instant::now();
     for number in 0..5 {
-        let hidden = Removed { was_there: true, lasts: false };
+        let hidden = RemovalResult { was_there: true, lasts: false };
         assert_eq!(world.objects.remove(&key(0, number)).await, hidden, "the disk has not been told");
     }
     assert!(begun.elapsed() < 4 * PATIENCE, "five did not wait");
@@ -257,14 +269,14 @@ async fn what_is_removed_from_a_disk_that_hangs_is_hidden_at_once_and_gone_when_
 #[tokio::test]
 async fn removals_that_fail_do_not_pass_for_done() {
     let world = World::new(10);
-    assert_eq!(world.objects.remove(&key(1, 3)).await, Removed { was_there: true, lasts: true });
-    assert_eq!(world.objects.remove(&key(1, 3)).await, Removed { was_there: false, lasts: true });
+    assert_eq!(world.objects.remove(&key(1, 3)).await, RemovalResult { was_there: true, lasts: true });
+    assert_eq!(world.objects.remove(&key(1, 3)).await, RemovalResult { was_there: false, lasts: true });
     assert!(!world.objects.remove(&key(1, UNWRITABLE)).await.lasts);
     world.close();
 }
 
 #[tokio::test]
-async fn more_removals_than_can_be_hidden_are_not_waited_for_and_give_the_disk_up() {
+async fn removals_beyond_limit_fail_hanging_disk() {
     let world = World::new(3);
     world.hang().await;
     for number in 0_u64.. {
@@ -285,7 +297,7 @@ async fn more_removals_than_can_be_hidden_are_not_waited_for_and_give_the_disk_u
 }
 
 #[tokio::test]
-async fn what_is_written_too_late_does_not_come_to_stand() {
+async fn late_insert_is_undone() {
     let world = World::new(0);
     let begun = Instant::now();
     let wanted = key(0, 1);
@@ -326,6 +338,8 @@ fn marker_numbers_are_unique() {
 fn exchange(world: &World) -> Arc<CacheEngine> {
     let (settings, metrics) = (Settings::default(), &world.metrics);
     CacheEngine::new(CacheEngineParts {
+        cluster: None,
+        neighbours: None,
         live: ExchangeSettings::new(&settings, &[], 1).expect("the defaults"),
         objects: Arc::clone(&world.objects),
         purge_table: Arc::new(PurgeTable::in_memory(Timestamp::from_seconds(10))),
@@ -336,7 +350,7 @@ fn exchange(world: &World) -> Arc<CacheEngine> {
 }
 
 fn note() -> ObjectMetadata {
-    let head = super::super::metadata::VaryMarker { generation: 1, lists: Vec::new() };
+    let head = super::super::metadata::VaryMarker { generation: 1, lists: Vec::new(), is_pinned: false };
     ObjectMetadata::Vary(Arc::new(head))
 }
 

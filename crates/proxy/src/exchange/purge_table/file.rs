@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Handle of the thread. Dropping it lets the thread finish, without waiting for it.
-pub(super) struct TableFile(Arc<Shared>);
+pub(super) struct TableFile(Arc<FileState>);
 
-struct Shared {
+struct FileState {
     orders: Mutex<Orders>,
     wake: Condvar,
-    done: watch::Sender<Done>,
+    done: watch::Sender<FileProgress>,
 }
 
 /// Contents of the file, in numbered pieces.
-pub(super) trait Stored: Send + Sync {
+pub(super) trait FileContents: Send + Sync {
     /// Returns the offset of a piece, and its current bytes.
     fn bytes(&self, number: u32) -> (u64, Vec<u8>);
 
@@ -46,7 +46,7 @@ struct Orders {
 
 /// Progress of the thread.
 #[derive(Clone, Default)]
-struct Done {
+struct FileProgress {
     /// Number of the last order processed.
     last: u64,
     /// Reason for which an order up to `last` is not written.
@@ -55,9 +55,9 @@ struct Done {
 
 impl TableFile {
     /// Starts the thread, which writes the contents of `tables`.
-    pub fn start(file: File, tables: Arc<dyn Stored>) -> io::Result<Self> {
+    pub fn start(file: File, tables: Arc<dyn FileContents>) -> io::Result<Self> {
         let (orders, wake, done) = (Mutex::default(), Condvar::new(), watch::Sender::default());
-        let shared = Arc::new(Shared { orders, wake, done });
+        let shared = Arc::new(FileState { orders, wake, done });
         let thread = Arc::clone(&shared);
         std::thread::Builder::new().name("purges".into()).spawn(move || thread.work(&file, &*tables))?;
         Ok(Self(shared))
@@ -99,10 +99,10 @@ impl Drop for TableFile {
     }
 }
 
-impl Shared {
+impl FileState {
     /// Carries out the orders. Pieces that could not be written are tried again with the next
     /// order.
-    fn work(&self, file: &File, tables: &dyn Stored) {
+    fn work(&self, file: &File, tables: &dyn FileContents) {
         let mut last = 0;
         while let Some((pieces, ordered)) = self.next(last, tables) {
             last = ordered;
@@ -112,7 +112,7 @@ impl Shared {
                 self.orders.lock().pieces.extend(pieces);
             }
             let failure = result.err().map(|error| error.to_string().into());
-            self.done.send_replace(Done { last, failure });
+            self.done.send_replace(FileProgress { last, failure });
             self.rest();
         }
     }
@@ -126,7 +126,7 @@ impl Shared {
 
     /// Waits for an order after `last`, or until the hour is over. Returns `None` when there will
     /// be no more.
-    fn next(&self, last: u64, tables: &dyn Stored) -> Option<(BTreeSet<u32>, u64)> {
+    fn next(&self, last: u64, tables: &dyn FileContents) -> Option<(BTreeSet<u32>, u64)> {
         let mut orders = self.orders.lock();
         let end = Instant::now() + HOUR;
         while orders.last == last {
@@ -143,7 +143,7 @@ impl Shared {
     }
 }
 
-fn write(file: &File, tables: &dyn Stored, pieces: &BTreeSet<u32>) -> io::Result<()> {
+fn write(file: &File, tables: &dyn FileContents, pieces: &BTreeSet<u32>) -> io::Result<()> {
     for (at, bytes) in pieces.iter().map(|piece| tables.bytes(*piece)) {
         file.write_all_at(&bytes, at)?;
     }
@@ -160,7 +160,7 @@ mod tests {
 
     struct Numbers;
 
-    impl Stored for Numbers {
+    impl FileContents for Numbers {
         fn bytes(&self, number: u32) -> (u64, Vec<u8>) {
             (u64::from(number) * 8, u64::from(number).to_le_bytes().to_vec())
         }
@@ -170,12 +170,12 @@ mod tests {
         }
     }
 
-    fn table() -> Arc<dyn Stored> {
+    fn table() -> Arc<dyn FileContents> {
         Arc::new(Numbers)
     }
 
     #[tokio::test]
-    async fn what_was_marked_is_written_and_told() {
+    async fn ordered_pieces_are_written_and_reported() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("table");
         let file = TableFile::start(File::create(&path).expect("made"), table()).expect("started");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_written_is_told_and_nobody_hangs() {
+    async fn failed_write_is_reported_without_hanging() {
         let read_only = File::open("/dev/null").expect("there");
         let file = TableFile::start(read_only, table()).expect("started");
         for _ in 0..2 {

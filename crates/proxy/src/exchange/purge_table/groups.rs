@@ -21,17 +21,17 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Purged groups and the times of their purges.
 pub(super) struct Groups {
-    table: RwLock<Table>,
+    table: RwLock<GroupTable>,
     /// Number of the latest purge of any group.
     latest: AtomicU64,
     ignored: AtomicU64,
 }
 
 #[derive(Default)]
-struct Table {
+struct GroupTable {
     places: Vec<Option<Entry>>,
     found: HashMap<Key, u16>,
-    origins: HashMap<Key, Share>,
+    origins: HashMap<Key, OriginShare>,
 }
 
 /// One purged group, or all groups of an origin; in this case both keys are the origin's.
@@ -45,7 +45,7 @@ pub(super) struct Entry {
 
 /// An origin's share of the table.
 #[derive(Default)]
-struct Share {
+struct OriginShare {
     places: usize,
     /// Marks in the second `second`.
     marks: usize,
@@ -73,7 +73,7 @@ pub fn group_key(origin: &str, group: &str) -> Key {
 impl Groups {
     /// Creates a table without purges.
     pub fn new() -> Self {
-        let table = Table { places: vec![None; PLACES], ..Table::default() };
+        let table = GroupTable { places: vec![None; PLACES], ..GroupTable::default() };
         Self { table: RwLock::new(table), latest: AtomicU64::new(0), ignored: AtomicU64::new(0) }
     }
 
@@ -114,6 +114,7 @@ impl Groups {
         }
         let check = check(&bytes[..40], place, id);
         bytes[40..].copy_from_slice(&check.to_le_bytes());
+        debug_assert!(decode(&bytes, place, id).is_ok(), "a place that would not be read");
         bytes
     }
 
@@ -124,7 +125,7 @@ impl Groups {
         let (mut changed, mut found) = (Vec::new(), 0);
         let mut table = self.table.write();
         let known: Vec<Entry> = table.places.iter().flatten().copied().collect();
-        *table = Table { places: vec![None; PLACES], ..Table::default() };
+        *table = GroupTable { places: vec![None; PLACES], ..GroupTable::default() };
         for (at, place) in stored.iter().enumerate() {
             let entry = match place {
                 Ok(None) => continue,
@@ -157,7 +158,7 @@ impl Groups {
     }
 }
 
-impl Table {
+impl GroupTable {
     fn entry(&self, key: &Key) -> Option<&Entry> {
         self.found.get(key).and_then(|place| self.places[usize::from(*place)].as_ref())
     }
@@ -194,11 +195,29 @@ impl Table {
             self.forget(entry.origin, changed);
         }
         let Some(place) = self.free_place(is_operators, changed) else { return false };
-        self.places[usize::from(place)] = Some(entry);
-        self.found.insert(entry.group, place);
+        let before = self.places[usize::from(place)].replace(entry);
+        assert!(before.is_none(), "a place that was taken");
+        let known = self.found.insert(entry.group, place);
+        assert!(known.is_none(), "a group in two places");
         self.origins.entry(entry.origin).or_default().places += 1;
         changed.push(place);
+        debug_assert!(self.found.len() <= PLACES);
+        if cfg!(debug_assertions) && self.found.len().is_power_of_two() {
+            self.invariants();
+        }
         true
+    }
+
+    /// Checks that places, groups and shares agree.
+    fn invariants(&self) {
+        assert_eq!(self.places.len(), PLACES);
+        assert_eq!(self.places.iter().flatten().count(), self.found.len());
+        for (group, place) in &self.found {
+            let entry = self.places[usize::from(*place)];
+            assert!(entry.is_some_and(|entry| entry.group == *group), "a group of another place");
+        }
+        let of_origins: usize = self.origins.values().map(|share| share.places).sum();
+        assert_eq!(of_origins, self.found.len(), "places of all origins");
     }
 
     /// Frees all places of an origin.
@@ -282,6 +301,13 @@ const MARKS_A_SECOND: usize = 256;
 /// Bytes of a place in the file.
 pub(super) const ENTRY_BYTES: usize = 48;
 
+const _: () = {
+    // Places are numbered by 16 bits.
+    assert!(PLACES <= u16::MAX as usize + 1);
+    assert!(PLACES_OF_ORIGIN < PLACES && MARKS_A_SECOND <= PLACES_OF_ORIGIN);
+    assert!(ENTRY_BYTES == 16 + 16 + 8 + 8);
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_share_of_a_second_purges_the_origin_at_once() {
+    fn purges_beyond_share_purge_whole_origin() {
         let groups = Groups::new();
         let keys: Vec<Key> = (0..=MARKS_A_SECOND).map(|n| group_key("http://a", &n.to_string())).collect();
         let wish = Wish { origin: origin_key("http://a"), groups: &keys, is_operators: false };
@@ -394,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn purges_made_meanwhile_are_written_to_a_file_that_comes_later() {
+    fn later_file_gets_purges_made_meanwhile() {
         for (lifts, time) in [(false, 20), (true, 50)] {
             let (groups, earlier) = (Groups::new(), Groups::new());
             purge(&earlier, "http://a", "g", 10);

@@ -8,7 +8,7 @@
 use super::eras::{EARLIER_END, ERAS_MAX, Era, Eras};
 use super::groups::{self, ENTRY_BYTES, PLACES};
 use super::{SLOTS, Tables};
-use crate::clock::{self, Reading};
+use crate::clock::{self, ClockState};
 use shoal_store::fs::private;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -21,7 +21,7 @@ pub(super) struct Content {
     /// Number of the table; 0 in earlier versions.
     pub id: u64,
     /// Reading of the cache's clock at the last write.
-    pub clock: Reading,
+    pub clock: ClockState,
     pub eras: Eras,
     pub slots: Box<[Option<u64>]>,
     pub groups: Vec<Result<Option<groups::Entry>, ()>>,
@@ -35,7 +35,7 @@ impl Content {
         let slots = vec![Some(0); SLOTS].into();
         Self {
             id: 0,
-            clock: Reading::default(),
+            clock: ClockState::default(),
             eras: Eras::default(),
             slots,
             groups: Vec::new(),
@@ -57,8 +57,11 @@ impl Content {
             return None;
         }
         let id = word(&header[16..]);
-        let clock =
-            Reading { time_ms: word(&header[24..]), boot: word(&header[32..]), up_ms: word(&header[40..]) };
+        let clock = ClockState {
+            time_ms: word(&header[24..]),
+            boot: word(&header[32..]),
+            up_ms: word(&header[40..]),
+        };
         let content = |number: u32| content(sector(bytes, number), id ^ u64::from(number));
         let era = |bytes: &[u8]| Era { start: word(bytes), ceiling: word(&bytes[8..]) };
         let eras =
@@ -83,7 +86,7 @@ impl Content {
         let groups = (0..).zip(groups.chunks_exact(ENTRY_BYTES));
         let groups = groups.map(|(place, bytes)| groups::decode(bytes, place, 0)).collect();
         let eras = Eras::of([Era::of_times()]);
-        Self { id: 0, clock: Reading::default(), eras, slots, groups, is_current: false }
+        Self { id: 0, clock: ClockState::default(), eras, slots, groups, is_current: false }
     }
 
     /// Returns the greatest number in the file.

@@ -24,7 +24,7 @@ pub use groups::{group_key, origin_key};
 use crate::clock;
 use arc_swap::ArcSwap;
 use eras::{Era, Eras};
-use file::{Stored, TableFile};
+use file::{FileContents, TableFile};
 use groups::{Groups, Wish};
 use layout::Content;
 use parking_lot::RwLock;
@@ -33,7 +33,7 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Purged names, and their positions in the order of all purges.
 pub struct PurgeTable {
@@ -42,6 +42,12 @@ pub struct PurgeTable {
     latest: AtomicU64,
     /// First number of this process's era.
     own_start: AtomicU64,
+    /// Responses requested before this number need validation.
+    validate_before: AtomicU64,
+    /// `true` if all responses of earlier processes need validation for now.
+    validates_earlier: AtomicBool,
+    /// First number of responses that need no look at eras and validation: the greater of both.
+    plain_from: AtomicU64,
     /// Number of the latest purge by name.
     latest_purge: AtomicU64,
     keeping: RwLock<TablePersistence>,
@@ -108,6 +114,9 @@ impl PurgeTable {
             tables: Arc::new(tables),
             latest: AtomicU64::new(own.start),
             own_start: AtomicU64::new(own.start),
+            validate_before: AtomicU64::new(0),
+            validates_earlier: AtomicBool::new(false),
+            plain_from: AtomicU64::new(own.start),
             latest_purge: AtomicU64::new(0),
             keeping: RwLock::new(TablePersistence::Nowhere),
         }
@@ -139,7 +148,7 @@ impl PurgeTable {
             let is_as_written = self.sequence() == before;
             changed = if is_as_written { BTreeSet::new() } else { layout::pieces().collect() };
         }
-        let file = TableFile::start(file, Arc::clone(&self.tables) as Arc<dyn Stored>)?;
+        let file = TableFile::start(file, Arc::clone(&self.tables) as Arc<dyn FileContents>)?;
         file.write(changed);
         *keeping = TablePersistence::File(file);
         Ok(())
@@ -164,8 +173,11 @@ impl PurgeTable {
             self.tables.id.store(stored.id, Ordering::Release);
         }
         self.tables.eras.store(Arc::new(eras));
+        debug_assert!(era.start <= era.ceiling);
+        debug_assert!(!lifts || era.start > stored.highest(), "an era before those of the file");
         self.latest.fetch_max(era.start, Ordering::SeqCst);
         self.own_start.store(era.start, Ordering::SeqCst);
+        self.plain_from.fetch_max(era.start, Ordering::SeqCst);
         lifts
     }
 
@@ -300,15 +312,58 @@ impl PurgeTable {
     pub fn is_purged(&self, slots: &[PurgeSlot], groups: &[Key], requested: Sequence) -> bool {
         let is_since = |time: &AtomicU64| time.load(Ordering::Acquire) >= requested.number();
         let slot_time = |slot: &PurgeSlot| &self.tables.slots[usize::from(slot.0)];
-        !self.is_own(requested) && !self.knows(requested)
+        !self.is_own(requested) && !self.is_current(requested)
             || is_since(&self.latest_purge) && slots.iter().any(|slot| is_since(slot_time(slot)))
             || self.tables.groups.purged(groups, requested)
     }
 
-    /// Returns `true` if this process may have given out the number.
+    /// Returns `true` if an object with these names was purged since, as far as is known. Unlike
+    /// [`Self::is_purged`], the need of a validation does not count.
+    pub fn is_removed(&self, slots: &[PurgeSlot], groups: &[Key], requested: Sequence) -> bool {
+        let is_since = |slot: &PurgeSlot| {
+            self.tables.slots[usize::from(slot.0)].load(Ordering::Acquire) >= requested.number()
+        };
+        !self.knows(requested) || slots.iter().any(is_since) || self.tables.groups.purged(groups, requested)
+    }
+
+    /// Demands a validation of all responses requested so far. Returns the number before which they
+    /// were requested.
+    pub fn require_validation(&self) -> u64 {
+        let before = self.next_time().number();
+        self.validate_before(before);
+        before
+    }
+
+    /// Demands a validation of all responses requested before this number, as an earlier process
+    /// did.
+    pub fn validate_before(&self, before: u64) {
+        self.validate_before.fetch_max(before, Ordering::SeqCst);
+        self.plain_from.fetch_max(before, Ordering::SeqCst);
+    }
+
+    /// Demands a validation of all responses of earlier processes, or lifts this demand.
+    pub fn validate_earlier_processes(&self, is_demanded: bool) {
+        self.validates_earlier.store(is_demanded, Ordering::SeqCst);
+    }
+
+    /// Returns `true` if a response requested at this number must be validated before its next use:
+    /// a purge by another node of the cluster may have been missed.
+    pub fn needs_validation(&self, requested: Sequence) -> bool {
+        requested.number() < self.validate_before.load(Ordering::SeqCst)
+            || self.validates_earlier.load(Ordering::SeqCst)
+                && requested.number() < self.own_start.load(Ordering::SeqCst)
+    }
+
+    #[inline(never)]
+    fn is_current(&self, requested: Sequence) -> bool {
+        self.knows(requested) && !self.needs_validation(requested)
+    }
+
+    /// Returns `true` if this process may have given out the number, after all that needs
+    /// validation.
     #[inline]
     fn is_own(&self, requested: Sequence) -> bool {
-        let own = self.own_start.load(Ordering::Relaxed)..=self.latest.load(Ordering::Relaxed);
+        let own = self.plain_from.load(Ordering::Relaxed)..=self.latest.load(Ordering::Relaxed);
         own.contains(&requested.number())
     }
 
@@ -333,7 +388,7 @@ impl PurgeScope<'_> {
     }
 }
 
-impl Stored for Tables {
+impl FileContents for Tables {
     fn bytes(&self, number: u32) -> (u64, Vec<u8>) {
         self.piece(number)
     }

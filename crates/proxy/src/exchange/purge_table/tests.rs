@@ -39,7 +39,7 @@ impl World {
 }
 
 #[test]
-fn purge_reaches_what_was_asked_for_before_it() {
+fn purge_reaches_earlier_requests_only() {
     let purge_table = PurgeTable::in_memory(NOW);
     let slots = [PurgeScope::Tag("news").slot(), PurgeScope::Host("example.org").slot()];
     let before = purge_table.sequence();
@@ -49,8 +49,33 @@ fn purge_reaches_what_was_asked_for_before_it() {
     assert!(!purge_table.is_purged(&slots, &[], purge_table.sequence()), "it can be kept again at once");
 }
 
+#[tokio::test]
+async fn unsure_responses_need_validation() {
+    let world = World::new();
+    let earlier = world.open().sequence();
+    let purge_table = world.open();
+    let before = purge_table.sequence();
+    let (weather, old) = (tag("weather"), [earlier, before]);
+    assert!(!old.iter().any(|asked| purge_table.is_purged(&weather, &[], *asked)));
+    purge_table.validate_earlier_processes(true);
+    assert!(purge_table.is_purged(&weather, &[], earlier) && purge_table.needs_validation(earlier));
+    assert!(!purge_table.is_purged(&weather, &[], before) && !purge_table.needs_validation(before));
+    purge_table.validate_earlier_processes(false);
+    let mark = purge_table.require_validation();
+    assert!(old.iter().all(|asked| purge_table.is_purged(&weather, &[], *asked)));
+    assert!(!old.iter().any(|asked| purge_table.is_removed(&weather, &[], *asked)));
+    assert!(!purge_table.is_purged(&weather, &[], purge_table.sequence()));
+    // The next process begins after numbers that were written.
+    purge_table.note_time();
+    purge_table.wait_written().await.expect("written");
+    let next = world.open();
+    next.validate_before(mark);
+    assert!(old.iter().all(|asked| next.needs_validation(*asked)));
+    assert!(!next.needs_validation(next.sequence()));
+}
+
 #[test]
-fn step_is_after_what_came_before_it_and_not_after_what_follows() {
+fn next_time_lies_between_requests() {
     let purge_table = PurgeTable::in_memory(NOW);
     let before = purge_table.sequence();
     let step = purge_table.next_time();
@@ -80,7 +105,7 @@ async fn purges_survive_restarts_whatever_the_clock_says() {
 }
 
 #[tokio::test]
-async fn purge_reaches_what_was_asked_for_when_the_clock_was_ahead() {
+async fn purge_after_clock_step_back_reaches_requests() {
     let world = World::new();
     let asked =
         PurgeTable::open(&world.path(), Timestamp::from_seconds(4_000_000_000)).expect("made").sequence();
@@ -91,7 +116,7 @@ async fn purge_reaches_what_was_asked_for_when_the_clock_was_ahead() {
 }
 
 #[tokio::test]
-async fn an_older_foreign_or_lost_table_vouches_for_nothing_that_it_does_not_know() {
+async fn unknown_eras_of_other_tables_are_purged() {
     let (world, other) = (World::new(), World::new());
     let first = world.open();
     let early = first.sequence();
@@ -198,7 +223,7 @@ async fn table_of_earlier_versions_is_taken_up() {
 }
 
 #[tokio::test]
-async fn a_table_that_comes_later_is_heeded_and_told_what_it_missed() {
+async fn attached_file_merges_both_sides_purges() {
     // Numbers before those of the file, and behind them.
     for now in [Timestamp::from_millis(0), Timestamp::from_seconds(4_000_000_000)] {
         let world = World::new();
@@ -227,7 +252,7 @@ async fn a_table_that_comes_later_is_heeded_and_told_what_it_missed() {
 }
 
 #[tokio::test]
-async fn a_table_that_was_away_for_a_while_goes_on_in_its_era() {
+async fn reattached_file_continues_its_era() {
     let world = World::new();
     let purge_table = world.open();
     let before = purge_table.sequence();

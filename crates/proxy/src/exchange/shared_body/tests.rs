@@ -3,13 +3,13 @@
 use super::*;
 use crate::holds::Holds;
 
-fn poll(reader: &BodyReader) -> Poll<Result<NextRead, BodyError>> {
+fn poll(reader: &BodyReader) -> Poll<Result<ReadStep, BodyError>> {
     reader.poll_next(3, &mut Context::from_waker(Waker::noop()))
 }
 
-fn bytes(polled: Poll<Result<NextRead, BodyError>>) -> Vec<u8> {
+fn bytes(polled: Poll<Result<ReadStep, BodyError>>) -> Vec<u8> {
     match polled {
-        Poll::Ready(Ok(NextRead::Bytes(bytes))) => bytes.to_vec(),
+        Poll::Ready(Ok(ReadStep::Bytes(bytes))) => bytes.to_vec(),
         _ => panic!("bytes were expected"),
     }
 }
@@ -26,12 +26,12 @@ fn readers_follow_at_their_own_pace() {
     assert_eq!(bytes(poll(&slow)), b"abc");
     body.finish(BodyEnd::Complete(None));
     fast.advance(3);
-    assert!(matches!(poll(&fast), Poll::Ready(Ok(NextRead::End(BodyEnd::Complete(None))))));
+    assert!(matches!(poll(&fast), Poll::Ready(Ok(ReadStep::End(BodyEnd::Complete(None))))));
     assert_eq!(body.gathered(Some(&Bytes::from_static(b"gh"))), &b"abcdefgh"[..]);
 }
 
 #[test]
-fn without_a_spill_nothing_is_dropped_that_a_reader_needs() {
+fn window_without_spill_keeps_bytes_for_readers() {
     let body = SharedBody::new();
     let slow = body.attach(0).expect("at the start");
     body.append(Bytes::from(vec![1; JOINED_MAX]));
@@ -45,7 +45,7 @@ fn without_a_spill_nothing_is_dropped_that_a_reader_needs() {
 }
 
 #[test]
-fn a_body_that_comes_byte_by_byte_stands_in_few_chunks() {
+fn single_bytes_are_joined_into_few_chunks() {
     let body = SharedBody::new();
     let reader = body.attach(0).expect("at the start");
     let whole: Vec<u8> = (0..100_000u32).map(|at| at as u8).collect();
@@ -85,12 +85,12 @@ fn a_body_in_one_piece_takes_the_place_of_its_pieces() {
     assert!(pieces.iter().all(Bytes::is_unique), "nobody holds the pieces");
     assert_eq!(bytes(poll(&reader)), b"cde");
     reader.advance(6);
-    assert!(matches!(poll(&reader), Poll::Ready(Ok(NextRead::End(BodyEnd::Complete(None))))));
+    assert!(matches!(poll(&reader), Poll::Ready(Ok(ReadStep::End(BodyEnd::Complete(None))))));
 }
 
 #[test]
-fn the_window_of_a_body_whose_writer_has_gone_stays_charged_until_it_is_read() {
-    let ledger = shoal_store::memory::MemoryBudget::new(100);
+fn window_stays_charged_until_reader_leaves() {
+    let ledger = shoal_memory::MemoryBudget::new(100);
     let body = SharedBody::new();
     let slow = body.attach(0).expect("at the start");
     body.append(Bytes::from_static(b"abc"));

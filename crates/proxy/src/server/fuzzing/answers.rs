@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body::Frame;
 use http_body_util::BodyExt;
 use shoal_core::Fields;
-use shoal_store::memory::MemoryBody;
+use shoal_memory::MemoryBody;
 use shoal_wire::FastPathRequest;
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -190,6 +190,7 @@ fn reply(status: StatusCode, body: ReplyBody) -> Reply {
 
 fn stored(body: Bytes) -> Reply {
     let head = ReplyHead::Stored {
+        peer_answer: None,
         stored: Arc::new(StoredHead::new(StatusCode::OK, &HeaderMap::new())),
         form: ReplyForm::Whole,
         age_seconds: 17,

@@ -20,7 +20,7 @@ mod input;
 mod peer;
 mod ways;
 
-use super::Shared;
+use super::ServerState;
 use super::detached::StreamServer;
 use crate::message::Client;
 use answers::Answers;
@@ -39,7 +39,7 @@ pub use ways::hit_ways;
 /// # Panics
 /// Panics if the server breaks a rule.
 pub fn http1_connection(data: &[u8]) {
-    run(http1::Scripted::new(data), async |server, peer, client| server.serve(peer, client).await);
+    run(http1::Http1Player::new(data), async |server, peer, client| server.serve(peer, client).await);
 }
 
 /// Serves one HTTP/2 connection likewise.
@@ -47,7 +47,7 @@ pub fn http1_connection(data: &[u8]) {
 /// # Panics
 /// Panics if the server breaks a rule.
 pub fn http2_connection(data: &[u8]) {
-    run(http2::Scripted::new(data), async |server, peer, client| server.serve_http2(peer, client).await);
+    run(http2::Http2Player::new(data), async |server, peer, client| server.serve_http2(peer, client).await);
 }
 
 /// Runs `serve` on a connection to `player`.
@@ -66,10 +66,11 @@ fn run<P: Player>(player: P, serve: impl AsyncFnOnce(&StreamServer<Answers>, Pee
 async fn play<P: Player>(player: P, serve: impl AsyncFnOnce(&StreamServer<Answers>, Peer<P>, Client)) {
     let answers = Arc::<Answers>::default();
     let server = StreamServer::new(Arc::clone(&answers), Arc::default(), &limits());
-    let Shared { drain, .. } = &*server.0;
+    let ServerState { drain, .. } = &*server.0;
     let side = Arc::new(Mutex::new(Side::new(player, Arc::clone(&answers), drain.clone())));
     let address = ([127, 0, 0, 1], 1).into();
-    let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
+    let client =
+        Client { address, local: address, listener: 0, tls: false, server_name: None, certificate: None };
     serve(&server, Peer(Arc::clone(&side)), client).await;
     side.lock().check();
     for _ in 0..TURNS_MAX {

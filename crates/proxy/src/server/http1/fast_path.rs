@@ -7,14 +7,14 @@
 
 use super::{AfterReply, Connection, NoRequest, head};
 use crate::message::{AccessRecord, Client, FastPathOutcome, Handler, RamHit, ReplyBody, SendProgress};
-use crate::server::Shared;
+use crate::server::ServerState;
 use crate::server::client_io::ClientIo;
 use crate::server::reply_guard::ReplyGuard;
-use crate::server::socket::{BufferedConnection, ClientGone, INPUT_BYTES, SENT_AT_ONCE};
+use crate::server::socket::{BufferedConnection, INPUT_BYTES, LostClient, SENT_AT_ONCE};
 use crate::transport::{MessageOutput, Rest};
 use bytes::{Buf, Bytes};
 use http_body::Body;
-use shoal_store::memory::LENT_MIN;
+use shoal_memory::LENT_MIN;
 use shoal_wire::FastPathRequest;
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -52,7 +52,7 @@ impl<T: ClientIo> Connection<T> {
     /// remaining bytes go to the input. Also returns their arrival time.
     pub(super) fn poll_first<H: Handler>(
         &mut self,
-        shared: &Shared<H>,
+        shared: &ServerState<H>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(Option<FastReply>, Instant), NoRequest>> {
         ARRIVED.with_borrow_mut(|arrived| {
@@ -76,7 +76,7 @@ impl<T: ClientIo> Connection<T> {
     /// changed.
     pub(super) fn try_fast_path<H: Handler>(
         &mut self,
-        shared: &Shared<H>,
+        shared: &ServerState<H>,
         received: Instant,
         context: &mut Context<'_>,
     ) -> Option<FastReply> {
@@ -91,7 +91,7 @@ impl<T: ClientIo> Connection<T> {
     /// Answers a request at the start of `bytes` at once. Also returns the number of bytes used.
     fn serve_buffered<H: Handler>(
         &mut self,
-        shared: &Shared<H>,
+        shared: &ServerState<H>,
         bytes: &[u8],
         received: Instant,
         context: &mut Context<'_>,
@@ -100,7 +100,11 @@ impl<T: ClientIo> Connection<T> {
             return None;
         }
         let BufferedConnection { io, output, pace, .. } = &mut self.socket;
-        let plain = self.parser.peek_fast_path(bytes, &self.live.limits)?;
+        let of_peer = self.client.is_peer();
+        let plain = match of_peer {
+            false => self.parser.peek_fast_path(bytes, &self.live.limits)?,
+            true => self.parser.peek_ask(bytes, &self.live.limits)?,
+        };
         let mut is_long = false;
         let write = |slices: &[IoSlice<'_>]| {
             is_long = slices.last().is_some_and(|body| body.len() > SENT_AT_ONCE);
@@ -122,7 +126,11 @@ impl<T: ClientIo> Connection<T> {
         };
         let glanced = REPLY.with_borrow_mut(|reply| {
             reply.clear();
-            answer(shared, &plain, &self.client, received, (reply, output), write)
+            let to = (reply, output);
+            match of_peer {
+                false => answer(shared, &plain, &self.client, received, to, write),
+                true => answer_ask(shared, &plain, &self.client, received, to, write),
+            }
         })?;
         let taken = plain.head_bytes;
         self.parser.discard_peeked();
@@ -134,7 +142,7 @@ impl<T: ClientIo> Connection<T> {
     /// Completes a sent reply, or sends its rest.
     pub(super) async fn finish_glanced<H: Handler>(
         &mut self,
-        shared: &Shared<H>,
+        shared: &ServerState<H>,
         glanced: FastReply,
         received: Instant,
     ) -> AfterReply {
@@ -172,16 +180,16 @@ impl<T: ClientIo> Connection<T> {
     }
 
     /// Sends the output, and adds the number of its data bytes sent to `sent_bytes`.
-    async fn send_counted(&mut self, sent_bytes: &mut u64) -> Result<(), ClientGone> {
+    async fn send_counted(&mut self, sent_bytes: &mut u64) -> Result<(), LostClient> {
         let length = self.socket.output.data.len();
         let sent = self.socket.send(&self.live.patience).await;
-        let written = sent.as_ref().map_or_else(|ClientGone| self.socket.output.data_written(), |()| length);
+        let written = sent.as_ref().map_or_else(|LostClient| self.socket.output.data_written(), |()| length);
         *sent_bytes += written as u64;
         sent
     }
 
     /// Sends the rest of a body, frame by frame.
-    async fn send_rest(&mut self, rest: Rest, sent_bytes: &mut u64) -> Result<(), ClientGone> {
+    async fn send_rest(&mut self, rest: Rest, sent_bytes: &mut u64) -> Result<(), LostClient> {
         let Rest { mut frames, sent } = rest;
         *sent_bytes += sent;
         loop {
@@ -197,7 +205,7 @@ impl<T: ClientIo> Connection<T> {
                 }
                 Some(Err(error)) => {
                     tracing::debug!(client = %self.client.address, %error, "reply cut");
-                    return Err(ClientGone);
+                    return Err(LostClient);
                 }
                 None => return Ok(()),
             }
@@ -209,7 +217,7 @@ impl<T: ClientIo> Connection<T> {
 /// passed to `write`. Bytes that `write` does not take go to `output`, which must be empty.
 #[inline]
 pub(in crate::server) fn answer<H: Handler>(
-    shared: &Shared<H>,
+    shared: &ServerState<H>,
     plain: &FastPathRequest<'_>,
     client: &Client,
     received: Instant,
@@ -226,6 +234,29 @@ pub(in crate::server) fn answer<H: Handler>(
     };
     shared.metrics.requests.increment();
     Some(glanced)
+}
+
+/// Answers the ask `plain` of another node likewise. Asks are no requests of clients.
+#[inline(never)]
+pub(in crate::server) fn answer_ask<H: Handler>(
+    shared: &ServerState<H>,
+    plain: &FastPathRequest<'_>,
+    client: &Client,
+    received: Instant,
+    (reply, output): (&mut Vec<u8>, &mut MessageOutput),
+    write: impl FnOnce(&[IoSlice<'_>]) -> WriteOutcome,
+) -> Option<FastReply> {
+    debug_assert!(client.is_peer() && plain.absolute, "an ask of a node");
+    let glance = shared
+        .handler
+        .try_ask_fast_path(plain, client, received, |hit| send(output, hit, received, reply, write));
+    match glance {
+        FastPathOutcome::NotTaken => None,
+        FastPathOutcome::Sent => Some(FastReply::Sent),
+        FastPathOutcome::Sending(record) => {
+            Some(FastReply::Sending { record, head_bytes: output.head.len() })
+        }
+    }
 }
 
 /// Result of a write.

@@ -4,6 +4,7 @@ use super::RequestSummary;
 use crate::message::{RamHit, ReplyBody, ReplyForm, ReplyHead};
 use crate::server::dates::with_date;
 use http::{Method, StatusCode, Version, header};
+use shoal_cluster::ANSWER_FIELD;
 use shoal_wire::push_decimal;
 use shoal_wire::response::{self, Persistence, ResponseFraming};
 use std::io::Write;
@@ -39,13 +40,16 @@ pub(super) fn write(
             out.extend_from_slice(head.lines.as_bytes());
             true
         }
-        ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status } => {
+        ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status, peer_answer } => {
             response::status_line(out, form.status(stored));
             out.extend_from_slice(form.lines(stored));
             response::number_field(out, "age", *age_seconds);
             response::field(out, "cache-status", cache_status);
             response::field(out, "proxy-status", proxy_status.as_bytes());
             content_range(out, *form);
+            if let Some(answer) = peer_answer {
+                response::field(out, ANSWER_FIELD, answer.as_bytes());
+            }
             stored.is_dated()
         }
     };

@@ -4,11 +4,11 @@ use crate::message::{BodyError, RequestBody, StreamBody};
 use crate::server::body_pipe::{BodyDemand, BodySink, pipe};
 use crate::server::client_io::ClientIo;
 use crate::server::slow_clients::{ClientProgress, SlowClientPolicy, TooSlow};
-use crate::server::socket::{BufferedConnection, ClientGone};
+use crate::server::socket::{BufferedConnection, LostClient};
 use crate::transport::Deadline;
 use bytes::Bytes;
 use http::HeaderMap;
-use shoal_wire::{BodyDecoder, BodyFraming, Decoded, RequestHead, RequestRefusal};
+use shoal_wire::{BodyDecoder, BodyEvent, BodyFraming, RequestHead, RequestRefusal};
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -119,14 +119,14 @@ impl RequestBodyReader {
             }
             self.ask(socket);
             match self.decoder.decode(&mut socket.input) {
-                Ok(Decoded::Data(data)) => {
+                Ok(BodyEvent::Data(data)) => {
                     if self.pace.moved(data.len(), patience) == Err(TooSlow) {
                         return Poll::Ready(self.fail(BodyError::Timeout));
                     }
                     self.pass_on(data);
                 }
-                Ok(Decoded::End(trailers)) => self.end(trailers),
-                Ok(Decoded::NeedMore) => match socket.poll_fill(context, BODY_ROOM) {
+                Ok(BodyEvent::End(trailers)) => self.end(trailers),
+                Ok(BodyEvent::NeedMore) => match socket.poll_fill(context, BODY_ROOM) {
                     Poll::Ready(Ok(count)) if count > 0 => {}
                     Poll::Ready(_) => return Poll::Ready(self.fail_gone()),
                     Poll::Pending => return self.poll_stalled(context, patience),
@@ -193,9 +193,9 @@ impl RequestBodyReader {
         let discarding = async {
             loop {
                 match self.decoder.decode(&mut socket.input) {
-                    Ok(Decoded::End(_)) => return true,
-                    Ok(Decoded::Data(data)) => dropped += data.len() as u64,
-                    Ok(Decoded::NeedMore) => {
+                    Ok(BodyEvent::End(_)) => return true,
+                    Ok(BodyEvent::Data(data)) => dropped += data.len() as u64,
+                    Ok(BodyEvent::NeedMore) => {
                         let filled = poll_fn(|context| socket.poll_fill(context, BODY_ROOM)).await;
                         if !filled.is_ok_and(|count| count > 0) {
                             return false;
@@ -218,8 +218,8 @@ impl RequestBodyReader {
     }
 }
 
-impl From<ClientGone> for RequestBodyFailure {
-    fn from(_: ClientGone) -> Self {
+impl From<LostClient> for RequestBodyFailure {
+    fn from(_: LostClient) -> Self {
         Self::Gone
     }
 }
@@ -234,3 +234,5 @@ const DRAIN_BYTES_MAX: u64 = 64 * 1024;
 
 /// Maximum time for reading them.
 const DRAIN_TIME: Duration = Duration::from_secs(5);
+
+const _: () = assert!(BODY_ROOM as u64 <= DRAIN_BYTES_MAX);

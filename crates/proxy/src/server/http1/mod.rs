@@ -23,7 +23,7 @@ use super::idle::HITS_TO_RETURN;
 use super::limits::ConnectionLimits;
 use super::reply_guard::ReplyGuard;
 use super::socket::BufferedConnection;
-use super::{Shared, tunnel};
+use super::{ServerState, tunnel};
 use crate::boxed::in_place;
 use crate::message::{Client, Handler, Reply, Request};
 use answer::HandlerOutcome;
@@ -53,7 +53,7 @@ pub(super) enum StartState {
 pub(super) async fn serve<T: ClientIo, H: Handler>(
     socket: BufferedConnection<T>,
     start: StartState,
-    shared: Arc<Shared<H>>,
+    shared: Arc<ServerState<H>>,
     live: Arc<ConnectionLimits>,
     client: Arc<Client>,
 ) -> Option<T> {
@@ -118,7 +118,7 @@ enum NoRequest {
 impl<T: ClientIo> Connection<T> {
     /// Boxes the futures that only some requests need. An idle connection then takes only the
     /// memory of waiting for a head.
-    async fn serve<H: Handler>(mut self, shared: &Shared<H>, mut start: StartState) -> Option<T> {
+    async fn serve<H: Handler>(mut self, shared: &ServerState<H>, mut start: StartState) -> Option<T> {
         let mut hits = 0;
         loop {
             let came = match std::mem::replace(&mut start, StartState::New) {
@@ -164,7 +164,7 @@ impl<T: ClientIo> Connection<T> {
     /// is answered at once.
     async fn next_head<H: Handler>(
         &mut self,
-        shared: &Shared<H>,
+        shared: &ServerState<H>,
         is_ordinary: bool,
     ) -> Result<NextRequest, NoRequest> {
         let mut begun = self.socket.begun.take();
@@ -215,13 +215,15 @@ impl<T: ClientIo> Connection<T> {
 
     /// Answers one request. If the client leaves, dropping this future drops the handler's future
     /// too.
-    async fn exchange<H: Handler>(&mut self, shared: &Shared<H>, received: Instant) -> AfterReply {
+    async fn exchange<H: Handler>(&mut self, shared: &ServerState<H>, received: Instant) -> AfterReply {
         let (asked, mut incoming, answering) = match self.take_request(received) {
             Ok((asked, incoming, request)) => (asked, incoming, shared.handler.handle(request)),
             Err(refusal) => return AfterReply::Refuse(refusal),
         };
         self.socket.deadline.lift();
-        shared.metrics.requests.increment();
+        if !self.client.is_peer() {
+            shared.metrics.requests.increment();
+        }
         let answer = {
             let mut answering = pin!(answering);
             poll_fn(|context| self.poll_answer(context, answering.as_mut(), &mut incoming)).await
@@ -259,7 +261,7 @@ impl<T: ClientIo> Connection<T> {
     /// Sends the reply and handles the rest of the request.
     async fn finish<H: Handler>(
         &mut self,
-        shared: &Shared<H>,
+        shared: &ServerState<H>,
         asked: &RequestSummary,
         reply: Reply,
         mut incoming: Option<RequestBodyReader>,
@@ -304,7 +306,7 @@ impl<T: ClientIo> Connection<T> {
     }
 
     /// Answers an invalid request with a refusal, then closes.
-    async fn refuse<H: Handler>(mut self, shared: &Shared<H>, refusal: RequestRefusal) {
+    async fn refuse<H: Handler>(mut self, shared: &ServerState<H>, refusal: RequestRefusal) {
         let reply = shared.refuse(refusal, &self.client);
         let asked = RequestSummary {
             method: Method::GET,

@@ -5,7 +5,7 @@ use super::{AfterReply, Connection, RequestBodyReader, RequestSummary, head};
 use crate::message::{Handler, ReplyBody, ReplyHead, StreamBody};
 use crate::server::client_io::ClientIo;
 use crate::server::reply_guard::ReplyGuard;
-use crate::server::socket::ClientGone;
+use crate::server::socket::LostClient;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use http_body::{Body, Frame};
@@ -47,7 +47,7 @@ enum StreamState {
 
 /// Error: a body was not sent whole. The client has gone, or the body failed or differed from its
 /// announced length.
-struct SendAborted;
+struct CutBody;
 
 impl<T: ClientIo> Connection<T> {
     /// Sends a reply to its end or to its failure.
@@ -75,7 +75,7 @@ impl<T: ClientIo> Connection<T> {
         match body {
             ReplyBody::Tunnel(far) => match self.send_memory(sending, Bytes::new()).await {
                 Ok(()) => AfterReply::Tunnel(far),
-                Err(ClientGone) => AfterReply::Drop,
+                Err(LostClient) => AfterReply::Drop,
             },
             ReplyBody::Stream { frames, length } if framing != ResponseFraming::Bodiless => {
                 self.send_stream(sending, frames, framing, length).await
@@ -87,7 +87,7 @@ impl<T: ClientIo> Connection<T> {
                 };
                 match self.send_memory(sending, bytes).await {
                     Ok(()) => sending.next(),
-                    Err(ClientGone) => AfterReply::Drop,
+                    Err(LostClient) => AfterReply::Drop,
                 }
             }
         }
@@ -118,13 +118,13 @@ impl<T: ClientIo> Connection<T> {
         &mut self,
         sending: &mut ReplySender<'_, H>,
         bytes: Bytes,
-    ) -> Result<(), ClientGone> {
+    ) -> Result<(), LostClient> {
         let length = bytes.len();
         self.socket.output.set_data(bytes, false);
         let sent = self.socket.send(&self.live.patience).await;
         sending.account.body_bytes = match sent {
             Ok(()) => length,
-            Err(ClientGone) => self.socket.output.data_written(),
+            Err(LostClient) => self.socket.output.data_written(),
         } as u64;
         sent
     }
@@ -153,7 +153,7 @@ impl<T: ClientIo> Connection<T> {
                 }
                 sending.next()
             }
-            Err(SendAborted) => AfterReply::Drop,
+            Err(CutBody) => AfterReply::Drop,
         }
     }
 
@@ -162,7 +162,7 @@ impl<T: ClientIo> Connection<T> {
         context: &mut Context<'_>,
         stream: &mut StreamedBody,
         sending: &mut ReplySender<'_, H>,
-    ) -> Poll<Result<(), SendAborted>> {
+    ) -> Poll<Result<(), CutBody>> {
         loop {
             // The first frame leaves together with the head if it is already there.
             let fresh = self.socket.output.data.is_empty() && stream.state == StreamState::Open;
@@ -184,16 +184,16 @@ impl<T: ClientIo> Connection<T> {
         &mut self,
         context: &mut Context<'_>,
         sending: &mut ReplySender<'_, H>,
-    ) -> Poll<Result<(), SendAborted>> {
+    ) -> Poll<Result<(), CutBody>> {
         let data_bytes = self.socket.output.data.len();
         match self.socket.poll_send(context, &self.live.patience) {
             Poll::Ready(Ok(())) => {
                 sending.account.body_bytes += data_bytes as u64;
                 Poll::Ready(Ok(()))
             }
-            Poll::Ready(Err(ClientGone)) => {
+            Poll::Ready(Err(LostClient)) => {
                 sending.account.body_bytes += self.socket.output.data_written() as u64;
-                Poll::Ready(Err(SendAborted))
+                Poll::Ready(Err(CutBody))
             }
             // A client that takes the reply slowly may still be sending its request.
             Poll::Pending => match &mut sending.incoming {
@@ -208,9 +208,9 @@ impl<T: ClientIo> Connection<T> {
         &mut self,
         context: &mut Context<'_>,
         incoming: &mut Option<RequestBodyReader>,
-    ) -> Poll<SendAborted> {
+    ) -> Poll<CutBody> {
         match self.poll_client(context, incoming) {
-            Poll::Ready(RequestBodyFailure::Gone) => Poll::Ready(SendAborted),
+            Poll::Ready(RequestBodyFailure::Gone) => Poll::Ready(CutBody),
             // The reply continues without the rest of the request. The connection ends after the
             // reply.
             Poll::Ready(RequestBodyFailure::Refused(_)) | Poll::Pending => Poll::Pending,
@@ -221,20 +221,16 @@ impl<T: ClientIo> Connection<T> {
         &mut self,
         context: &mut Context<'_>,
         body: &mut RequestBodyReader,
-    ) -> Poll<SendAborted> {
+    ) -> Poll<CutBody> {
         match body.poll(&mut self.socket, context, &self.live.patience) {
-            Poll::Ready(RequestBodyFailure::Gone) => Poll::Ready(SendAborted),
+            Poll::Ready(RequestBodyFailure::Gone) => Poll::Ready(CutBody),
             Poll::Ready(RequestBodyFailure::Refused(_)) | Poll::Pending => Poll::Pending,
         }
     }
 
     /// Puts the next frame into the output, and also the body's end if it follows. Returns `false`
     /// if no frame is ready.
-    fn fill_from(
-        &mut self,
-        context: &mut Context<'_>,
-        stream: &mut StreamedBody,
-    ) -> Result<bool, SendAborted> {
+    fn fill_from(&mut self, context: &mut Context<'_>, stream: &mut StreamedBody) -> Result<bool, CutBody> {
         let chunked = stream.framing == ResponseFraming::Chunked;
         loop {
             let frame = match Pin::new(&mut stream.frames).poll_frame(context) {
@@ -246,7 +242,7 @@ impl<T: ClientIo> Connection<T> {
                 }
                 Poll::Ready(Some(Err(error))) => {
                     tracing::debug!(client = %self.client.address, %error, "reply cut");
-                    return Err(SendAborted);
+                    return Err(CutBody);
                 }
             };
             match frame.into_data() {
@@ -292,17 +288,17 @@ impl<H: Handler> ReplySender<'_, H> {
 impl StreamedBody {
     /// Counts data. Bytes beyond the announced length would be read as the next response, and are
     /// an error.
-    fn count(&mut self, bytes: usize) -> Result<(), SendAborted> {
+    fn count(&mut self, bytes: usize) -> Result<(), CutBody> {
         if let Some(due) = &mut self.due {
-            *due = due.checked_sub(bytes as u64).ok_or(SendAborted)?;
+            *due = due.checked_sub(bytes as u64).ok_or(CutBody)?;
         }
         Ok(())
     }
 
     /// Appends the end of the body.
-    fn end(&mut self, tail: &mut Vec<u8>, last: Option<Frame<Bytes>>) -> Result<(), SendAborted> {
+    fn end(&mut self, tail: &mut Vec<u8>, last: Option<Frame<Bytes>>) -> Result<(), CutBody> {
         if self.due.is_some_and(|due| due > 0) {
-            return Err(SendAborted);
+            return Err(CutBody);
         }
         if self.framing == ResponseFraming::Chunked {
             let trailers = last.and_then(|frame| frame.into_trailers().ok()).filter(|_| self.trailers);

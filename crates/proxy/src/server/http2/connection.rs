@@ -10,7 +10,7 @@ use crate::server::socket::LINGER_BYTES_MAX;
 use crate::transport::Deadline;
 use crate::transport::spare::{self, BufferClass};
 use bytes::BytesMut;
-use shoal_wire::http2::{self, ErrorCode, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Setting, WINDOW_INITIAL};
+use shoal_http2::{self as http2, ErrorCode, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Setting, WINDOW_INITIAL};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::AsyncReadExt;
 
 /// State of one connection.
-pub(super) struct Connection<T, H: Handler> {
+pub(super) struct Http2Connection<T, H: Handler> {
     io: T,
     input: BytesMut,
     output: FrameOutput,
@@ -43,7 +43,7 @@ pub(super) struct Connection<T, H: Handler> {
     thrown_away: usize,
 }
 
-impl<T: ClientIo, H: Handler> Connection<T, H> {
+impl<T: ClientIo, H: Handler> Http2Connection<T, H> {
     /// Creates a connection. `input` holds bytes already read.
     pub fn new(io: T, input: BytesMut, streams: Arc<StreamContext<H>>) -> Self {
         let live = &streams.live;
@@ -160,6 +160,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         self.streams.shared.metrics.h2_given_up.increment();
         tracing::debug!(client = %self.streams.client.address, ?code, "HTTP/2 connection given up");
         let last = self.incoming.last_stream();
+        debug_assert!(last <= STREAM_MAX);
         self.output.frames(|out| http2::write_goaway(out, last, code));
         self.streams.link.lock().close();
         self.closing = Some(Deadline::after(LEAVE_TIME));
@@ -202,6 +203,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             self.unflushed = true;
             let waited = std::mem::replace(&mut self.waits, written.is_pending());
             let Poll::Ready(bytes) = written else { return Ok(Poll::Pending) };
+            debug_assert!(bytes > 0);
             self.turn_bytes += bytes;
             self.moved.1 += if waited { bytes as u64 } else { 0 };
         }
@@ -224,6 +226,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         }
         let filled = pin!(self.io.read_buf(&mut self.input)).poll(context)?;
         if let Poll::Ready(bytes) = filled {
+            debug_assert!(bytes <= self.input.len());
             self.moved.0 += bytes as u64;
             self.incoming.filled(bytes);
         }
@@ -286,7 +289,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
     }
 }
 
-impl<T, H: Handler> Drop for Connection<T, H> {
+impl<T, H: Handler> Drop for Http2Connection<T, H> {
     fn drop(&mut self) {
         self.streams.link.lock().close();
     }
@@ -305,6 +308,12 @@ const TURN_BYTES_MAX: usize = 1 << 20;
 /// Minimum free bytes in the buffer before a read.
 const ROOM_MIN: usize = 1024;
 
+const _: () = {
+    assert!(STREAM_MAX % 2 == 1);
+    assert!(TURN_BYTES_MAX > FRAME_BYTES_MAX);
+    assert!(ROOM_MIN > FRAME_HEAD_BYTES);
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,8 +323,8 @@ mod tests {
     use crate::server::http2::state::SharedState;
     use crate::server::tests::handler::Scripted;
     use crate::server::tests::http2_frames::{frame, get, post};
+    use shoal_http2::{END_STREAM, FrameKind, PREFACE};
     use shoal_settings::ClientLimits;
-    use shoal_wire::http2::{END_STREAM, FrameKind, PREFACE};
     use std::future::poll_fn;
     use tokio::io::AsyncWriteExt;
     use tokio::net::{TcpListener, TcpStream};
@@ -338,11 +347,18 @@ mod tests {
             let address = listener.local_addr().expect("bound");
             let (far, near) = tokio::join!(TcpStream::connect(address), listener.accept());
             let (mut far, near) = (far.expect("connected"), near.expect("accepted").0);
-            let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
+            let client = Client {
+                address,
+                local: address,
+                listener: 0,
+                tls: false,
+                server_name: None,
+                certificate: None,
+            };
             let (shared, live) = (Arc::clone(&server.0), server.0.live.load_full());
             let (link, heads) = (SharedState::new(), Default::default());
             let streams = StreamContext { shared, live, client: Arc::new(client), link, heads };
-            let mut connection = Connection::new(near, BytesMut::new(), Arc::new(streams));
+            let mut connection = Http2Connection::new(near, BytesMut::new(), Arc::new(streams));
             let settings = frame(FrameKind::Settings, 0, 0, &[]);
             far.write_all(&[PREFACE, &settings, &said].concat()).await.expect("it is open");
             let serving = poll_fn(|context| connection.poll(context));

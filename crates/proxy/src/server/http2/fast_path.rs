@@ -62,6 +62,7 @@ fn frame(
     (hit, hold): (&RamHit<'_>, Option<Hold>),
     received: Instant,
 ) -> SendProgress {
+    debug_assert!(hold.is_some() || hit.content.len() <= COPIED_MAX, "a body that is sent and not held");
     let mut head_bytes = 0;
     let is_empty = hit.content.is_empty();
     output.fields(id, is_empty, frame_bytes_max, |block| head_bytes = send::hit(block, hit, received));

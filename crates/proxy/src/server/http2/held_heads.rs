@@ -32,8 +32,10 @@ impl HeldHeads {
 
 impl Drop for HeldHead {
     fn drop(&mut self) {
-        self.connection.fetch_sub(self.bytes, Relaxed);
-        ALL.fetch_sub(self.bytes, Relaxed);
+        let of_connection = self.connection.fetch_sub(self.bytes, Relaxed);
+        debug_assert!(of_connection >= self.bytes);
+        let of_all = ALL.fetch_sub(self.bytes, Relaxed);
+        debug_assert!(of_all >= self.bytes, "more is given back than was held");
     }
 }
 
@@ -45,6 +47,8 @@ const OF_CONNECTION: usize = 1 << 20;
 
 /// Limit of the process: 64 times a connection's limit.
 const OF_ALL: usize = 64 << 20;
+
+const _: () = assert!(OF_CONNECTION <= OF_ALL);
 
 #[cfg(test)]
 mod tests {

@@ -7,8 +7,8 @@ use super::{StreamContext, fast_path};
 use crate::message::Handler;
 use bytes::{Buf, BytesMut};
 use http::header;
-use shoal_wire::hpack::{Decoder, FieldList};
-use shoal_wire::http2::{
+use shoal_http2::hpack::{Decoder, FieldList};
+use shoal_http2::{
     self, ACK, ErrorCode, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameError, FrameHead, FrameKind,
     Http2Head, PREFACE, PeerSettings,
 };
@@ -102,6 +102,7 @@ impl FrameReader {
                 Err(FrameError { stream: Some(stream), code }) => Self::reset(stream, code, streams)?,
             }
             at += whole;
+            debug_assert!(at <= input.len());
         };
         input.advance(at);
         if input.is_empty() {
@@ -160,6 +161,7 @@ impl FrameReader {
         if there < PREFACE.len() {
             return Ok(false);
         }
+        debug_assert!(!self.settled, "settings before the preface");
         input.advance(PREFACE.len());
         self.begun = true;
         Ok(true)
@@ -193,6 +195,7 @@ impl FrameReader {
                 self.fields(stream, block, end_stream, output, streams)
             }
             Frame::Headers { stream, block, end_stream, end_headers: false } => {
+                debug_assert!(self.block.is_none(), "a block within a block");
                 self.block = Some(Block { began: self.frames, stream, end_stream, bytes: block.to_vec() });
                 Ok(())
             }
@@ -219,11 +222,11 @@ impl FrameReader {
             Frame::WindowUpdate { stream, increment } => link.lock().widen(stream, increment),
             Frame::Settings(payload) => {
                 link.lock().set(PeerSettings::read(payload)?)?;
-                output.frames(http2::write_settings_ack);
+                output.frames(shoal_http2::write_settings_ack);
                 Ok(())
             }
             Frame::Ping(bytes) => {
-                output.frames(|out| http2::write_ping(out, bytes, true));
+                output.frames(|out| shoal_http2::write_ping(out, bytes, true));
                 Ok(())
             }
             Frame::Pong(bytes) => {
@@ -303,6 +306,8 @@ impl FrameReader {
             // GOAWAY has declared this stream as not accepted.
             return Ok(());
         }
+        debug_assert!(stream % 2 == 1);
+        debug_assert!(stream > self.last_stream, "streams rise");
         self.last_stream = stream;
         if streams.link.lock().is_full(streams.live.h2_streams as usize) {
             return Err(FrameError::stream(stream, ErrorCode::REFUSED_STREAM));
@@ -329,7 +334,7 @@ impl FrameReader {
         let length = parts.headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
         if end_stream && length.is_some_and(|length: u64| length > 0) {
-            return Err(malformed(http2::Malformed));
+            return Err(malformed(shoal_http2::MalformedRequest));
         }
         self.start(stream, (Ok((parts, held)), end_stream, length), received, streams);
         Ok(())
@@ -401,7 +406,7 @@ fn trailers<H>(
     }
     let held = streams.heads.hold(fields.text().len());
     let held = held.ok_or(FrameError::stream(stream, ErrorCode::ENHANCE_YOUR_CALM))?;
-    let trailers = http2::trailers(fields).ok().filter(|_| end_stream && !fields.is_too_large());
+    let trailers = shoal_http2::trailers(fields).ok().filter(|_| end_stream && !fields.is_too_large());
     let trailers = trailers.ok_or(FrameError::stream(stream, ErrorCode::PROTOCOL_ERROR))?;
     link.lock().received_trailers(stream, (trailers, held))
 }
@@ -425,3 +430,5 @@ thread_local! {
     /// Fields of the block being decoded.
     static FIELDS: RefCell<FieldList> = RefCell::default();
 }
+
+const _: () = assert!(USELESS_SHARE > 1);

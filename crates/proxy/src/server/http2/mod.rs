@@ -35,12 +35,12 @@ mod state;
 mod stream;
 mod tunnel_io;
 
-use super::Shared;
+use super::ServerState;
 use super::client_io::ClientIo;
 use super::limits::ConnectionLimits;
 use crate::message::{Client, Handler};
 use bytes::BytesMut;
-use connection::Connection;
+use connection::Http2Connection;
 use held_heads::HeldHeads;
 use state::SharedState;
 use std::future::poll_fn;
@@ -53,7 +53,7 @@ pub(super) use state::{CONNECTION_WINDOW, STREAM_WINDOW};
 pub(super) async fn serve<T: ClientIo, H: Handler>(
     io: T,
     input: BytesMut,
-    shared: Arc<Shared<H>>,
+    shared: Arc<ServerState<H>>,
     live: Arc<ConnectionLimits>,
     client: Arc<Client>,
 ) {
@@ -64,13 +64,13 @@ pub(super) async fn serve<T: ClientIo, H: Handler>(
         link: SharedState::new(),
         heads: HeldHeads::default(),
     });
-    let mut connection = Connection::new(io, input, streams);
+    let mut connection = Http2Connection::new(io, input, streams);
     poll_fn(|context| connection.poll(context)).await;
 }
 
 /// State shared by the streams of one connection.
 struct StreamContext<H> {
-    shared: Arc<Shared<H>>,
+    shared: Arc<ServerState<H>>,
     live: Arc<ConnectionLimits>,
     client: Arc<Client>,
     link: SharedState,

@@ -120,6 +120,7 @@ impl ConnectionMonitor {
     }
 
     fn leave(&mut self) -> MonitorAction {
+        debug_assert!(!self.leaving, "GOAWAY is sent once");
         self.leaving = true;
         self.idle.set(Instant::now() + LEAVE_TIME);
         MonitorAction::GoAway
@@ -148,6 +149,8 @@ impl ConnectionMonitor {
         if self.ping.poll_passed(context).is_pending() {
             return Poll::Pending;
         }
+        debug_assert!(doing.moved.0 >= self.moved_before.0, "counts never fall");
+        debug_assert!(doing.moved.1 >= self.moved_before.1);
         let (read, taken) = (doing.moved.0 - self.moved_before.0, doing.moved.1 - self.moved_before.1);
         self.moved_before = doing.moved;
         let takes = taken >= self.patience.bytes_min();

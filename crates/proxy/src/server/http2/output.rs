@@ -5,9 +5,9 @@
 
 use crate::message::Hold;
 use bytes::Bytes;
-use shoal_store::memory::MemoryBody;
-use shoal_wire::hpack::encode::NO_TABLE;
-use shoal_wire::http2::{END_HEADERS, END_STREAM, FRAME_HEAD_BYTES, FrameHead, FrameKind};
+use shoal_http2::hpack::encode::NO_TABLE;
+use shoal_http2::{END_HEADERS, END_STREAM, FRAME_HEAD_BYTES, FrameHead, FrameKind};
+use shoal_memory::MemoryBody;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -66,12 +66,27 @@ impl FrameOutput {
         self.responses
     }
 
+    /// Checks the count of bytes and the places of bodies, in debug builds.
+    fn invariants(&self) {
+        debug_assert!(self.written <= self.text.len());
+        if cfg!(debug_assertions) {
+            let bodies: usize = self.bodies.iter().map(|piece| piece.rest.len()).sum();
+            assert_eq!(self.left, self.text.len() - self.written + bodies, "bytes that were not written");
+            let places = || self.bodies.iter().map(|piece| piece.before);
+            assert!(places().is_sorted(), "bodies out of order");
+            assert!(places().all(|before| (self.written..=self.text.len()).contains(&before)));
+            assert!(self.bodies.iter().all(|piece| piece.rest.end <= piece.body.len()));
+        }
+    }
+
     /// Calls `write` to append frames.
     pub fn frames(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let text = self.text();
         let before = text.len();
         write(text);
+        debug_assert!(self.text.len() >= before);
         self.left += self.text.len() - before;
+        self.invariants();
     }
 
     /// Appends whole frames and empties `frames`.
@@ -111,6 +126,7 @@ impl FrameOutput {
         }
         self.left += self.text.len() - start;
         self.responses += length as u64;
+        self.invariants();
     }
 
     /// Appends a DATA frame.
@@ -131,6 +147,8 @@ impl FrameOutput {
         (body, place, mut hold): (&MemoryBody, Range<usize>, Option<Hold>),
         frame_bytes_max: usize,
     ) {
+        debug_assert!(place.end <= body.len());
+        debug_assert!(frame_bytes_max > 0);
         let mut start = place.start;
         while start < place.end {
             let rest = start..place.end.min(start + frame_bytes_max);
@@ -147,6 +165,8 @@ impl FrameOutput {
                 }
             }
         }
+        debug_assert!(hold.is_none() || place.len() <= COPIED_MAX, "bytes that are sent and not charged");
+        self.invariants();
     }
 
     fn shared(&mut self, body: MemoryBody, rest: Range<usize>, hold: Option<Hold>) {
@@ -206,10 +226,13 @@ impl FrameOutput {
             slices[count] = IoSlice::new(&self.text[from..until]);
             count += 1;
         }
+        debug_assert!(count > 0, "nothing to write");
+        debug_assert!(slices[..count].iter().map(|slice| slice.len()).sum::<usize>() <= self.left);
         Pin::new(io).poll_write_vectored(context, &slices[..count])
     }
 
     fn advance(&mut self, mut count: usize) {
+        debug_assert!(count <= self.left, "more was written than there was");
         self.left -= count;
         if self.left == 0 {
             return self.clear();
@@ -237,6 +260,7 @@ impl FrameOutput {
             self.bodies.iter_mut().for_each(|piece| piece.before -= self.written);
             self.written = 0;
         }
+        self.invariants();
     }
 
     fn clear(&mut self) {
@@ -289,6 +313,12 @@ type Spare = (Vec<u8>, VecDeque<BodyChunk>);
 thread_local! {
     static SPARE: RefCell<Vec<Spare>> = const { RefCell::new(Vec::new()) };
 }
+
+const _: () = {
+    assert!(COPIED_MAX < FULL_BYTES);
+    // Each body takes a slice and the text before it another, and the rest of the text one.
+    assert!(SLICES_MAX >= 4);
+};
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Receiving half of a stream, for the reader of the request's body.
 
-use super::state::{SharedState, StreamClosed};
+use super::state::{ClosedStream, SharedState};
 use bytes::Bytes;
 use http::HeaderMap;
 use std::task::{Context, Poll};
@@ -34,12 +34,12 @@ impl StreamReceiver {
 
     /// Polls for the next bytes; `None` is the end of the body. The caller must
     /// [`release`](Self::release) the bytes.
-    pub fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, StreamClosed>>> {
+    pub fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, ClosedStream>>> {
         if self.ended {
             return Poll::Ready(None);
         }
         let mut state = self.link.lock();
-        let Ok(stream) = state.stream(self.id) else { return Poll::Ready(Some(Err(StreamClosed))) };
+        let Ok(stream) = state.stream(self.id) else { return Poll::Ready(Some(Err(ClosedStream))) };
         match stream.receive.queue.pop_front() {
             Some(data) => Poll::Ready(Some(Ok(data.freeze()))),
             None if stream.receive.ended => {

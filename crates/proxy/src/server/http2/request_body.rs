@@ -1,7 +1,7 @@
 //! Request body on an HTTP/2 stream.
 
 use super::receiving::StreamReceiver;
-use super::state::StreamClosed;
+use super::state::ClosedStream;
 use crate::message::{BodyError, InterimSink};
 use crate::server::limits::ConnectionLimits;
 use crate::server::slow_clients::{ClientProgress, TooSlow};
@@ -27,11 +27,11 @@ pub(super) struct H2Body {
     pace: ClientProgress,
     /// Bytes of the current frame that had arrived at the last timeout.
     arrived: usize,
-    state: State,
+    state: BodyState,
 }
 
 #[derive(PartialEq)]
-enum State {
+enum BodyState {
     Data,
     End,
 }
@@ -45,7 +45,7 @@ impl H2Body {
         live: Arc<ConnectionLimits>,
     ) -> Self {
         let pace = ClientProgress::default();
-        let (stall, arrived, state) = (None, 0, State::Data);
+        let (stall, arrived, state) = (None, 0, BodyState::Data);
         Self { stream, continue_to, remaining: length, live, stall, pace, arrived, state }
     }
 
@@ -65,7 +65,7 @@ impl H2Body {
                 self.stream.release(data.len());
                 Poll::Ready(Some(Ok(Frame::data(data))))
             }
-            Poll::Ready(Some(Err(StreamClosed))) => self.fail(BodyError::Cut("stream reset".into())),
+            Poll::Ready(Some(Err(ClosedStream))) => self.fail(BodyError::Cut("stream reset".into())),
             Poll::Ready(None) => Poll::Ready(self.trailers()),
             Poll::Pending => {
                 ready!(self.poll_stalled(context));
@@ -75,7 +75,7 @@ impl H2Body {
     }
 
     fn trailers(&mut self) -> Option<Result<Frame<Bytes>, BodyError>> {
-        self.state = State::End;
+        self.state = BodyState::End;
         let trailers = self.stream.trailers()?;
         let kept: HeaderMap = trailers
             .iter()
@@ -112,7 +112,7 @@ impl H2Body {
     }
 
     fn fail(&mut self, error: BodyError) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        self.state = State::End;
+        self.state = BodyState::End;
         Poll::Ready(Some(Err(error)))
     }
 }
@@ -131,13 +131,13 @@ impl Body for H2Body {
             let _ = sink.try_send((StatusCode::CONTINUE, HeaderMap::new()));
         }
         match self.state {
-            State::Data => self.poll_data(context),
-            State::End => Poll::Ready(None),
+            BodyState::Data => self.poll_data(context),
+            BodyState::End => Poll::Ready(None),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.state == State::End || self.stream.is_ended()
+        self.state == BodyState::End || self.stream.is_ended()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -1,7 +1,7 @@
 //! Sends replies on an HTTP/2 stream within the limits of flow control.
 
 use super::sending::StreamSender;
-use super::state::StreamClosed;
+use super::state::ClosedStream;
 use crate::message::{BodyError, RamHit, ReplyHead, StreamBody};
 use crate::server::dates::with_date;
 use crate::server::slow_clients::{ClientProgress, SlowClientPolicy, TooSlow};
@@ -10,10 +10,10 @@ use bytes::Bytes;
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, DATE, HeaderName};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
+use shoal_http2::ErrorCode;
+use shoal_http2::hpack::encode;
 use shoal_wire::Decimal;
 use shoal_wire::chunk::may_trail;
-use shoal_wire::hpack::encode;
-use shoal_wire::http2::ErrorCode;
 use shoal_wire::response::belongs_to_connection;
 use std::future::poll_fn;
 use std::io::Write;
@@ -53,6 +53,7 @@ impl<'p> BodySender<'p> {
     pub async fn bytes(&mut self, mut bytes: Bytes, last: bool) -> Result<(), SendError> {
         while !bytes.is_empty() {
             let room = poll_fn(|context| self.poll_room(context)).await?;
+            debug_assert!(room > 0, "no room is waited for");
             let piece = bytes.split_to(room.min(bytes.len()));
             self.pace.moved(piece.len(), self.patience)?;
             self.sent += piece.len() as u64;
@@ -130,8 +131,8 @@ impl<'p> BodySender<'p> {
     }
 }
 
-impl From<StreamClosed> for SendError {
-    fn from(_: StreamClosed) -> Self {
+impl From<ClosedStream> for SendError {
+    fn from(_: ClosedStream) -> Self {
         Self::ByClient
     }
 }
@@ -147,7 +148,7 @@ pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> (Stat
     let (status, mut fields) = match reply {
         ReplyHead::Built(status, fields) => (status, fields),
         ReplyHead::Relayed(head) => (head.status, head.lines.to_map()),
-        ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status } => {
+        ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status, .. } => {
             let mut fields = form.fields(&stored);
             fields.insert(AGE, HeaderValue::from(age_seconds));
             if let Ok(value) = HeaderValue::from_maybe_shared(cache_status) {
@@ -189,6 +190,7 @@ pub(super) fn hit(block: &mut Vec<u8>, hit: &RamHit<'_>, now: Instant) -> u64 {
         let mut rest = &mut text[..];
         write!(rest, "{content_range}").expect("there is room for every number");
         let written = CONTENT_RANGE_BYTES_MAX - rest.len();
+        debug_assert!(written > 0);
         field(b"content-range", &text[..written], b"");
     }
     if let Some(length) = hit.length() {
@@ -271,3 +273,8 @@ fn remove(fields: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
+const _: () = {
+    assert!(STATUS_BYTES == 10);
+    assert!(CONTENT_RANGE_BYTES_MAX == 68);
+};

@@ -1,8 +1,8 @@
 //! Sending half of a stream, for the task that answers the stream.
 
-use super::state::{SharedState, StreamClosed};
+use super::state::{ClosedStream, SharedState};
 use bytes::Bytes;
-use shoal_wire::http2::ErrorCode;
+use shoal_http2::ErrorCode;
 use std::task::{Context, Poll};
 
 /// Sends on one stream. When dropped before the end, the stream is reset.
@@ -18,22 +18,22 @@ impl StreamSender {
     }
 
     /// Queues the final head as a field block. Ends the stream if `end` is set.
-    pub fn head(&mut self, block: Vec<u8>, end: bool) -> Result<(), StreamClosed> {
+    pub fn head(&mut self, block: Vec<u8>, end: bool) -> Result<(), ClosedStream> {
         self.link.lock().send_fields(self.id, block, end, true)
     }
 
     /// Queues an interim response.
-    pub fn interim(&mut self, block: Vec<u8>) -> Result<(), StreamClosed> {
+    pub fn interim(&mut self, block: Vec<u8>) -> Result<(), ClosedStream> {
         self.link.lock().send_fields(self.id, block, false, false)
     }
 
     /// Queues trailers and ends the stream.
-    pub fn trailers(&mut self, block: Vec<u8>) -> Result<(), StreamClosed> {
+    pub fn trailers(&mut self, block: Vec<u8>) -> Result<(), ClosedStream> {
         self.link.lock().send_fields(self.id, block, true, true)
     }
 
     /// Waits until bytes may be queued, and returns their maximum number.
-    pub fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, StreamClosed>> {
+    pub fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, ClosedStream>> {
         match self.link.lock().room(self.id, context) {
             Ok(0) => Poll::Pending,
             room => Poll::Ready(room),
@@ -42,7 +42,7 @@ impl StreamSender {
 
     /// Queues bytes, at most the number that [`Self::poll_room`] returned. Ends the stream if `end`
     /// is set.
-    pub fn data(&mut self, data: Bytes, end: bool) -> Result<(), StreamClosed> {
+    pub fn data(&mut self, data: Bytes, end: bool) -> Result<(), ClosedStream> {
         self.link.lock().send_data(self.id, data, end)
     }
 

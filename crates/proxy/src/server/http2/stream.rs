@@ -14,8 +14,8 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, header};
 use http_body::Body as _;
+use shoal_http2::ErrorCode;
 use shoal_wire::RequestRefusal;
-use shoal_wire::http2::ErrorCode;
 use shoal_wire::response::is_bodiless;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -46,7 +46,7 @@ pub(super) async fn serve<H: Handler>(asked: StreamRequest, streams: Arc<StreamC
         Ok(parts)
     });
     let method = checked.as_ref().map_or(Method::GET, |parts| parts.method.clone());
-    let stream = Stream { streams: &streams, sending, method, received };
+    let stream = StreamTask { streams: &streams, sending, method, received };
     match checked {
         Ok(parts) => {
             streams.shared.metrics.requests.increment();
@@ -61,7 +61,7 @@ pub(super) async fn serve<H: Handler>(asked: StreamRequest, streams: Arc<StreamC
     streams.link.lock().note_end(Instant::now());
 }
 
-struct Stream<'s, H: Handler> {
+struct StreamTask<'s, H: Handler> {
     streams: &'s StreamContext<H>,
     sending: StreamSender,
     method: Method,
@@ -70,7 +70,7 @@ struct Stream<'s, H: Handler> {
 
 type Interim = mpsc::Receiver<(StatusCode, HeaderMap)>;
 
-impl<H: Handler> Stream<'_, H> {
+impl<H: Handler> StreamTask<'_, H> {
     async fn exchange(mut self, parts: Parts, body: StreamReceiver) {
         let (sink, mut interim) = mpsc::channel(INTERIM_MAX);
         // Bytes on a CONNECT stream belong to the tunnel, not to the request.

@@ -2,7 +2,7 @@
 
 use super::receiving::StreamReceiver;
 use super::sending::StreamSender;
-use super::state::{SharedState, StreamClosed};
+use super::state::{ClosedStream, SharedState};
 use bytes::{Buf, Bytes};
 use std::io;
 use std::pin::Pin;
@@ -57,7 +57,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for TunnelPeer<T> {
         let written = Pin::new(&mut self.io).poll_write(context, bytes);
         let (link, id) = &self.stream;
         if written.is_pending() && link.lock().poll_gone(*id, context).is_ready() {
-            return Poll::Ready(Err(StreamClosed.into()));
+            return Poll::Ready(Err(ClosedStream.into()));
         }
         written
     }
@@ -85,6 +85,7 @@ impl AsyncRead for StreamIo {
         }
         let count = self.held.len().min(buffer.remaining());
         buffer.put_slice(&self.held[..count]);
+        debug_assert!(count <= self.held.len());
         self.held.advance(count);
         self.receive.release(count);
         Poll::Ready(Ok(()))
@@ -124,8 +125,8 @@ impl Drop for StreamIo {
     }
 }
 
-impl From<StreamClosed> for io::Error {
-    fn from(_: StreamClosed) -> Self {
+impl From<ClosedStream> for io::Error {
+    fn from(_: ClosedStream) -> Self {
         io::ErrorKind::BrokenPipe.into()
     }
 }
@@ -137,7 +138,7 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test]
-    async fn a_reset_ends_a_tunnel_whose_far_side_takes_nothing() {
+    async fn reset_ends_a_tunnel_with_a_stuck_far_side() {
         let link = SharedState::new();
         let (sending, receiving) = link.open(1, false, None);
         let (far, _taking_nothing) = tokio::io::duplex(64);

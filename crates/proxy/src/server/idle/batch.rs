@@ -15,9 +15,9 @@
 use super::ROOM;
 use super::set::{IdleConnection, IdleKey, IdleSet, ReadyEvent};
 use crate::message::Handler;
-use crate::server::Shared;
+use crate::server::ServerState;
 use crate::server::connection::{self, ResumeGuard, ResumeState};
-use crate::server::http1::fast_path::{FastReply, WriteOutcome, answer};
+use crate::server::http1::fast_path::{FastReply, WriteOutcome, answer, answer_ask};
 use crate::server::socket::{INPUT_BYTES, SENT_AT_ONCE};
 use crate::transport::MessageOutput;
 use bytes::Bytes;
@@ -30,7 +30,7 @@ use std::time::Instant;
 
 /// Serves batches of ready connections.
 pub(super) struct BatchServer<H> {
-    shared: Arc<Shared<H>>,
+    shared: Arc<ServerState<H>>,
     parser: HeadParser,
     /// Bytes just received, all connections in one buffer.
     arrived: Box<[u8; ARRIVED_BYTES]>,
@@ -67,7 +67,7 @@ enum AfterServe {
 }
 
 impl<H: Handler> BatchServer<H> {
-    pub fn new(shared: Arc<Shared<H>>) -> Self {
+    pub fn new(shared: Arc<ServerState<H>>) -> Self {
         Self {
             shared,
             parser: HeadParser::new(),
@@ -208,7 +208,11 @@ impl<H: Handler> BatchServer<H> {
             return None;
         }
         let said = &self.arrived[said];
-        let plain = self.parser.peek_fast_path(said, &standing.live.limits);
+        let of_peer = standing.client.is_peer();
+        let plain = match of_peer {
+            false => self.parser.peek_fast_path(said, &standing.live.limits),
+            true => self.parser.peek_ask(said, &standing.live.limits),
+        };
         self.parser.discard_peeked();
         let plain = plain?;
         let (start, mut waits) = (self.replies.len(), false);
@@ -222,7 +226,10 @@ impl<H: Handler> BatchServer<H> {
             slices => WriteOutcome { bytes: stream.send(slices), is_flushed: true },
         };
         let to = (&mut self.replies, &mut self.output);
-        let glanced = answer(&self.shared, &plain, &standing.client, received, to, write);
+        let glanced = match of_peer {
+            false => answer(&self.shared, &plain, &standing.client, received, to, write),
+            true => answer_ask(&self.shared, &plain, &standing.client, received, to, write),
+        };
         if !waits {
             self.replies.truncate(start);
         }

@@ -26,7 +26,7 @@ pub(super) use batch::{AT_ONCE, GUEST_WORK};
 pub(super) use set::IdleConnection;
 pub(super) use stream::IdleStream;
 
-use super::Shared;
+use super::ServerState;
 use super::drain::DrainWatch;
 use crate::message::Handler;
 use crate::transport::Deadline;
@@ -57,9 +57,9 @@ pub(super) fn admit(guest: IdleConnection) -> Result<(), IdleConnection> {
 }
 
 /// Serves the idle connections of this thread until the server drains, then closes them.
-pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> {
+pub(super) async fn serve<H: Handler>(shared: Arc<ServerState<H>>) -> io::Result<()> {
     // The set must not outlive this future: no code would answer its connections.
-    let _closing = Closing;
+    let _closing = IdleCloser;
     let mut waiter = IdlePoller::open(shared.drain.watch())?;
     let mut attendant = BatchServer::new(shared);
     let mut calls = Vec::new();
@@ -89,9 +89,9 @@ pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> 
 }
 
 /// Closes all idle connections of this thread when dropped.
-struct Closing;
+struct IdleCloser;
 
-impl Drop for Closing {
+impl Drop for IdleCloser {
     fn drop(&mut self) {
         // Close outside the borrow: dropping a connection may run code that borrows the set.
         ROOM.take().into_iter().for_each(IdleSet::close);
@@ -185,3 +185,5 @@ pub(super) const HITS_TO_RETURN: u32 = 8;
 /// Number of events and replies after which other tasks run. A batch under way may add
 /// [`batch::GUEST_WORK`] replies for each of its connections.
 pub(super) const TURN_WORK: usize = 256;
+
+const _: () = assert!(HITS_TO_RETURN > 0 && TURN_WORK >= batch::AT_ONCE);

@@ -86,7 +86,8 @@ impl IdleSet {
             return Err(guest);
         }
         let due = guest.due;
-        slot.guest = Some(guest);
+        let before = slot.guest.replace(guest);
+        debug_assert!(before.is_none(), "a guest in another's place");
         if self.expect(due) {
             self.waker.iter().for_each(Waker::wake_by_ref);
         }
@@ -122,6 +123,7 @@ impl IdleSet {
         let guest = slot.guest.take()?;
         slot.round = slot.round.wrapping_add(1);
         self.free.push(index as u32);
+        debug_assert!(self.free.len() <= self.slots.len(), "a place that is free twice");
         Some(guest)
     }
 
@@ -130,6 +132,7 @@ impl IdleSet {
     pub fn calls(&mut self, calls: &mut Vec<ReadyEvent>) -> io::Result<bool> {
         self.events.clear();
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        debug_assert!(self.events.capacity() >= CALLS_MAX);
         let count = epoll::wait(&*self.epoll, spare_capacity(&mut self.events), Some(&at_once))?;
         calls.extend(self.events.drain(..).map(ReadyEvent::from));
         Ok(count == self.events.capacity())
@@ -190,6 +193,8 @@ pub(super) const SWEEP_MIN: Duration = Duration::from_millis(100);
 /// Maximum number of events per system call.
 const CALLS_MAX: usize = 64;
 
+const _: () = assert!(CALLS_MAX > 0);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,8 +208,14 @@ mod tests {
         let metrics = Arc::<crate::metrics::Metrics>::default();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("it is free");
         let address = ([127, 0, 0, 1], 1).into();
-        let client =
-            crate::message::Client { address, local: address, listener: 0, tls: false, server_name: None };
+        let client = crate::message::Client {
+            address,
+            local: address,
+            listener: 0,
+            tls: false,
+            server_name: None,
+            certificate: None,
+        };
         let live =
             crate::server::limits::ConnectionLimits::new(&ClientLimits::default(), Arc::clone(&metrics));
         let standing = ConnectionContext {
@@ -249,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_the_kernel_does_not_take_is_given_back() {
+    fn refused_descriptor_is_returned() {
         let mut room = IdleSet::new().expect("a descriptor");
         // epoll refuses files, which have no readiness.
         let not_a_socket = std::env::current_exe().and_then(std::fs::File::open).map(OwnedFd::from);
@@ -260,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_whose_time_is_over_are_closed() {
+    fn only_overdue_connections_are_closed() {
         let mut room = IdleSet::new().expect("a descriptor");
         let now = Instant::now();
         let far: Vec<_> = (1..=3)

@@ -3,7 +3,7 @@
 use crate::transport::try_send_zero_copy;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
-use shoal_store::memory::LENT_MIN;
+use shoal_memory::LENT_MIN;
 use std::io::{self, IoSlice};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
-use shoal_store::memory::MemoryBody;
+use shoal_memory::MemoryBody;
 use shoal_wire::FastPathRequest;
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -262,6 +262,7 @@ fn stored() -> Reply {
     let stored = StoredHead::new(StatusCode::OK, &HeaderMap::from_iter(fields));
     Reply {
         head: ReplyHead::Stored {
+            peer_answer: None,
             stored: Arc::new(stored),
             form: ReplyForm::Whole,
             age_seconds: 17,

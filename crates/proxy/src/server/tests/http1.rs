@@ -132,7 +132,7 @@ fn interim_responses_come_first_and_in_order() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_and_counted() {
+fn invalid_request_is_refused_and_counted() {
     let server = Server::start();
     let oversized = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(70_000));
     let cases = [
@@ -181,7 +181,7 @@ fn slow_heads_get_408_and_silence_gets_silence() {
 
 /// The time of a head starts with its first byte, even if the byte may begin another protocol.
 #[test]
-fn what_begins_like_http_2_has_no_more_time() {
+fn http2_like_start_keeps_the_head_timeout() {
     let server = Server::with(|settings| settings.client.head_timeout = Duration::from_millis(800));
     for begun in ["P", "PRI * HTTP/2.0\r\n"] {
         let mut client = server.connect();
@@ -269,7 +269,7 @@ fn connect_becomes_a_tunnel() {
 }
 
 #[test]
-fn what_follows_a_refused_connect_is_no_request() {
+fn bytes_after_a_refused_connect_are_not_parsed() {
     let server = Server::start();
     let mut client = server.connect();
     client.send("CONNECT refused.test:443 HTTP/1.1\r\nHost: refused.test:443\r\n\r\n");

@@ -22,7 +22,7 @@ fn request_bodies_arrive_however_framed() {
 }
 
 #[test]
-fn what_follows_a_body_is_the_next_request() {
+fn bytes_after_a_body_are_the_next_request() {
     let server = Server::start();
     let mut client = server.connect();
     client.send(
@@ -173,7 +173,7 @@ fn streams_are_chunked_and_flushed_as_they_arrive() {
 }
 
 #[test]
-fn trailers_are_sent_to_who_takes_them() {
+fn trailers_are_sent_if_accepted() {
     let server = Server::start();
     let mut client = server.connect();
     client.send("GET /trailers HTTP/1.1\r\nHost: a\r\nConnection: TE\r\nTE: trailers\r\n\r\n");

@@ -107,7 +107,7 @@ async fn streams_are_answered() {
 }
 
 #[tokio::test]
-async fn a_head_is_logged_with_the_bytes_of_its_names_and_values() {
+async fn head_is_logged_with_name_and_value_bytes() {
     let server = Server::start();
     let mut client = H2Client::connect(&server).await;
     let answer = client.get("/memory/10").await;
@@ -363,7 +363,7 @@ async fn draining_finishes_streams_and_sends_goaway() {
 /// Every stream has ended for the server, which has passed all bytes to the connection. The client
 /// takes the bytes late.
 #[tokio::test]
-async fn draining_cuts_nothing_that_a_slow_client_has_yet_to_take() {
+async fn drain_waits_for_a_slow_client() {
     let mut server = Server::start();
     let stream = TcpStream::connect(server.address()).await.expect("the server listens");
     let mut builder = h2::client::Builder::new();

@@ -1,9 +1,9 @@
 //! HTTP/2 frame by frame: clients that break the rules, and the limits of flow control.
 
 use super::{Server, until};
+use shoal_http2::hpack::{Decoder, FieldList, encode};
+use shoal_http2::{self as http2, *};
 use shoal_settings::Settings;
-use shoal_wire::hpack::{Decoder, FieldList, encode};
-use shoal_wire::http2::{self, *};
 use std::{sync::atomic::Ordering, time::Duration};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -157,7 +157,7 @@ pub(super) fn window_update(stream: u32, increment: u32) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn the_beginning_says_what_is_allowed() {
+async fn connection_starts_with_the_servers_settings() {
     let server = Server::with(|settings| settings.client.h2_streams = 7);
     let mut raw = Raw::open(&server, &[]).await;
     let settings = raw.next().await.expect("SETTINGS");
@@ -351,7 +351,7 @@ async fn frames_that_ask_for_nothing_are_borne_for_a_while() {
 
 /// The server stops reading pings of a client that reads no answers, and they take no memory.
 #[tokio::test]
-async fn who_reads_no_answers_is_not_read() {
+async fn client_that_reads_no_answers_is_not_read() {
     let server = Server::start();
     let mut raw = Raw::open(&server, &[]).await;
     let pings = frame(FrameKind::Ping, 0, 0, b"12345678").repeat(1000);
@@ -419,7 +419,7 @@ async fn frames_are_as_large_as_the_client_takes_them() {
 }
 
 #[tokio::test]
-async fn who_sends_more_than_the_window_is_stopped() {
+async fn data_beyond_the_window_resets_the_stream() {
     let server = Server::start();
     let mut raw = Raw::open(&server, &[]).await;
     // "/never" reads nothing.
@@ -477,7 +477,7 @@ async fn a_reply_before_the_body_asks_for_no_more() {
 }
 
 #[tokio::test]
-async fn what_begins_must_come_in_time() {
+async fn unfinished_frame_ends_the_connection_in_time() {
     let slow = |settings: &mut Settings| settings.client.head_timeout = Duration::from_millis(300);
     let server = Server::with(slow);
     let request = get(1, "/memory/1");

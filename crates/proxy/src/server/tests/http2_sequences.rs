@@ -14,12 +14,12 @@ use crate::message::Client;
 use crate::metrics::Metrics;
 use crate::server::StreamServer;
 use proptest::prelude::*;
-use shoal_settings::ClientLimits;
-use shoal_wire::hpack::encode;
-use shoal_wire::http2::{
+use shoal_http2::hpack::encode;
+use shoal_http2::{
     END_HEADERS, END_STREAM, ErrorCode, FRAME_HEAD_BYTES, FrameHead, FrameKind, PREFACE, PeerSettings,
     write_reset, write_settings_ack, write_window_update,
 };
+use shoal_settings::ClientLimits;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -335,7 +335,8 @@ fn check(steps: Vec<Step>, in_order: bool) {
         let (handler, metrics) = (Arc::new(Scripted::default()), Arc::new(Metrics::default()));
         let server = StreamServer::new(Arc::clone(&handler), metrics, &ClientLimits::default());
         let address = ([127, 0, 0, 1], 1).into();
-        let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
+        let client =
+            Client { address, local: address, listener: 0, tls: false, server_name: None, certificate: None };
         let serving = tokio::spawn(async move { server.serve_http2(far, client).await });
         let asking = async {
             let mut asker = Asker::new(near);
@@ -358,7 +359,7 @@ fn check(steps: Vec<Step>, in_order: bool) {
 
 /// Queued bytes wait after the client has reduced the window.
 #[test]
-fn a_window_that_shrinks_holds_what_waits() {
+fn shrunk_window_holds_queued_bytes() {
     let mut steps = vec![Step::Window(100_000)];
     steps.extend([Step::Widen(None, 1 << 20), Step::Pause(true)]);
     steps.extend((0..5).map(|_| Step::Get(false, 95_000)));
@@ -374,11 +375,12 @@ fn a_window_that_shrinks_holds_what_waits() {
 
 /// The server reads a client that takes a long reply slowly.
 #[tokio::test]
-async fn a_long_reply_leaves_room_for_others_and_is_broken_off_at_once() {
+async fn long_reply_leaves_room_and_is_cut_at_once() {
     let (near, far) = tokio::io::duplex(20_000);
     let server = StreamServer::new(Arc::<Scripted>::default(), Arc::default(), &ClientLimits::default());
     let address = ([127, 0, 0, 1], 1).into();
-    let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
+    let client =
+        Client { address, local: address, listener: 0, tls: false, server_name: None, certificate: None };
     let serving = tokio::spawn(async move { server.serve_http2(far, client).await });
     let mut asker = Asker::new(near);
     asker.outbox.extend_from_slice(PREFACE);
@@ -417,7 +419,8 @@ async fn many_replies_at_once_leave_others_their_turns() {
     let handler = Arc::<Scripted>::default();
     let server = StreamServer::new(Arc::clone(&handler), Arc::default(), &ClientLimits::default());
     let address = ([127, 0, 0, 1], 1).into();
-    let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
+    let client =
+        Client { address, local: address, listener: 0, tls: false, server_name: None, certificate: None };
     let mut asker = Asker::new(near);
     asker.outbox.extend_from_slice(PREFACE);
     asker.set_window(1 << 28);
@@ -450,7 +453,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_http2_ends_the_connection_alone(
+    fn invalid_bytes_end_only_the_connection(
         mut steps in prop::collection::vec(step(), 0..20),
         junk in prop::collection::vec(any::<u8>(), 1..200),
     ) {

@@ -54,7 +54,7 @@ fn connections_beyond_the_limit_wait() {
 }
 
 #[test]
-fn draining_finishes_what_is_under_way() {
+fn drain_finishes_current_requests() {
     let mut server = Server::start();
     let mut idle = server.connect();
     idle.get("/memory/1");
@@ -107,7 +107,7 @@ fn the_client_is_told_apart_by_listener() {
         let mut client = Client::connect(*address);
         let seen = client.get("/client");
         let expected = format!(
-            "Client {{ address: {}, local: {address}, listener: {index}, tls: false, server_name: None }}",
+            "Client {{ address: {}, local: {address}, listener: {index}, tls: false, server_name: None, certificate: None }}",
             client.stream.local_addr().expect("connected")
         );
         assert_eq!(seen.text(), expected);
@@ -117,7 +117,7 @@ fn the_client_is_told_apart_by_listener() {
 /// An HTTP/1.0 client takes the end of the connection as the end of a stream, and would not notice
 /// a cut.
 #[test]
-fn a_stream_that_is_cut_at_the_deadline_ends_in_a_reset_for_http_1_0() {
+fn http_1_0_stream_cut_at_deadline_is_reset() {
     let mut server = Server::start();
     let mut client = server.connect();
     client.send("GET /gated HTTP/1.0\r\n\r\n");

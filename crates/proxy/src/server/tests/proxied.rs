@@ -25,7 +25,7 @@ fn both_versions_name_the_client() {
 }
 
 #[test]
-fn a_hit_that_comes_with_the_header_is_answered_at_a_glance() {
+fn hit_sent_with_the_header_takes_the_fast_path() {
     let server = behind("127.0.0.1/32");
     let mut client = server.connect();
     client.send("PROXY TCP4 192.0.2.1 198.51.100.7 56324 443\r\nGET /hit/3 HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -72,7 +72,7 @@ impl Drop for Counted {
 }
 
 #[test]
-fn who_is_served_hits_has_no_task_and_who_asks_for_more_has_one_for_a_while() {
+fn hits_need_no_task_other_requests_get_one() {
     let server = Counted::with(|_| {});
     let mut clients: Vec<_> = (0..10).map(|_| server.connect()).collect();
     for client in &mut clients {
@@ -93,7 +93,7 @@ fn who_is_served_hits_has_no_task_and_who_asks_for_more_has_one_for_a_while() {
 }
 
 #[test]
-fn who_says_nothing_for_too_long_is_closed() {
+fn silent_connection_is_closed_in_time() {
     let server = Counted::with(|settings| {
         settings.client.keep_alive = Duration::from_millis(300);
         settings.client.head_timeout = Duration::from_secs(3);
@@ -142,7 +142,7 @@ fn an_end_behind_requests_is_seen() {
 }
 
 #[test]
-fn who_has_asked_when_the_server_drains_is_answered() {
+fn request_before_the_drain_is_answered() {
     let mut server = Counted::with(|_| {});
     let (mut slow, mut other) = (server.connect(), server.connect());
     other.get("/hit/1");
@@ -159,7 +159,7 @@ fn who_has_asked_when_the_server_drains_is_answered() {
 
 /// Clients are answered together, and the outcome of one does not affect the others.
 #[test]
-fn who_calls_at_once_gets_its_own_reply() {
+fn concurrent_requests_get_their_own_replies() {
     let server = Counted::with(|_| {});
     let mut slow = server.connect();
     let paths = ["/hit/1", "/hit/panic", "/hit/12000", "/memory/3", "/hit/30000", "/hit/0", "/hit/2"];
@@ -201,7 +201,7 @@ fn one_who_reads_late(server: &Counted) -> (Client, usize) {
 }
 
 #[test]
-fn a_reply_that_has_waited_and_finds_no_room_is_sent_by_a_task() {
+fn batched_reply_without_room_is_sent_by_a_task() {
     let server = Counted::with(|_| {});
     let (mut client, asked) = one_who_reads_late(&server);
     (0..asked).for_each(|_| assert_eq!(client.response().body.len(), 10_000));
@@ -213,7 +213,7 @@ fn a_reply_that_has_waited_and_finds_no_room_is_sent_by_a_task() {
 
 /// The reply counted as sent when it was built.
 #[test]
-fn a_reply_that_has_waited_counts_as_cut_when_its_client_goes_or_the_server_stops() {
+fn batched_reply_counts_as_cut_after_close_or_stop() {
     let mut server = Counted::with(|_| {});
     drop(one_who_reads_late(&server));
     wait_until("the cut", || server.metrics.responses_cut.value() == 1);
@@ -226,7 +226,7 @@ fn a_reply_that_has_waited_counts_as_cut_when_its_client_goes_or_the_server_stop
 
 /// Simulates a server stop in the same turn in which the connection got its task.
 #[test]
-fn a_reply_whose_task_never_runs_counts_as_cut() {
+fn reply_of_an_unstarted_task_counts_as_cut() {
     let (handler, metrics) = (Arc::new(Scripted::default()), Arc::new(Metrics::default()));
     let server = StreamServer::new(Arc::clone(&handler), Arc::clone(&metrics), &ClientLimits::default());
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
@@ -238,7 +238,14 @@ fn a_reply_whose_task_never_runs_counts_as_cut() {
     // Without a reader, one of the replies fills the kernel's buffer.
     client.send("GET /hit/30000 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(200));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let peer = message::Client { address, local: address, listener: 0, tls: false, server_name: None };
+    let peer = message::Client {
+        address,
+        local: address,
+        listener: 0,
+        tls: false,
+        server_name: None,
+        certificate: None,
+    };
     runtime.block_on(async {
         let begun = || handler.begun.load(SeqCst) > 0;
         tokio::select! {
@@ -260,7 +267,7 @@ fn a_reply_whose_task_never_runs_counts_as_cut() {
 
 /// Tasks run in between, for any number of clients and requests at once.
 #[test]
-fn many_who_ask_for_much_leave_others_their_turn() {
+fn busy_clients_leave_other_tasks_their_turn() {
     let server = Counted::with(|_| {});
     let mut slow = server.connect();
     slow.get("/hit/1");
@@ -301,7 +308,7 @@ fn many_who_ask_for_much_leave_others_their_turn() {
 
 /// Otherwise other clients would wait.
 #[test]
-fn who_never_pauses_gets_a_task() {
+fn client_without_pauses_gets_a_task() {
     let server = Counted::with(|_| {});
     let client = server.connect();
     let [mut writing, mut reading] = [(); 2].map(|()| client.stream.try_clone().expect("another handle"));
@@ -324,7 +331,7 @@ fn who_never_pauses_gets_a_task() {
 }
 
 #[test]
-fn a_panic_ends_the_connection_that_it_is_about_and_no_other() {
+fn panic_ends_only_its_own_connection() {
     let server = Counted::with(|_| {});
     let (mut waiting, mut panicking) = (server.connect(), server.connect());
     waiting.get("/hit/1");

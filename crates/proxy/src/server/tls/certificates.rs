@@ -2,6 +2,7 @@
 
 use crate::message::Shown;
 use crate::server::Error;
+use crate::settings_file;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rustls::crypto::ring;
@@ -19,23 +20,23 @@ use webpki::EndEntityCert;
 /// Certificates of one listener.
 #[derive(Debug)]
 pub(in crate::server) struct Certificates {
-    table: ArcSwap<Table>,
+    table: ArcSwap<CertificateTable>,
     sources: Mutex<Sources>,
 }
 
 /// Certificates by their DNS names.
 #[derive(Debug)]
-struct Table {
+struct CertificateTable {
     /// The first certificate, for clients that name no server or an unknown one.
-    default: Arc<Named>,
-    exact: HashMap<String, Arc<Named>>,
+    default: Arc<NamedCertificate>,
+    exact: HashMap<String, Arc<NamedCertificate>>,
     /// Wildcard certificates by the name after `*.`.
-    wildcard: HashMap<String, Arc<Named>>,
+    wildcard: HashMap<String, Arc<NamedCertificate>>,
 }
 
 /// Certificate with its key and its DNS names in lower case.
 #[derive(Debug)]
-struct Named {
+struct NamedCertificate {
     key: Arc<CertifiedKey>,
     names: Vec<String>,
 }
@@ -56,7 +57,10 @@ impl Certificates {
     pub fn read(files: &[Certificate]) -> Result<Self, Error> {
         // Take the stamps first: a change during the read is then noticed later.
         let sources = Sources { files: files.to_vec(), stamps: stamps(files) };
-        Ok(Self { table: ArcSwap::from_pointee(Table::read(files)?), sources: Mutex::new(sources) })
+        Ok(Self {
+            table: ArcSwap::from_pointee(CertificateTable::read(files)?),
+            sources: Mutex::new(sources),
+        })
     }
 
     /// Replaces the certificates in use.
@@ -95,23 +99,23 @@ impl Certificates {
     pub fn shown_for(&self, name: &str) -> Arc<dyn Shown> {
         let table = self.table.load_full();
         let named = Arc::clone(table.choose(name));
-        Arc::new(Chosen { table, named })
+        Arc::new(ListenerCertificate { table, named })
     }
 }
 
 /// Certificate together with its listener's table.
-struct Chosen {
-    table: Arc<Table>,
-    named: Arc<Named>,
+struct ListenerCertificate {
+    table: Arc<CertificateTable>,
+    named: Arc<NamedCertificate>,
 }
 
-impl Shown for Chosen {
+impl Shown for ListenerCertificate {
     fn is_for(&self, host: &str) -> bool {
         self.named.is_for(host) || Arc::ptr_eq(self.table.choose(host), &self.named)
     }
 }
 
-impl Named {
+impl NamedCertificate {
     fn is_for(&self, host: &str) -> bool {
         let parent = host.split_once('.').map(|(_, parent)| parent);
         self.names.iter().any(|name| match name.strip_prefix("*.") {
@@ -128,7 +132,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-impl Table {
+impl CertificateTable {
     fn read(files: &[Certificate]) -> Result<Self, Error> {
         let (mut exact, mut wildcard, mut default) = (HashMap::new(), HashMap::new(), None);
         for source in files {
@@ -147,7 +151,7 @@ impl Table {
 
     /// Returns the certificate for `name`: an exact match, else a wildcard, else the default. A
     /// wildcard stands for one label (RFC 6125 section 6.4.3).
-    fn choose(&self, name: &str) -> &Arc<Named> {
+    fn choose(&self, name: &str) -> &Arc<NamedCertificate> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let parent = name.split_once('.').map(|(_, parent)| parent);
         let by_wildcard = || parent.and_then(|parent| self.wildcard.get(parent));
@@ -156,17 +160,17 @@ impl Table {
 }
 
 /// Reads one certificate with its key and its DNS names.
-fn read_one(source: &Certificate) -> Result<Named, Error> {
+fn read_one(source: &Certificate) -> Result<NamedCertificate, Error> {
     let fail = |path: &Path, problem: String| Error::Certificate { path: path.to_owned(), problem };
     let unreadable = |error: &dyn std::fmt::Display| fail(&source.certificate, error.to_string());
-    let chain = CertificateDer::pem_file_iter(&source.certificate)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| unreadable(&error))?;
+    let text = settings_file::read(&source.certificate).map_err(|error| unreadable(&error))?;
+    let chain = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|error| unreadable(&error))?;
     let leaf = chain.first().ok_or_else(|| unreadable(&"holds no certificate"))?;
     let names = EndEntityCert::try_from(leaf).map_err(|error| unreadable(&error))?;
     let names = names.valid_dns_names().map(str::to_ascii_lowercase).collect();
-    let key =
-        PrivateKeyDer::from_pem_file(&source.key).map_err(|error| fail(&source.key, error.to_string()))?;
+    let text = settings_file::read(&source.key).map_err(|error| fail(&source.key, error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| fail(&source.key, error.to_string()))?;
     let certified =
         CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => {
@@ -176,7 +180,7 @@ fn read_one(source: &Certificate) -> Result<Named, Error> {
             }
             error => fail(&source.key, error.to_string()),
         })?;
-    Ok(Named { key: Arc::new(certified), names })
+    Ok(NamedCertificate { key: Arc::new(certified), names })
 }
 
 fn stamps(files: &[Certificate]) -> Vec<Stamp> {

@@ -128,12 +128,14 @@ const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// Minimum time between two log lines that an upstream is down.
 const QUIET: Duration = Duration::from_secs(10);
 
+const _: () = assert!(BACKOFF.as_millis() < BACKOFF_MAX.as_millis() && FAILURES > 0);
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn three_failures_in_a_row_take_out_for_a_growing_while() {
+    fn three_failures_start_a_growing_backoff() {
         let start = Instant::now();
         let mut health = Health::default();
         health.failed(start, 250);
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_goes_up_and_down_all_the_time_is_told_of_now_and_then() {
+    fn flapping_upstream_is_logged_seldom() {
         let start = Instant::now();
         let mut health = Health::default();
         let (mut downs, mut ups) = (0, 0);

@@ -6,19 +6,24 @@
 
 mod balance;
 mod health;
+mod member;
 mod outages;
+mod turn;
 
 use crate::metrics::Counter;
-use crate::upstream::exchanged::{Origin, Scheme};
-use crate::upstream::pool::{OriginPoolHandle, OriginPoolKey, Pool};
+use crate::upstream::exchanged::Origin;
+use crate::upstream::pool::{OriginPoolHandle, OriginPoolKey, Permit, Pool};
 use balance::Candidate;
 use health::{Health, HealthChange};
+use http::HeaderValue;
+use member::MemberChanges;
 use parking_lot::Mutex;
 use shoal_settings::{Balance, HealthCheck, Site, UpstreamServer};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use turn::Turns;
 
 /// Upstreams of one site.
 #[derive(Debug)]
@@ -31,6 +36,8 @@ pub struct UpstreamGroup {
     /// Running weights of smooth weighted round robin, one per member.
     turns: Mutex<Vec<i64>>,
     jitter: AtomicU64,
+    /// Turns of requests, if the site limits those in flight.
+    turns_of_requests: Option<Turns>,
 }
 
 /// One upstream, with its counters and health.
@@ -38,6 +45,8 @@ pub struct UpstreamGroup {
 pub struct GroupMember {
     /// Address of the upstream.
     pub origin: Origin,
+    /// Changes to the requests that it gets.
+    pub changes: MemberChanges,
     /// Share of the requests.
     pub weight: u32,
     /// Number of requests sent to it.
@@ -54,7 +63,11 @@ pub struct GroupMember {
 }
 
 /// Request in flight to a member; counts until dropped.
-pub(in crate::upstream) struct InFlight(Arc<GroupMember>);
+pub(in crate::upstream) struct InFlight {
+    member: Arc<GroupMember>,
+    /// The request's turn at its site.
+    turn: Option<Arc<Permit>>,
+}
 
 /// Unusable upstream URL, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +90,42 @@ impl UpstreamGroup {
             balance: site.balance,
             check: site.health.clone(),
             jitter: AtomicU64::new(seed),
+            turns_of_requests: Turns::of(site),
         })
+    }
+
+    /// Gives each upstream its credentials, in the settings' order.
+    pub fn with_credentials(mut self, credentials: Vec<Option<HeaderValue>>) -> Self {
+        assert!(credentials.iter().flatten().all(HeaderValue::is_sensitive), "no text shows a secret");
+        for (member, value) in self.members.iter_mut().zip(credentials) {
+            let member = Arc::get_mut(member).expect("a new group shares no member");
+            member.changes.authorization = value;
+        }
+        self
+    }
+
+    /// Gives each upstream a time to connect of its own.
+    pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
+        for member in &mut self.members {
+            let member = Arc::get_mut(member).expect("a new group shares no member");
+            member.origin = member.origin.clone().with_connect_timeout(timeout);
+        }
+        self
+    }
+
+    /// Returns `true` if the upstreams have these credentials.
+    pub fn has_credentials(&self, credentials: &[Option<HeaderValue>]) -> bool {
+        let own = self.members.iter().map(|member| &member.changes.authorization);
+        own.eq(credentials)
+    }
+
+    /// Returns the upstream that a URL names by its scheme, host and port, the one at `first`
+    /// before others.
+    pub fn named(&self, first: usize, scheme: &str, host: &str, port: u16) -> Option<&GroupMember> {
+        let is_named =
+            |member: &&Arc<GroupMember>| member.changes.is_named(&member.origin, scheme, host, port);
+        let answering = self.members.get(first).filter(is_named);
+        answering.or_else(|| self.members.iter().find(is_named)).map(|member| &**member)
     }
 
     /// Returns all upstreams, in the settings' order.
@@ -107,6 +155,16 @@ impl UpstreamGroup {
             Balance::LeastRequests => balance::least_requests(&candidates, &mut self.turns.lock()),
             Balance::Hash => balance::rendezvous(&candidates, key),
         }
+    }
+
+    /// Returns the most requests in flight, if the site limits them.
+    pub fn concurrency(&self) -> Option<usize> {
+        self.turns_of_requests.as_ref().map(Turns::number)
+    }
+
+    /// Returns the turns of requests; `None` if the site has no limit.
+    pub(in crate::upstream) fn limit(&self) -> Option<&Turns> {
+        self.turns_of_requests.as_ref()
     }
 
     /// Records an answer of member `index`.
@@ -163,10 +221,12 @@ impl UpstreamGroup {
 
 impl GroupMember {
     fn new(server: &UpstreamServer) -> Result<Self, UpstreamUrlError> {
-        let origin = parse_url(&server.url, server.h2c)?;
+        let (origin, changes) = member::parse(server)?;
+        let url = format!("{origin}{}", changes.prefix);
         Ok(Self {
-            hash: xxhash_rust::xxh3::xxh3_64(origin.to_string().as_bytes()),
+            hash: xxhash_rust::xxh3::xxh3_64(url.as_bytes()),
             origin,
+            changes,
             weight: server.weight.max(1),
             requests: Counter::default(),
             failures: Counter::default(),
@@ -174,6 +234,11 @@ impl GroupMember {
             health: Mutex::default(),
             place: OnceLock::new(),
         })
+    }
+
+    /// Returns the member's URL.
+    pub fn url(&self) -> String {
+        format!("{}{}", self.origin, self.changes.prefix)
     }
 
     /// Returns the member's connection pool within `pool`. The lookup happens once, for the first
@@ -191,41 +256,26 @@ impl GroupMember {
 }
 
 impl InFlight {
-    /// Counts a request to member `index`.
-    pub fn begin(group: &UpstreamGroup, index: usize) -> Self {
+    /// Counts a request to member `index`, which keeps its turn.
+    pub fn begin(group: &UpstreamGroup, index: usize, turn: Option<Arc<Permit>>) -> Self {
         let member = Arc::clone(&group.members[index]);
         member.requests.increment();
         member.in_flight.increment();
-        Self(member)
+        Self { member, turn }
+    }
+
+    /// Returns the turn. Tunnels keep none, since they have a limit of their own.
+    pub fn without_turn(self) -> Self {
+        let mut kept = self;
+        kept.turn = None;
+        kept
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.in_flight.subtract(1);
+        self.member.in_flight.subtract(1);
     }
-}
-
-/// Parses `http://host:port` or `https://host:port`, without a path.
-fn parse_url(url: &str, h2c: bool) -> Result<Origin, UpstreamUrlError> {
-    let wrong = |what| UpstreamUrlError(url.to_owned(), what);
-    let uri: http::Uri = url.parse().map_err(|_| wrong("is no URL"))?;
-    let scheme = match (uri.scheme_str(), h2c) {
-        (Some("http"), false) => Scheme::Http,
-        (Some("http"), true) => Scheme::H2c,
-        (Some("https"), false) => Scheme::Https,
-        (Some("https"), true) => return Err(wrong("speaks TLS, where h2c does not apply")),
-        _ => return Err(wrong("must begin with http:// or https://")),
-    };
-    if !matches!(uri.path_and_query().map(|p| p.as_str()), None | Some("/" | "")) {
-        return Err(wrong("must not have a path"));
-    }
-    let authority = uri.authority().ok_or(wrong("has no host"))?;
-    if authority.as_str().contains('@') || authority.host().is_empty() {
-        return Err(wrong("must be a host and perhaps a port"));
-    }
-    let port = authority.port_u16().unwrap_or(scheme.default_port());
-    Ok(Origin::new(scheme, authority.host(), port))
 }
 
 impl fmt::Display for UpstreamUrlError {

@@ -3,7 +3,7 @@
 use super::*;
 
 fn group(urls: &[&str]) -> UpstreamGroup {
-    let server = |url: &&str| UpstreamServer { url: (*url).into(), weight: 1, h2c: false };
+    let server = |url: &&str| UpstreamServer::at(url);
     let site = Site {
         hosts: vec!["*".into()],
         path_prefix: "/".into(),
@@ -16,12 +16,14 @@ fn group(urls: &[&str]) -> UpstreamGroup {
         heuristic_query: None,
         via: true,
         rule: Vec::new(),
+        rewrite_location: None,
+        ..Site::to("http://u")
     };
     UpstreamGroup::new(&site, 7).expect("the URLs are sound")
 }
 
 #[test]
-fn an_upstream_that_fails_is_left_out_until_its_backoff_ends() {
+fn failing_upstream_is_out_until_backoff_ends() {
     let group = group(&["http://a", "http://b"]);
     let now = Instant::now();
     for _ in 0..3 {
@@ -62,12 +64,14 @@ fn urls_are_checked() {
         ("https://example.org", true, None),
         ("ftp://example.org", false, None),
         ("example.org:80", false, None),
-        ("http://example.org/path", false, None),
+        ("http://example.org/path/", false, Some("http://example.org/path")),
         ("http://example.org?x", false, None),
         ("http://user@example.org", false, None),
         ("http://:80", false, None),
         ("", false, None),
     ] {
-        assert_eq!(parse_url(url, h2c).ok().map(|o| o.to_string()).as_deref(), shown, "{url}");
+        let read = member::parse(&UpstreamServer { h2c, ..UpstreamServer::at(url) });
+        let read = read.ok().map(|(origin, changes)| format!("{origin}{}", changes.prefix));
+        assert_eq!(read.as_deref(), shown, "{url}");
     }
 }

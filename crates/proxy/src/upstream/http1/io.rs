@@ -3,7 +3,7 @@
 use crate::transport::spare::{self, BufferClass};
 use crate::transport::{Deadline, Rewind};
 use crate::upstream::driver::OpenGauge;
-use crate::upstream::socket::OriginStream;
+use crate::upstream::socket::{Disturbance, OriginStream};
 use bytes::BytesMut;
 use shoal_wire::ResponseHeadParser;
 use std::io;
@@ -47,10 +47,14 @@ impl Io {
     }
 
     /// Returns ready once the origin has sent unrequested bytes or ended the connection.
-    pub fn poll_disturbed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    pub fn poll_disturbed(&mut self, context: &mut Context<'_>) -> Poll<Disturbance> {
         let mut byte = [0];
         let mut byte = ReadBuf::new(&mut byte);
-        tokio::io::AsyncRead::poll_read(Pin::new(&mut self.stream), context, &mut byte).map(drop)
+        let read = tokio::io::AsyncRead::poll_read(Pin::new(&mut self.stream), context, &mut byte);
+        read.map(|outcome| match outcome {
+            Ok(()) if !byte.filled().is_empty() => Disturbance::Surplus,
+            _ => Disturbance::Ended,
+        })
     }
 
     /// Returns ready when `due` has passed.
@@ -86,3 +90,5 @@ impl Io {
 /// reclaimed. A small message should arrive in one read.
 const ROOM_MIN: usize = 2048;
 const FRESH_ROOM_MIN: usize = 12 * 1024;
+
+const _: () = assert!(ROOM_MIN <= FRESH_ROOM_MIN);

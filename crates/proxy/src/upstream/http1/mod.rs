@@ -9,6 +9,11 @@
 //! The task that sends a request reads and writes the socket itself, and parses bytes in the read
 //! buffer. Each connection has one task of its own, its *keeper*. The keeper only watches the
 //! parked connection: for its end, for unrequested bytes, and for its idle timeout.
+//!
+//! Bytes that answer no request (a body after the response to HEAD, more than Content-Length says)
+//! must not become the next response. A parked connection with such bytes is closed. A connection
+//! that is used again is looked at once more, in the kernel. Bytes that come after the request and
+//! are no response end the connection, and a safe request is sent again.
 
 mod io;
 mod request;
@@ -21,7 +26,7 @@ use super::driver::{OpenGauge, drive, next_id};
 use super::error::Cause;
 use super::head::{AttemptFailure, AttemptStreams, HEAD_MAX};
 use super::pool::OriginPoolHandle;
-use super::socket::OriginStream;
+use super::socket::{Disturbance, OriginStream};
 use crate::metrics::Metrics;
 use crate::transport::Rewind;
 use crate::transport::spare::BufferClass;
@@ -42,21 +47,28 @@ use std::time::Duration;
 pub(super) struct H1 {
     /// Stream, while the connection is in use. Boxed, since it moves with each request.
     io: Option<Box<Io>>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedConnection>,
     peer: SocketAddr,
     /// Thread of the runtime that watches the stream.
     thread: ThreadId,
     /// Thread that used the connection last.
     user: ThreadId,
+    /// The connection was parked before.
+    is_kept: bool,
+    /// The far end is another node. Its answers name their keys, so that bytes of an earlier
+    /// exchange cannot pass for one.
+    is_of_peer: bool,
     id: u64,
 }
 
 /// State shared by a connection and its keeper.
-struct Shared(Mutex<State>);
+struct SharedConnection(Mutex<ConnectionState>);
 
-struct State {
+struct ConnectionState {
     held: StreamOwner,
     keeper: Option<Waker>,
+    /// The origin sent bytes that answer no request.
+    had_surplus: bool,
 }
 
 /// Owner of the stream.
@@ -80,12 +92,31 @@ impl H1 {
         metrics: &Arc<Metrics>,
     ) -> Self {
         let io = Io::new(socket, OpenGauge::new(Arc::clone(metrics)));
-        let shared = Arc::new(Shared(Mutex::new(State { held: StreamOwner::InUse, keeper: None })));
+        let shared = Arc::new(SharedConnection(Mutex::new(ConnectionState {
+            held: StreamOwner::InUse,
+            keeper: None,
+            had_surplus: false,
+        })));
         let (id, thread) = (next_id(), std::thread::current().id());
         let keeper = ParkedWatcher(Arc::clone(&shared));
         let watch = async move { poll_fn(|context| keeper.0.poll_gone(context)).await };
         tokio::spawn(drive(watch, id, place.downgrade()));
-        Self { io: Some(Box::new(io)), shared, peer, thread, user: thread, id }
+        Self {
+            io: Some(Box::new(io)),
+            shared,
+            peer,
+            thread,
+            user: thread,
+            is_kept: false,
+            is_of_peer: false,
+            id,
+        }
+    }
+
+    /// Marks the far end as another node of the cluster.
+    pub fn into_peer_link(mut self) -> Self {
+        self.is_of_peer = true;
+        self
     }
 
     /// Sends a request and waits for the head of the final response, at most `timeout` after the
@@ -96,14 +127,41 @@ impl H1 {
         sending: &AttemptStreams,
         timeout: Duration,
     ) -> Result<ResponseHead, AttemptFailure> {
-        let io = self.io();
         // An unparked connection may have ended before anything is sent.
-        if poll_fn(|context| Poll::Ready(io.poll_disturbed(context))).await.is_ready() {
+        if let Some(disturbance) = self.disturbance().await {
             let detail = "the connection ended before it was used".to_owned();
-            return Err(AttemptFailure { cause: Cause::Terminated, detail, unsent: true, dead: true });
+            let surplus = disturbance == Disturbance::Surplus;
+            return Err(AttemptFailure {
+                cause: Cause::Terminated,
+                detail,
+                unsent: true,
+                dead: true,
+                surplus,
+            });
         }
-        let mut silent = true;
-        poll_fn(|context| io.poll_head(context, requesting, sending, timeout, &mut silent)).await
+        let mut progress = HeadProgress { is_silent: true, has_head: false, is_kept: self.is_kept };
+        let io = self.io();
+        poll_fn(|context| io.poll_head(context, requesting, sending, timeout, &mut progress)).await
+    }
+
+    /// Returns the event on this connection since its last use, if any.
+    async fn disturbance(&mut self) -> Option<Disturbance> {
+        let (is_kept, is_of_peer) = (self.is_kept, self.is_of_peer);
+        let io = self.io();
+        if let Poll::Ready(event) = poll_fn(|context| Poll::Ready(io.poll_disturbed(context))).await {
+            return Some(event);
+        }
+        if !is_kept || is_of_peer {
+            return None;
+        }
+        io.stream.arrived()?;
+        // The yield lets the runtime report the bytes that arrived. A session ticket of TLS is then
+        // read, and is no event.
+        tokio::task::yield_now().await;
+        match poll_fn(|context| Poll::Ready(io.poll_disturbed(context))).await {
+            Poll::Ready(event) => Some(event),
+            Poll::Pending => io.stream.arrived(),
+        }
     }
 
     /// Returns the stream. The connection must have been unparked before.
@@ -120,8 +178,14 @@ impl H1 {
         if is_clean {
             return self.shared.park(io);
         }
+        self.shared.0.lock().had_surplus = true;
         self.shared.hold(StreamOwner::Leaving(io));
         false
+    }
+
+    /// Returns `true` if the origin sent bytes that answer no request.
+    pub fn had_surplus(&self) -> bool {
+        self.shared.0.lock().had_surplus
     }
 
     /// Takes the stream back from the keeper. Returns `false` if it has ended meanwhile.
@@ -135,6 +199,7 @@ impl H1 {
                     self.user = user;
                 }
                 self.io = Some(io);
+                self.is_kept = true;
                 true
             }
             other => {
@@ -189,7 +254,7 @@ impl Drop for H1 {
     }
 }
 
-impl Shared {
+impl SharedConnection {
     fn hold(&self, held: StreamOwner) {
         let mut state = self.0.lock();
         state.held = held;
@@ -202,12 +267,14 @@ impl Shared {
     fn park(&self, mut io: Box<Io>) -> bool {
         let mut state = self.0.lock();
         let polled = state.keeper.as_ref().map(|keeper| io.poll_disturbed(&mut Context::from_waker(keeper)));
-        let is_quiet = !matches!(polled, Some(Poll::Ready(())));
-        state.held = if is_quiet { StreamOwner::Parked(io) } else { StreamOwner::Gone };
-        if !is_quiet {
+        if let Some(Poll::Ready(event)) = polled {
+            state.had_surplus |= event == Disturbance::Surplus;
+            state.held = StreamOwner::Gone;
             state.wake();
+            return false;
         }
-        is_quiet
+        state.held = StreamOwner::Parked(io);
+        true
     }
 
     /// Polls for the keeper: ready once the connection is gone.
@@ -216,19 +283,20 @@ impl Shared {
         let outcome = match &mut state.held {
             StreamOwner::InUse => Poll::Pending,
             StreamOwner::Parked(io) => io.poll_disturbed(context),
-            StreamOwner::Leaving(io) => io.poll_close(context),
-            StreamOwner::Gone => Poll::Ready(()),
+            StreamOwner::Leaving(io) => io.poll_close(context).map(|()| Disturbance::Ended),
+            StreamOwner::Gone => Poll::Ready(Disturbance::Ended),
         };
-        if outcome.is_ready() {
+        if let Poll::Ready(event) = outcome {
+            state.had_surplus |= event == Disturbance::Surplus;
             state.held = StreamOwner::Gone;
         } else if !state.keeper.as_ref().is_some_and(|keeper| keeper.will_wake(context.waker())) {
             state.keeper = Some(context.waker().clone());
         }
-        outcome
+        outcome.map(drop)
     }
 }
 
-impl State {
+impl ConnectionState {
     fn wake(&self) {
         if let Some(keeper) = &self.keeper {
             keeper.wake_by_ref();
@@ -237,7 +305,7 @@ impl State {
 }
 
 /// Keeper's handle. When the keeper's runtime ends, its parked connection ends too.
-struct ParkedWatcher(Arc<Shared>);
+struct ParkedWatcher(Arc<SharedConnection>);
 
 impl Drop for ParkedWatcher {
     fn drop(&mut self) {
@@ -248,16 +316,33 @@ impl Drop for ParkedWatcher {
     }
 }
 
+/// Progress of one exchange up to its response's head.
+struct HeadProgress {
+    /// No byte of a response has arrived.
+    is_silent: bool,
+    /// An interim head has arrived.
+    has_head: bool,
+    /// The connection carried requests before.
+    is_kept: bool,
+}
+
+impl HeadProgress {
+    /// Returns the failure for bytes that are no response.
+    fn malformed(&self, what: &str) -> AttemptFailure {
+        let surplus = self.is_kept && !self.has_head;
+        AttemptFailure { surplus, ..failure(Cause::Malformed, what) }
+    }
+}
+
 impl Io {
-    /// Sends and reads until a final head has arrived. `silent` is `true` until the first byte of a
-    /// response.
+    /// Sends and reads until a final head has arrived.
     fn poll_head(
         &mut self,
         context: &mut Context<'_>,
         requesting: &mut RequestWriter,
         sending: &AttemptStreams,
         timeout: Duration,
-        silent: &mut bool,
+        progress: &mut HeadProgress,
     ) -> Poll<Result<ResponseHead, AttemptFailure>> {
         loop {
             let sent = requesting.poll(&mut self.stream, context);
@@ -268,22 +353,32 @@ impl Io {
                 Ok(Some(head)) => match judged(head, sending) {
                     Some(outcome) => return Poll::Ready(outcome),
                     // An interim head may have released the request's body, so continue sending.
-                    None => continue,
+                    None => {
+                        progress.has_head = true;
+                        continue;
+                    }
                 },
                 Ok(None) => {}
                 Err(BadHead::TooLarge) => {
                     let what = "the head of the response is too large";
                     return Poll::Ready(Err(failure(Cause::HeadTooLarge, what)));
                 }
-                Err(BadHead::Malformed(what)) => return Poll::Ready(Err(failure(Cause::Malformed, what))),
+                Err(BadHead::Malformed(what)) => return Poll::Ready(Err(progress.malformed(what))),
             }
             match self.poll_fill(context, BufferClass::Origin.bytes()) {
-                Poll::Ready(Ok(count)) if count > 0 => *silent = false,
+                Poll::Ready(Ok(count)) if count > 0 => {
+                    progress.is_silent = false;
+                    if progress.is_kept && requesting.is_unsent() {
+                        let early = progress.malformed("bytes came before the request was sent");
+                        return Poll::Ready(Err(AttemptFailure { unsent: true, ..early }));
+                    }
+                }
                 Poll::Ready(end) => {
                     let detail = end.map_or_else(|error| error.to_string(), |_| CLOSED.to_owned());
-                    let cause = if *silent { Cause::Terminated } else { Cause::Incomplete };
+                    let dead = progress.is_silent;
+                    let cause = if dead { Cause::Terminated } else { Cause::Incomplete };
                     let unsent = requesting.is_unsent();
-                    return Poll::Ready(Err(AttemptFailure { cause, detail, unsent, dead: *silent }));
+                    return Poll::Ready(Err(AttemptFailure { cause, detail, unsent, dead, surplus: false }));
                 }
                 Poll::Pending => {
                     ready!(self.poll_overdue(context, sending.upload.due(timeout).into_std()));
@@ -311,7 +406,7 @@ fn judged(head: ResponseHead, sending: &AttemptStreams) -> Option<Result<Respons
 }
 
 fn failure(cause: Cause, what: &str) -> AttemptFailure {
-    AttemptFailure { cause, detail: what.to_owned(), unsent: false, dead: false }
+    AttemptFailure { cause, detail: what.to_owned(), unsent: false, dead: false, surplus: false }
 }
 
 const CLOSED: &str = "the connection was closed";

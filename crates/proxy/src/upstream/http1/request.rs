@@ -22,11 +22,11 @@ pub(in crate::upstream) struct RequestWriter {
     coding: Coding,
     /// Some bytes were written.
     has_begun: bool,
-    state: State,
+    state: RequestState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum RequestState {
     /// Bytes are left to write.
     Sending,
     /// Everything was written.
@@ -61,7 +61,7 @@ impl RequestWriter {
         }
         output.head.extend_from_slice(chunk::CRLF);
         let body = has_body.then_some(body);
-        Ok(Self { output, body, coding, has_begun: false, state: State::Sending })
+        Ok(Self { output, body, coding, has_begun: false, state: RequestState::Sending })
     }
 
     /// Returns `true` if no byte was written yet.
@@ -71,14 +71,14 @@ impl RequestWriter {
 
     /// Returns `true` if everything was written.
     pub fn is_sent(&self) -> bool {
-        self.state == State::Sent
+        self.state == RequestState::Sent
     }
 
     /// Sends available bytes. Returns ready if everything is sent, or the rest cannot be sent.
     pub fn poll(&mut self, stream: &mut OriginStream, context: &mut Context<'_>) -> Poll<()> {
-        if self.state == State::Sending {
+        if self.state == RequestState::Sending {
             let outcome = ready!(self.poll_sent(stream, context));
-            self.state = if outcome.is_ok() { State::Sent } else { State::Broken };
+            self.state = if outcome.is_ok() { RequestState::Sent } else { RequestState::Broken };
             self.body = None;
         }
         Poll::Ready(())
@@ -142,7 +142,8 @@ impl RequestWriter {
 /// Writes the head without framing fields and empty line.
 fn write_head(out: &mut Vec<u8>, head: &AttemptHead, authority: &str) -> Result<(), AttemptFailure> {
     out.reserve(HEAD_BYTES);
-    for part in [head.method.as_str(), " ", head.target.as_str(), " HTTP/1.1\r\n"] {
+    let absolute = head.absolute.as_deref().unwrap_or_default();
+    for part in [head.method.as_str(), " ", absolute, head.target.as_str(), " HTTP/1.1\r\n"] {
         out.extend_from_slice(part.as_bytes());
     }
     // RFC 9110, 7.2: Host first, "since it is critical information for handling a request".

@@ -10,7 +10,7 @@ use http::header::CONNECTION;
 use http_body::Frame;
 use shoal_core::Fields;
 use shoal_wire::chunk::ChunkDecoder;
-use shoal_wire::{BodyDecoder, Decoded, ResponseHead};
+use shoal_wire::{BodyDecoder, BodyEvent, ResponseHead};
 use std::task::{Context, Poll, ready};
 
 /// Exchange after the response's head: the response's body, and the rest of the request's.
@@ -61,11 +61,11 @@ impl ResponseReader {
         let _ = self.requesting.poll(&mut io.stream, context);
         loop {
             match self.framing.decode(&mut io.input) {
-                Ok(Decoded::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
-                Ok(Decoded::End(trailers)) => {
+                Ok(BodyEvent::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Ok(BodyEvent::End(trailers)) => {
                     return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))));
                 }
-                Ok(Decoded::NeedMore) => {}
+                Ok(BodyEvent::NeedMore) => {}
                 Err(malformed) => return Poll::Ready(Some(Err(BodyError::Malformed(malformed.0)))),
             }
             let room = self.framing.room();
@@ -80,11 +80,11 @@ impl ResponseReader {
 }
 
 impl Framing {
-    fn decode(&mut self, input: &mut bytes::BytesMut) -> Result<Decoded, shoal_wire::Malformed> {
+    fn decode(&mut self, input: &mut bytes::BytesMut) -> Result<BodyEvent, shoal_wire::MalformedBody> {
         match self {
             Self::Delimited(decoder) => decoder.decode(input),
-            Self::UntilClose if input.is_empty() => Ok(Decoded::NeedMore),
-            Self::UntilClose => Ok(Decoded::Data(input.split().freeze())),
+            Self::UntilClose if input.is_empty() => Ok(BodyEvent::NeedMore),
+            Self::UntilClose => Ok(BodyEvent::Data(input.split().freeze())),
         }
     }
 

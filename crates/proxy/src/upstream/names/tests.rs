@@ -67,7 +67,7 @@ async fn silent_names_of_one_client_leave_lookups_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_ask_for_one_name_share_a_lookup() {
+async fn requests_for_one_name_share_a_lookup() {
     let (names, scripted) = names();
     let asking: Vec<_> = (0..100)
         .map(|number| {

@@ -4,7 +4,9 @@
 //! for one connection. The largest holder therefore reaches its limit first. A new client always
 //! gets a permit while one is free. The more clients, the fewer permits stay free. Of 256 permits a
 //! single address holds at most 205, each of ten 24. A returned permit goes to the waiting address
-//! that holds fewest; among equals, to the longest waiter.
+//! that holds fewest. Equals take turns: an address that had a permit goes behind all others that
+//! wait, and one that begins to wait goes behind them too. The queue is divided like the permits,
+//! and its last place is for an address that does not wait yet.
 //!
 //! The rule follows Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet
 //! switches", IEEE/ACM Transactions on Networking 6(2), 1998. It fits if clients are unknown
@@ -12,9 +14,10 @@
 //! lookups. A permit returned while others wait costs a walk over their addresses.
 
 use super::few::Few;
+use crate::client_network::client_network;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -22,7 +25,7 @@ use tokio::sync::oneshot;
 
 /// Permits of one origin.
 pub(in crate::upstream) struct Gate {
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     waiting_max: usize,
 }
 
@@ -43,23 +46,25 @@ pub(in crate::upstream) struct Waiting {
     permit: oneshot::Receiver<Permit>,
 }
 
-struct State {
+struct GateState {
     free: usize,
     /// Held permits to be retired on their return.
     owed: usize,
     waiting: usize,
-    /// Number of the next waiter.
+    /// Number of the next waiter or permit.
     next: u64,
-    accounts: Few<Option<IpAddr>, Account>,
+    accounts: Few<Option<IpAddr>, AddressAccount>,
 }
 
 /// Address that holds or waits for permits.
 #[derive(Default)]
-struct Account {
+struct AddressAccount {
     held: usize,
     /// Permits held by each of its connections.
     connections: Few<SocketAddr, usize>,
     queue: VecDeque<Waiter>,
+    /// Number that was next when it got its last permit.
+    served: u64,
 }
 
 struct Waiter {
@@ -71,7 +76,7 @@ struct Waiter {
 impl Gate {
     /// Creates a gate with `permits` permits and a queue of at most `waiting_max`.
     pub fn new(permits: usize, waiting_max: usize) -> Arc<Self> {
-        let state = State { free: permits, owed: 0, waiting: 0, next: 0, accounts: Few::default() };
+        let state = GateState { free: permits, owed: 0, waiting: 0, next: 0, accounts: Few::default() };
         Arc::new(Self { state: Mutex::new(state), waiting_max })
     }
 
@@ -117,11 +122,14 @@ impl Gate {
     pub fn queue(self: &Arc<Self>, party: Party) -> Option<Waiting> {
         let (sender, permit) = oneshot::channel();
         let mut state = self.state.lock();
+        debug_assert!(state.waiting <= self.waiting_max);
         let left = self.waiting_max - state.waiting;
         let account = state.accounts.get_or_default(address_of(party));
         let of_connection = || account.queue.iter().filter(|waiter| waiter.party == party).count();
         let in_share = party.is_none()
-            || account.queue.len() < ADDRESS_SHARE * left && of_connection() < CONNECTION_SHARE * left;
+            || account.queue.len() < ADDRESS_SHARE * left
+                && of_connection() < CONNECTION_SHARE * left
+                && (left > 1 || account.queue.is_empty());
         if left == 0 || !in_share {
             state.tidy(party);
             return None;
@@ -131,6 +139,8 @@ impl Gate {
         state.accounts.get_or_default(address_of(party)).queue.push_back(waiter);
         state.next += 1;
         state.waiting += 1;
+        debug_assert!(state.waiting <= self.waiting_max);
+        state.invariants();
         drop(state);
         // A permit may have been returned since the last try.
         self.hand_out();
@@ -199,7 +209,7 @@ impl Drop for Waiting {
     }
 }
 
-impl State {
+impl GateState {
     fn may_take(&self, party: Party) -> bool {
         let Some(connection) = party else { return self.free > 0 };
         let account = self.accounts.get(&address_of(party));
@@ -209,8 +219,11 @@ impl State {
     fn take(&mut self, party: Party) {
         assert!(self.free > 0, "a permit is taken that is not there");
         self.free -= 1;
+        debug_assert!(self.free == 0 || self.owed == 0, "free permits that are not to be there");
         let account = self.accounts.get_or_default(address_of(party));
         account.held += 1;
+        account.served = self.next;
+        self.next += 1;
         if let Some(connection) = party {
             *account.connections.get_or_default(connection) += 1;
         }
@@ -220,12 +233,28 @@ impl State {
         let paid = self.owed.min(permits);
         self.owed -= paid;
         self.free += permits - paid;
+        self.invariants();
+    }
+
+    /// Checks the accounts against the counts, in debug builds.
+    fn invariants(&self) {
+        if cfg!(debug_assertions) {
+            let waiting: usize = self.accounts.iter().map(|(_, account)| account.queue.len()).sum();
+            assert_eq!(waiting, self.waiting, "waiters of all accounts");
+            for (_, account) in self.accounts.iter() {
+                let held: usize = account.connections.iter().map(|(_, held)| *held).sum();
+                assert!(held <= account.held, "a connection holds for its address");
+                assert!(account.connections.iter().all(|(_, held)| *held > 0));
+                assert!(account.queue.iter().is_sorted_by_key(|waiter| waiter.number));
+            }
+        }
     }
 
     fn put_back(&mut self, party: Party) {
         self.add(1);
         let account =
             self.accounts.get_mut(&address_of(party)).expect("whoever holds a permit has an account");
+        debug_assert!(account.held > 0, "a permit that comes back twice");
         account.held -= 1;
         if let Some(connection) = party
             && let Some(held) = account.connections.get_mut(&connection)
@@ -255,22 +284,23 @@ impl State {
     }
 
     /// Takes a permit for the next waiter, and removes the waiter from the queue. The address that
-    /// holds fewest permits comes first.
+    /// holds fewest permits comes first. Among equals, the one that waits for longest since
+    /// its last permit comes first.
     fn next_waiter(&mut self) -> Option<Waiter> {
         if self.free == 0 || self.waiting == 0 {
             return None;
         }
         let free = self.free;
-        let may_take = |account: &Account, party: Party| {
+        let may_take = |account: &AddressAccount, party: Party| {
             party.is_none_or(|connection| account.may_take(connection, free))
         };
-        let first_of = |account: &Account| {
+        let first_of = |account: &AddressAccount| {
             let index = account.queue.iter().position(|waiter| may_take(account, waiter.party))?;
-            Some((account.held, account.queue[index].number, index))
+            Some((account.held, account.served.max(account.queue[index].number), index))
         };
         let candidates = self.accounts.iter().filter(|(_, account)| !account.queue.is_empty());
         let chosen = candidates.filter_map(|(address, account)| Some((first_of(account)?, *address)));
-        let ((.., index), address) = chosen.min_by_key(|((held, number, _), _)| (*held, *number))?;
+        let ((.., index), address) = chosen.min_by_key(|((held, turn, _), _)| (*held, *turn))?;
         let waiter = self.accounts.get_mut(&address)?.queue.remove(index)?;
         self.waiting -= 1;
         self.take(waiter.party);
@@ -278,23 +308,16 @@ impl State {
     }
 }
 
-impl Account {
+impl AddressAccount {
     fn may_take(&self, connection: SocketAddr, free: usize) -> bool {
         let of_connection = self.connections.get(&connection).copied().unwrap_or(0);
         self.held < ADDRESS_SHARE * free && of_connection < CONNECTION_SHARE * free
     }
 }
 
-/// Returns the address that a share belongs to. For IPv6 this is the /64 network, since its owner
-/// has all addresses in it.
+/// Returns the address that a share belongs to.
 fn address_of(party: Party) -> Option<IpAddr> {
-    match party?.ip().to_canonical() {
-        IpAddr::V6(address) => {
-            let network = u128::from(address) & !u128::from(u64::MAX);
-            Some(IpAddr::V6(Ipv6Addr::from(network)))
-        }
-        address => Some(address),
-    }
+    Some(client_network(party?.ip()))
 }
 
 /// Permits of one address per free one, and places in the queue per free place.
@@ -302,9 +325,12 @@ const ADDRESS_SHARE: usize = 4;
 /// Permits and places of one connection likewise.
 const CONNECTION_SHARE: usize = 2;
 
+const _: () = assert!(CONNECTION_SHARE <= ADDRESS_SHARE);
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv6Addr;
 
     fn party(address: u8, port: u16) -> Party {
         Some(([192, 0, 2, address], port).into())
@@ -348,7 +374,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn permits_go_to_whom_holds_fewest() {
+    async fn permit_goes_to_the_address_with_fewest() {
         let gate = Gate::new(3, 8);
         let mut held: Vec<_> = (0..3).filter_map(|port| gate.try_acquire(party(1, port))).collect();
         assert_eq!(held.len(), 3);
@@ -376,6 +402,52 @@ mod tests {
         drop(newcomer.await);
         assert_eq!((gate.free(), gate.waiting()), (1, 0));
         assert!(gate.state.lock().accounts.is_empty());
+    }
+
+    /// One permit: no waiting address holds fewer than another.
+    #[tokio::test]
+    async fn waiting_addresses_take_turns() {
+        let gate = Gate::new(1, 100);
+        let mut held = gate.try_acquire(party(1, 1));
+        let mut waiting: Vec<_> = (0..6).filter_map(|port| gate.queue(party(1, port))).collect();
+        waiting.extend((0..2).filter_map(|port| gate.queue(party(2, port))));
+        waiting.extend(gate.queue(party(3, 1)));
+        assert_eq!(waiting.len(), 9);
+        let mut order = Vec::new();
+        while !waiting.is_empty() {
+            drop(held.take());
+            let next = std::future::poll_fn(|context| {
+                let ready = waiting.iter_mut().enumerate().find_map(|(index, waiting)| {
+                    match Pin::new(waiting).poll(context) {
+                        Poll::Ready(permit) => Some((index, permit)),
+                        Poll::Pending => None,
+                    }
+                });
+                ready.map_or(Poll::Pending, Poll::Ready)
+            });
+            let (index, permit) = next.await;
+            let IpAddr::V4(address) = permit.party.expect("a client").ip() else { panic!("IPv4") };
+            order.push(address.octets()[3]);
+            held = Some(permit);
+            drop(waiting.remove(index));
+        }
+        assert_eq!(order, [1, 2, 3, 1, 2, 1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn last_place_is_for_another_address() {
+        for places in 2..6 {
+            let gate = Gate::new(1, places);
+            let _held = gate.try_acquire(party(1, 1)).expect("a permit");
+            let mut port = 1;
+            let next = || {
+                port += 1;
+                gate.queue(party(1, port))
+            };
+            let greedy: Vec<_> = std::iter::from_fn(next).collect();
+            assert_eq!(greedy.len(), places - 1);
+            assert!(gate.queue(party(2, 1)).is_some(), "{places}");
+        }
     }
 
     #[tokio::test]

@@ -26,6 +26,8 @@ pub(in crate::upstream) struct Lease {
     pub(super) bond: Bond,
     /// Permit for the tunnel after a 101. Boxed, since few leases have one and all are moved.
     tunnel: Option<Box<Permit>>,
+    /// The connection rests before its next request.
+    pub rests: bool,
 }
 
 /// Client that may send the next request on a connection.
@@ -54,7 +56,7 @@ pub(in crate::upstream) struct StreamLease {
 impl Lease {
     /// Creates a lease of a connection that any client may use.
     pub(super) fn new(connection: H1, permit: Permit, place: OriginPoolHandle) -> Self {
-        Self { connection, permit, place, bond: Bond::None, tunnel: None }
+        Self { connection, permit, place, bond: Bond::None, tunnel: None, rests: false }
     }
 
     /// Returns the pool of the connection.
@@ -64,10 +66,10 @@ impl Lease {
 
     /// Parks the connection, keeps it for one client, or closes it.
     pub fn return_to_pool(self) {
-        let Self { connection, permit, place, bond, .. } = self;
+        let Self { connection, permit, place, bond, rests, .. } = self;
         match bond {
             Bond::None => {
-                place.park(connection);
+                place.park(connection, rests);
                 // Drop the permit after parking, so that the next waiter finds the connection.
                 drop(permit);
             }

@@ -11,11 +11,13 @@
 //! own limit. A connection with an unread body is closed when others wait ([`stalled`]).
 //!
 //! A connection that its origin has authenticated is kept for one client only, with its permit
-//! ([`pinned`]).
+//! ([`pinned`]). An origin that sent bytes beyond its responses has no kept connections for some
+//! time ([`distrust`]). A connection rests after a response that may have a body in error.
 //!
 //! Each connection's driver task closes it after the idle timeout. A pool is removed with its last
 //! connection.
 
+mod distrust;
 mod few;
 mod gate;
 mod lease;
@@ -33,8 +35,9 @@ use crate::upstream::error::Cause;
 use crate::upstream::exchanged::Origin;
 use crate::upstream::http1::H1;
 use crate::upstream::http2::H2;
+use distrust::DistrustedOrigins;
 use parking_lot::Mutex;
-use pinned::{Owners, Pinned};
+use pinned::{Owners, PinnedConnection};
 use shoal_settings::Upstream;
 use stalled::HoldingBodies;
 use std::collections::HashMap;
@@ -61,6 +64,7 @@ pub(super) struct Pool {
     settings: Upstream,
     parked: AtomicUsize,
     owners: Owners,
+    distrusted: DistrustedOrigins,
     metrics: Arc<Metrics>,
 }
 
@@ -87,15 +91,25 @@ pub(super) struct OriginPool {
 struct Connections {
     parked: Vec<ParkedConnection>,
     /// Connections kept for one client each; the longest unused first.
-    pinned: Vec<Pinned>,
+    pinned: Vec<PinnedConnection>,
     h2: Vec<Arc<H2>>,
     /// The last connection was HTTP/1, so several may be opened at once.
     speaks_http1: bool,
+    /// End of the time in which no connection is parked, since the origin sent surplus bytes.
+    distrusted_until: Option<Instant>,
 }
 
 struct ParkedConnection {
     connection: H1,
     since: Instant,
+    /// The connection carries no request before this time.
+    rests_until: Option<Instant>,
+}
+
+impl ParkedConnection {
+    fn is_resting(&self) -> bool {
+        self.rests_until.is_some_and(|end| Instant::now() < end)
+    }
 }
 
 /// Handle to a pool in use. Dropping the last handle removes a pool without connections.
@@ -108,6 +122,7 @@ impl Pool {
             settings: settings.clone(),
             parked: AtomicUsize::new(0),
             owners: Owners::default(),
+            distrusted: DistrustedOrigins::default(),
             metrics,
         })
     }
@@ -125,7 +140,10 @@ impl Pool {
             tunnels: Gate::new(self.settings.tunnels_per_origin.max(1), 0),
             streams: Gate::new(0, WAITING_MAX),
             holding: Mutex::default(),
-            connections: Mutex::default(),
+            connections: Mutex::new(Connections {
+                distrusted_until: self.distrusted.until(key),
+                ..Connections::default()
+            }),
             opening: tokio::sync::Mutex::new(()),
             handles: AtomicUsize::new(0),
             keep_alive: self.settings.keep_alive,
@@ -133,6 +151,11 @@ impl Pool {
         });
         places.insert(key.clone(), Arc::clone(&place));
         OriginPoolHandle::new(&place)
+    }
+
+    /// Returns the counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// Returns `true` if no connection is kept or in use.
@@ -146,6 +169,11 @@ impl OriginPoolHandle {
     fn new(place: &Arc<OriginPool>) -> Self {
         place.handles.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(place))
+    }
+
+    /// Cuts the body that is unread for longest, if it is unread for too long.
+    pub fn shed_stalled(&self) {
+        self.0.shed_stalled();
     }
 
     /// Returns `true` if this handle belongs to `pool`.
@@ -176,7 +204,7 @@ impl OriginPoolHandle {
             let why = format!("{WAITING_MAX} requests wait for a connection, or too many of this client's");
             return Err((Cause::ConnectionLimit, why));
         };
-        let _counted = place.pool.upgrade().map(|pool| Counted::new(&pool.metrics));
+        let _counted = place.pool.upgrade().map(|pool| WaitCount::new(&pool.metrics));
         while Instant::now() < deadline {
             place.make_way(for_stream);
             let pause = deadline.min(Instant::now() + SHED_PAUSE);
@@ -208,7 +236,11 @@ impl OriginPoolHandle {
         }
         match self.unpark() {
             Some(connection) => Checkout::Reused(Lease::new(connection, permit, self.clone())),
-            None => Checkout::Open(permit),
+            None => {
+                // Connections that rest are parked still.
+                self.make_room();
+                Checkout::Open(permit)
+            }
         }
     }
 
@@ -256,9 +288,13 @@ impl OriginPoolHandle {
         let this_thread = std::thread::current().id();
         let mut connections = self.0.connections.lock();
         loop {
-            let mine =
-                connections.parked.iter().rposition(|parked| parked.connection.thread() == this_thread);
-            let chosen = mine.or(connections.parked.len().checked_sub(1))?;
+            let last = |is_mine: bool| {
+                let fits = |parked: &ParkedConnection| {
+                    (!is_mine || parked.connection.thread() == this_thread) && !parked.is_resting()
+                };
+                connections.parked.iter().rposition(fits)
+            };
+            let chosen = last(true).or_else(|| last(false))?;
             let mut connection = connections.parked.remove(chosen).connection;
             self.0.unparked(1);
             if connection.unpark() {
@@ -278,10 +314,14 @@ impl OriginPoolHandle {
 
     /// Keeps a connection for the next request, unless enough are kept or it has ended. Its driver
     /// may run on another thread, and may have reported the end before this call.
-    fn park(&self, mut connection: H1) {
-        let Some(pool) = self.0.pool.upgrade().filter(|_| connection.park()) else { return };
+    fn park(&self, mut connection: H1, rests: bool) {
+        let is_parked = connection.park();
+        if !is_parked && connection.had_surplus() {
+            self.0.note_surplus();
+        }
+        let Some(pool) = self.0.pool.upgrade().filter(|_| is_parked) else { return };
         let mut connections = self.0.connections.lock();
-        if connection.is_closed() {
+        if connection.is_closed() || connections.is_distrusted() {
             return;
         }
         let awaited = self.0.permits.waiting() > 0;
@@ -289,7 +329,9 @@ impl OriginPoolHandle {
             && pool.parked.load(Ordering::Relaxed) < PARKED_MAX;
         if awaited || room {
             pool.parked.fetch_add(1, Ordering::Relaxed);
-            connections.parked.push(ParkedConnection { connection, since: Instant::now() });
+            let since = Instant::now();
+            let rests_until = rests.then(|| since + REST);
+            connections.parked.push(ParkedConnection { connection, since, rests_until });
         }
     }
 }
@@ -357,9 +399,13 @@ impl OriginPool {
             OriginPoolHandle::new(self)
         });
         let mut connections = self.connections.lock();
-        let before = connections.parked.len();
-        connections.parked.retain(|parked| parked.connection.id() != id);
-        self.unparked(before - connections.parked.len());
+        let ended = connections.parked.iter().position(|parked| parked.connection.id() == id);
+        if let Some(parked) = ended.map(|index| connections.parked.remove(index)) {
+            self.unparked(1);
+            if parked.connection.had_surplus() {
+                self.distrust(&mut connections);
+            }
+        }
         connections.forget_pinned(id);
         self.take_out(&mut connections, id);
     }
@@ -393,9 +439,9 @@ impl OriginPool {
 }
 
 /// Counts a request as waiting until dropped.
-struct Counted(Arc<Metrics>);
+struct WaitCount(Arc<Metrics>);
 
-impl Counted {
+impl WaitCount {
     fn new(metrics: &Arc<Metrics>) -> Self {
         metrics.upstream_waits.increment();
         metrics.upstream_waiting.increment();
@@ -403,7 +449,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for WaitCount {
     fn drop(&mut self) {
         self.0.upstream_waiting.subtract(1);
     }
@@ -413,7 +459,15 @@ impl Drop for Counted {
 const WAITING_MAX: usize = 1024;
 /// Maximum number of parked connections over all origins.
 const PARKED_MAX: usize = 4096;
+/// Rest of a connection after a response without the body that its head announced. A body that the
+/// origin sends in error arrives within this time.
+const REST: Duration = Duration::from_secs(1);
 /// Interval at which a waiter looks for a connection to close.
 const SHED_PAUSE: Duration = Duration::from_millis(250);
 /// Minimum interval at which the driver of a connection in use asks for expiry.
 const CHECK_MIN: Duration = Duration::from_secs(1);
+
+const _: () = {
+    assert!(WAITING_MAX <= PARKED_MAX);
+    assert!(SHED_PAUSE.as_millis() < CHECK_MIN.as_millis());
+};

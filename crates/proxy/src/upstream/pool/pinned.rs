@@ -20,12 +20,12 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Connection kept for one client.
-pub(super) struct Pinned {
+pub(super) struct PinnedConnection {
     connection: H1,
     /// Permit of the connection, which stays open.
     permit: Permit,
     since: Instant,
-    counted: Counted,
+    counted: PinCount,
 }
 
 /// Clients with kept connections, over all origins.
@@ -39,7 +39,7 @@ pub(super) struct Owners {
 
 /// Counts a kept connection for its owner. The weak reference keeps the owner's memory address from
 /// being reused.
-struct Counted {
+struct PinCount {
     owner: Weak<Client>,
     pool: Weak<Pool>,
 }
@@ -92,8 +92,8 @@ impl OriginPoolHandle {
         if connection.is_closed() {
             return;
         }
-        let counted = Counted::new(owner, &pool);
-        connections.pinned.push(Pinned { connection, permit, since: Instant::now(), counted });
+        let counted = PinCount::new(owner, &pool);
+        connections.pinned.push(PinnedConnection { connection, permit, since: Instant::now(), counted });
         let is_full = connections.pinned.len() > share;
         drop(connections);
         if is_full {
@@ -157,7 +157,7 @@ impl Connections {
     }
 }
 
-impl Counted {
+impl PinCount {
     fn new(owner: Weak<Client>, pool: &Arc<Pool>) -> Self {
         pool.owners.count.fetch_add(1, Ordering::Relaxed);
         *pool.owners.by_client.lock().entry(owner.as_ptr().addr()).or_default() += 1;
@@ -166,7 +166,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for PinCount {
     fn drop(&mut self) {
         let Some(pool) = self.pool.upgrade() else { return };
         pool.owners.count.fetch_sub(1, Ordering::Relaxed);

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 /// Body that holds a connection or stream of its pool.
 pub(in crate::upstream) struct HoldingBody {
-    holding: Arc<Holding>,
+    holding: Arc<HoldView>,
     place: Arc<OriginPool>,
     /// Index in the pool's slab.
     number: usize,
@@ -31,15 +31,15 @@ pub(in crate::upstream) struct HoldingBody {
 /// Bodies that hold a pool's connections and streams.
 #[derive(Default)]
 pub(super) struct HoldingBodies {
-    bodies: Slab<Arc<Holding>>,
+    bodies: Slab<Arc<HoldView>>,
     /// Time of the last search for a body to cut.
     looked_at: Option<Instant>,
 }
 
 /// Pool's view of a body that holds a connection or stream.
-struct Holding(Mutex<Held>);
+struct HoldView(Mutex<HoldState>);
 
-struct Held {
+struct HoldState {
     /// The body; taken when others need its connection.
     body: Option<UpstreamBody>,
     /// Time since which arrived bytes are unread. `None` while the body waits for the origin, and
@@ -50,8 +50,8 @@ struct Held {
 impl HoldingBody {
     /// Wraps the body of a response on one of this pool's connections.
     pub fn new(body: UpstreamBody, place: Arc<OriginPool>) -> Self {
-        let held = Held { body: Some(body), at_rest: Some(Instant::now()) };
-        let holding = Arc::new(Holding(Mutex::new(held)));
+        let held = HoldState { body: Some(body), at_rest: Some(Instant::now()) };
+        let holding = Arc::new(HoldView(Mutex::new(held)));
         let number = place.holding.lock().bodies.insert(Arc::clone(&holding));
         Self { holding, place, number, ended: false }
     }
@@ -84,7 +84,7 @@ impl OriginPool {
     }
 }
 
-impl Holding {
+impl HoldView {
     /// Returns the time since which arrived bytes are unread. A body being polled is not at rest.
     fn at_rest(&self) -> Option<Instant> {
         self.0.try_lock()?.at_rest
@@ -136,3 +136,5 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Minimum time between two searches of all bodies, for any number of waiters.
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
 const SHED: &str = "others waited for its connection, while nobody took it";
+
+const _: () = assert!(LOOK_PAUSE.as_millis() < PATIENCE.as_millis());

@@ -92,7 +92,7 @@ async fn stalled_bodies() {
 
 /// An origin may answer early, and send the rest only after the whole request.
 #[tokio::test]
-async fn a_body_that_waits_for_the_rest_of_the_request_is_no_stall() {
+async fn body_waiting_for_the_request_is_not_stalled() {
     // Five chunks of one byte and the last chunk.
     let script = vec![ReadHead, Say(TEN), ReadBytes(5 * 6 + 5), Say("0123456789")];
     let origin = RawOrigin::start(vec![script]).await;

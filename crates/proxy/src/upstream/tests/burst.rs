@@ -83,7 +83,7 @@ fn an_origin_that_keeps_closing_answers_every_request() {
 /// Each request meets connections of other threads that are just ending. A request queued behind
 /// the end of a connection must not wait for an answer that never comes.
 #[test]
-fn requests_that_meet_the_end_of_a_connection_are_not_lost() {
+fn requests_at_a_connections_end_are_not_lost() {
     let origin = origin(1);
     let asker = asker(&origin);
     for _ in 0..ROUNDS {

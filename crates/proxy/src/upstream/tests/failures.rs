@@ -124,7 +124,7 @@ async fn names_that_do_not_resolve() {
 }
 
 #[tokio::test]
-async fn a_public_name_that_resolves_to_the_inside_is_refused() {
+async fn public_name_with_private_address_is_refused() {
     let origin = RawOrigin::start(vec![vec![Read, Say(OK)]]).await;
     let metrics = Arc::new(Metrics::default());
     let rules = Arc::new(ForwardRules::new(&Forward::default(), &[]).expect("sound rules"));
@@ -152,7 +152,7 @@ async fn a_public_name_that_resolves_to_the_inside_is_refused() {
 }
 
 #[tokio::test]
-async fn numeric_host_forms_are_judged_by_what_they_mean() {
+async fn numeric_hosts_are_checked_by_their_address() {
     let origin = RawOrigin::start(vec![vec![Read, Say(OK)]]).await;
     let (upstreams, _) = upstreams(|_| ());
     let rules = Arc::new(ForwardRules::new(&Forward::default(), &[]).expect("sound rules"));
@@ -167,7 +167,7 @@ async fn numeric_host_forms_are_judged_by_what_they_mean() {
 }
 
 #[tokio::test]
-async fn of_several_addresses_only_public_or_allowed_ones_are_tried() {
+async fn only_public_or_allowed_addresses_are_tried() {
     let origin = RawOrigin::start(vec![vec![Read, Say(OK)]]).await;
     let forward = Forward { allow_private_destinations: vec!["127.0.0.1".into()], ..Forward::default() };
     let rules = Arc::new(ForwardRules::new(&forward, &[]).expect("sound rules"));

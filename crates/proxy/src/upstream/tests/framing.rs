@@ -107,7 +107,7 @@ async fn interim_responses_go_to_the_sink() {
 }
 
 #[tokio::test]
-async fn the_request_says_what_it_should() {
+async fn request_is_sent_with_the_expected_head() {
     let origin = RawOrigin::start(vec![vec![Read, Say(OK), Read, Say(OK), Read, Say(OK)]]).await;
     let asker = Asker::new(&origin);
     let request = UpstreamRequest {

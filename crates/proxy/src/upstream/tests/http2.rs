@@ -187,7 +187,7 @@ async fn responses_that_nobody_reads_leave_room_for_others() {
 /// RFC 9113, 5.1.2: "An endpoint ... MUST NOT exceed the limit set by their peer". A request that
 /// would have to wait for a stream takes another connection.
 #[tokio::test]
-async fn a_connection_is_opened_beside_one_that_takes_no_more_streams() {
+async fn connection_without_streams_gets_a_second_one() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound");
     tokio::spawn(async move {
@@ -241,7 +241,7 @@ async fn streams_that_fail() {
 }
 
 #[tokio::test]
-async fn a_refused_stream_is_asked_again_whatever_the_method() {
+async fn refused_stream_is_retried_for_any_method() {
     static REQUESTS: AtomicUsize = AtomicUsize::new(0);
     let (address, connections) = h2c_origin(|(_, mut respond)| async move {
         match REQUESTS.fetch_add(1, Ordering::Relaxed) {
@@ -298,7 +298,7 @@ async fn an_origin_that_speaks_something_else() {
 }
 
 #[tokio::test]
-async fn unused_connections_are_closed_and_dropped_requests_leave_them_open() {
+async fn idle_is_closed_dropped_request_leaves_it_open() {
     let (address, connections) = h2c_origin(|(request, respond)| async move {
         if request.uri().path() == "/slow" {
             std::future::pending::<()>().await;

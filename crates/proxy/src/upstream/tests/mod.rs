@@ -175,6 +175,7 @@ impl Asker {
     fn request(&self, method: Method, path: &str) -> UpstreamRequest {
         let (origin, rules) = (self.origin.clone(), Arc::clone(&self.rules));
         UpstreamRequest {
+            absolute: None,
             method,
             destination: Destination::Origin { origin, rules },
             target: PathAndQuery::try_from(path).expect("a path"),

@@ -32,7 +32,7 @@ async fn second_request(
 }
 
 #[tokio::test]
-async fn a_dead_kept_connection_is_replaced_where_that_is_safe() {
+async fn dead_kept_connection_is_replaced_if_safe() {
     let get = |asker: &Asker| asker.request(Method::GET, "/");
     let post = |asker: &Asker| asker.request(Method::POST, "/");
     let put = |asker: &Asker| UpstreamRequest { body: body("data"), ..asker.request(Method::PUT, "/") };
@@ -76,7 +76,7 @@ async fn a_connection_that_closed_while_kept_is_not_used() {
 
 /// The end of the connection has arrived, but the runtime has not reported it.
 #[tokio::test]
-async fn what_may_be_sent_once_is_not_sent_on_a_connection_that_has_just_ended() {
+async fn post_avoids_a_connection_that_just_ended() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
     let ((end, is_wanted), (ended, has_ended)) = (mpsc::channel(), mpsc::channel());
@@ -131,6 +131,101 @@ async fn bytes_after_a_response_end_the_connection() {
     asker.has_closed().await;
     assert_eq!(asker.get_whole("/").await, (200, "ok".into()));
     assert_eq!(origin.connections(), 2);
+}
+
+const POISON: &str = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison";
+
+/// The surplus arrives while nobody runs the keeper, and looks like a response.
+#[tokio::test]
+async fn unreported_surplus_is_never_a_response() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let ((go, is_wanted), (sent, was_sent)) = (mpsc::channel(), mpsc::channel());
+    let origin = std::thread::spawn(move || {
+        let answer = || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).expect("a request");
+                head.extend(byte);
+            }
+            stream.write_all(OK.as_bytes()).expect("it is read");
+            stream
+        };
+        let mut first = answer();
+        is_wanted.recv().expect("it is said");
+        first.write_all(POISON.as_bytes()).expect("it is read");
+        sent.send(()).expect("it is waited for");
+        drop(answer());
+        drop(first);
+    });
+    let asker = Asker::with(address, Scheme::Http, |_| ());
+    asker.get_whole("/").await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    go.send(()).expect("the origin waits");
+    // Blocks everything else on this thread.
+    was_sent.recv().expect("it has");
+    // Even a POST is safe: it was not sent on the connection with the surplus.
+    let response = asker.upstreams.fetch(asker.request(Method::POST, "/")).await.expect("a response");
+    assert_eq!((response.status.as_u16(), whole(response).await.expect("whole")), (200, "ok".into()));
+    assert_eq!(asker.metrics.upstream_surplus.value(), 1);
+    origin.join().expect("no panic");
+}
+
+/// The surplus comes after the second request: garbage in place of a response.
+#[tokio::test]
+async fn late_surplus_repeats_safe_requests() {
+    let get = |asker: &Asker| asker.request(Method::GET, "/");
+    let post = |asker: &Asker| asker.request(Method::POST, "/");
+    let delete = |asker: &Asker| asker.request(Method::DELETE, "/");
+    let late = || vec![Read, Say(made(format!("surplus of the first{OK}"))), Hang];
+    assert_eq!(second_request(late(), get).await, (Ok(200), 2, 1));
+    assert_eq!(second_request(late(), post).await, (Err(Cause::Malformed), 1, 0));
+    assert_eq!(second_request(late(), delete).await, (Err(Cause::Malformed), 1, 0));
+    // A body in error after an interim response is this response's own fault.
+    let interim = vec![Read, Say("HTTP/1.1 103 Early Hints\r\n\r\nhello"), Hang];
+    assert_eq!(second_request(interim, get).await, (Err(Cause::Malformed), 1, 0));
+}
+
+/// A body in error that comes late finds no request on its connection.
+#[tokio::test]
+async fn connection_rests_where_a_body_may_follow() {
+    let unasked = |status: &str| made(format!("HTTP/1.1 {status}\r\nContent-Length: 51\r\n\r\n"));
+    for (method, head) in [
+        (Method::HEAD, unasked("200 OK")),
+        (Method::HEAD, "HTTP/1.1 200 OK\r\n\r\n"),
+        (Method::GET, unasked("204 No Content")),
+        (Method::GET, unasked("304 Not Modified")),
+        (Method::GET, "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n"),
+    ] {
+        let first = vec![Read, Say(head), Wait(30), Say(POISON), Hang];
+        let origin = RawOrigin::start(vec![first, [Read, Say(OK)].repeat(3)]).await;
+        let asker = Asker::new(&origin);
+        let bodiless = asker.upstreams.fetch(asker.request(method.clone(), "/")).await.expect("a response");
+        assert_eq!(whole(bodiless).await.expect("nothing"), "", "{head}");
+        assert_eq!(asker.get_whole("/").await, (200, "ok".into()), "{method} {head}");
+        assert_eq!(origin.connections(), 2);
+        eventually("it is noted", || asker.metrics.upstream_surplus.value() == 1).await;
+        asker.get_whole("/").await;
+        asker.get_whole("/").await;
+        assert_eq!(origin.connections(), 4, "one request a connection");
+    }
+}
+
+#[tokio::test]
+async fn rested_connection_is_used_again() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
+    let empty = "HTTP/1.1 204 No Content\r\n\r\n";
+    let origin = RawOrigin::start(vec![vec![Read, Say(empty), Read, Say(head), Read, Say(OK)]]).await;
+    let asker = Asker::with(origin.address, Scheme::Http, |upstream| upstream.connections_per_origin = 1);
+    assert_eq!(asker.get("/").await.expect("a response").status, 204);
+    let response = asker.upstreams.fetch(asker.request(Method::HEAD, "/")).await.expect("a response");
+    assert_eq!(response.status, 200);
+    drop(response);
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    asker.get_whole("/").await;
+    assert_eq!(origin.connections(), 1);
 }
 
 #[tokio::test]

@@ -5,9 +5,8 @@ use shoal_settings::{Balance, HealthCheck, Site, UpstreamServer};
 
 fn group(addresses: &[(SocketAddr, u32)], edit: impl FnOnce(&mut Site)) -> Arc<UpstreamGroup> {
     let server = |(address, weight): &(SocketAddr, u32)| UpstreamServer {
-        url: format!("http://{address}"),
         weight: *weight,
-        h2c: false,
+        ..UpstreamServer::at(&format!("http://{address}"))
     };
     let mut site = Site {
         hosts: vec!["*".into()],
@@ -21,6 +20,8 @@ fn group(addresses: &[(SocketAddr, u32)], edit: impl FnOnce(&mut Site)) -> Arc<U
         heuristic_query: None,
         via: true,
         rule: Vec::new(),
+        rewrite_location: None,
+        ..Site::to("http://u")
     };
     edit(&mut site);
     Arc::new(UpstreamGroup::new(&site, 3).expect("sound URLs"))
@@ -58,7 +59,7 @@ async fn requests_are_shared_by_weight() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_cannot_be_reached_leads_to_the_next() {
+async fn unreachable_upstream_leads_to_the_next() {
     let (alive, dead) = (serving(OK).await, closed_port().await);
     let asker = Asker::new(&alive);
     let group = group(&[(dead, 1), (alive.address, 1)], |_| ());
@@ -73,7 +74,7 @@ async fn an_upstream_that_cannot_be_reached_leads_to_the_next() {
 }
 
 #[tokio::test]
-async fn with_all_upstreams_dead_the_error_is_told_and_they_are_asked_again() {
+async fn all_upstreams_dead_reports_error_and_asks_again() {
     let dead = closed_port().await;
     let revived = closed_port().await;
     let asker = Asker::with(dead, Scheme::Http, |_| ());
@@ -104,7 +105,7 @@ async fn after(first: Vec<Step>, method: Method, body: RequestBody) -> (Result<u
 }
 
 #[tokio::test]
-async fn what_an_upstream_breaks_off_goes_to_the_next_where_that_is_safe() {
+async fn failed_request_goes_to_the_next_if_safe() {
     for method in [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS] {
         assert_eq!(after(vec![Read], method, None).await, (Ok(200), 1));
     }
@@ -122,7 +123,7 @@ async fn what_an_upstream_breaks_off_goes_to_the_next_where_that_is_safe() {
 }
 
 #[tokio::test]
-async fn a_request_by_which_upstreams_die_does_not_reach_all() {
+async fn fatal_request_does_not_reach_all_upstreams() {
     let mut origins = Vec::new();
     for _ in 0..4 {
         origins.push(RawOrigin::start(vec![vec![Read]]).await);
@@ -137,7 +138,7 @@ async fn a_request_by_which_upstreams_die_does_not_reach_all() {
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_is_dead_leads_to_a_fresh_one_and_then_to_the_next_upstream() {
+async fn dead_connection_leads_to_fresh_then_next_upstream() {
     let alive = serving(OK).await;
     let dying = RawOrigin::start(vec![vec![Read, Say(OK), Read], vec![Read]]).await;
     let asker = Asker::new(&alive);

@@ -94,7 +94,7 @@ async fn answer(stream: &mut TlsStream<TcpStream>, bytes: &str) {
 }
 
 #[tokio::test]
-async fn a_trusted_origin_answers_and_its_connection_is_kept() {
+async fn trusted_origin_answers_and_is_kept() {
     let address = origin(acceptor("127.0.0.1", true, &["http/1.1"]), |mut stream| async move {
         answer(&mut stream, OK).await;
         answer(&mut stream, OK).await;
@@ -108,7 +108,7 @@ async fn a_trusted_origin_answers_and_its_connection_is_kept() {
 }
 
 #[tokio::test]
-async fn an_origin_that_chooses_http1_is_connected_to_at_once_by_many() {
+async fn http1_origin_gets_concurrent_connections() {
     let address = origin(acceptor("127.0.0.1", true, &["http/1.1"]), |mut stream| async move {
         answer(&mut stream, OK).await;
         std::future::pending().await
@@ -146,7 +146,7 @@ async fn handshakes_that_fail() {
 }
 
 #[tokio::test]
-async fn a_body_until_close_is_whole_only_after_close_notify() {
+async fn body_until_close_needs_close_notify() {
     let until_close = "HTTP/1.1 200 OK\r\n\r\nall of it";
     let orderly = origin(acceptor("127.0.0.1", true, &[]), move |mut stream| async move {
         answer(&mut stream, until_close).await;

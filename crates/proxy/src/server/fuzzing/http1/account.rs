@@ -6,13 +6,13 @@ use bytes::BytesMut;
 use http::{Method, StatusCode, Version, header};
 use shoal_core::Fields;
 use shoal_wire::{
-    BodyDecoder, BodyFraming, Decoded, HeadLimits, HeadParser, Parsed, ResponseHead, ResponseHeadParser,
-    response,
+    BodyDecoder, BodyEvent, BodyFraming, HeadLimits, HeadParser, ParseOutcome, ResponseHead,
+    ResponseHeadParser, response,
 };
 
 /// Request sent by the client.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct SentRequest {
     method: Method,
     path: String,
     version: Version,
@@ -38,13 +38,13 @@ enum End {
 
 /// All bytes of the client: the requests, their end, and the rest.
 #[derive(Debug)]
-pub(super) struct Said {
-    asked: Vec<Asked>,
+pub(super) struct ClientBytes {
+    asked: Vec<SentRequest>,
     end: End,
     rest: Vec<u8>,
 }
 
-impl Said {
+impl ClientBytes {
     /// Parses all bytes of the client at once.
     pub fn read(bytes: &[u8]) -> Self {
         let limits =
@@ -53,14 +53,14 @@ impl Said {
         let mut said = Self { asked: Vec::new(), end: End::Open, rest: Vec::new() };
         while said.end == End::Open {
             let head = match parser.parse(&mut buffer, &limits) {
-                Parsed::Head(head) => head,
-                Parsed::Incomplete => break,
-                Parsed::Refused(_) => {
+                ParseOutcome::Head(head) => head,
+                ParseOutcome::Incomplete => break,
+                ParseOutcome::Refused(_) => {
                     said.end = End::Refused;
                     break;
                 }
             };
-            let mut asked = Asked {
+            let mut asked = SentRequest {
                 path: head.parts.uri.path().to_owned(),
                 version: head.parts.version,
                 expects_continue: head.expects_continue,
@@ -112,7 +112,7 @@ impl Said {
     /// Checks the end after `answered` replies. If the server stays silent or closes without a
     /// reply, there must be a reason.
     fn check_rest(&self, answered: usize) {
-        let is_late = |asked: &Asked| asked.path.starts_with("/never") || !asked.is_whole;
+        let is_late = |asked: &SentRequest| asked.path.starts_with("/never") || !asked.is_whole;
         let left = self.asked.get(answered);
         let before = answered.checked_sub(1).and_then(|at| self.asked.get(at));
         let is_large = before.is_some_and(|asked| asked.body_bytes > UNWANTED_MAX);
@@ -124,14 +124,14 @@ impl Said {
     }
 }
 
-impl Asked {
+impl SentRequest {
     fn read_body(&mut self, framing: BodyFraming, buffer: &mut BytesMut) -> Result<(), ()> {
         let mut decoder = BodyDecoder::new(framing);
         loop {
             match decoder.decode(buffer) {
-                Ok(Decoded::Data(data)) => self.body_bytes += data.len(),
-                Ok(Decoded::NeedMore) => return Ok(()),
-                Ok(Decoded::End(_)) => {
+                Ok(BodyEvent::Data(data)) => self.body_bytes += data.len(),
+                Ok(BodyEvent::NeedMore) => return Ok(()),
+                Ok(BodyEvent::End(_)) => {
                     self.is_whole = true;
                     return Ok(());
                 }
@@ -149,7 +149,7 @@ impl Asked {
 }
 
 /// Takes the head of the next final response, and checks the interim ones before it.
-fn head(buffer: &mut BytesMut, asked: Option<&Asked>) -> Option<ResponseHead> {
+fn head(buffer: &mut BytesMut, asked: Option<&SentRequest>) -> Option<ResponseHead> {
     while !buffer.is_empty() {
         let head = ResponseHeadParser::default().parse(buffer, 1 << 16).expect("a head");
         let head = head.expect("a whole head: all that is written is taken");
@@ -168,7 +168,7 @@ fn head(buffer: &mut BytesMut, asked: Option<&Asked>) -> Option<ResponseHead> {
 }
 
 /// Takes a response's body from the buffer. Returns `true` if it is whole.
-fn body(asked: Option<&Asked>, head: &ResponseHead, buffer: &mut BytesMut, has_ended: bool) -> bool {
+fn body(asked: Option<&SentRequest>, head: &ResponseHead, buffer: &mut BytesMut, has_ended: bool) -> bool {
     let method = asked.map_or(&Method::GET, |asked| &asked.method);
     let length = head.fields.value(&header::CONTENT_LENGTH).map(number);
     let coding = head.fields.value(&header::TRANSFER_ENCODING);
@@ -189,17 +189,17 @@ fn body(asked: Option<&Asked>, head: &ResponseHead, buffer: &mut BytesMut, has_e
             return has_ended;
         }
     };
-    let wanted = asked.and_then(Asked::wanted).filter(|_| head.status == StatusCode::OK);
+    let wanted = asked.and_then(SentRequest::wanted).filter(|_| head.status == StatusCode::OK);
     let (mut decoder, mut bytes) = (BodyDecoder::new(framing), 0);
     loop {
         match decoder.decode(buffer).expect("a body") {
-            Decoded::Data(data) => {
+            BodyEvent::Data(data) => {
                 let is_due = wanted.is_none() || BODY[bytes..].starts_with(&data);
                 assert!(is_due, "{asked:?}: other bytes behind the first {bytes}");
                 bytes += data.len();
             }
-            Decoded::NeedMore => return false,
-            Decoded::End(_) => break,
+            BodyEvent::NeedMore => return false,
+            BodyEvent::End(_) => break,
         }
     }
     if let Some(wanted) = wanted.filter(|_| framing != BodyFraming::None) {

@@ -9,12 +9,12 @@ mod account;
 mod script;
 
 use super::peer::{Manner, Next, Player};
-use account::Said;
-use script::Script;
+use account::ClientBytes;
+use script::Http1Script;
 
 /// Scripted client with both directions.
-pub(super) struct Scripted {
-    script: Script,
+pub(super) struct Http1Player {
+    script: Http1Script,
     said: Vec<u8>,
     heard: Vec<u8>,
     /// The server was told to stop.
@@ -23,15 +23,15 @@ pub(super) struct Scripted {
     has_ended: bool,
 }
 
-impl Scripted {
+impl Http1Player {
     /// Creates the client scripted by `data`.
     pub fn new(data: &[u8]) -> Self {
-        let script = Script::new(data);
+        let script = Http1Script::new(data);
         Self { script, said: Vec::new(), heard: Vec::new(), is_draining: false, has_ended: false }
     }
 }
 
-impl Player for Scripted {
+impl Player for Http1Player {
     fn manner(&self) -> Manner {
         self.script.manner
     }
@@ -67,7 +67,7 @@ impl Player for Scripted {
     }
 
     fn check(&self) {
-        Said::read(&self.said).check(&self.heard, self.has_ended, self.is_draining);
+        ClientBytes::read(&self.said).check(&self.heard, self.has_ended, self.is_draining);
     }
 
     /// Closing only the client's half would make the server wait, as for a client that still

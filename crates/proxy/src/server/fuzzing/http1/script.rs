@@ -7,12 +7,12 @@ use crate::server::fuzzing::input::Input;
 use crate::server::fuzzing::peer::{Manner, Next};
 
 /// State of a script.
-pub(super) struct Script {
+pub(super) struct Http1Script {
     input: Input,
     pub manner: Manner,
 }
 
-impl Script {
+impl Http1Script {
     /// Creates the script of `data`.
     pub fn new(data: &[u8]) -> Self {
         let mut input = Input::new(data);

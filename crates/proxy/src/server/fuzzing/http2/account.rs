@@ -4,10 +4,10 @@
 //! the server has acknowledged it. A violation found here is therefore one for any timing of the
 //! server's reads.
 
-use super::streams::Seen;
+use super::streams::StreamRecord;
 use crate::server::http2::CONNECTION_WINDOW;
-use shoal_wire::hpack::{Decoder, FieldList};
-use shoal_wire::http2::{
+use shoal_http2::hpack::{Decoder, FieldList};
+use shoal_http2::{
     ACK, END_HEADERS, END_STREAM, ErrorCode, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameError, FrameHead,
     FrameKind, PREFACE, PeerSettings, WINDOW_INITIAL, write_ping, write_reset, write_settings_ack,
     write_window_update,
@@ -24,7 +24,7 @@ pub(super) struct Account {
     /// The client has sent a wrong preface or another connection error.
     pub is_wrong: bool,
     /// Streams that the client has opened.
-    pub streams: BTreeMap<u32, Seen>,
+    pub streams: BTreeMap<u32, StreamRecord>,
     /// Bytes that the server may send on all streams.
     window: i64,
     /// Bytes that the server may send on a new stream.
@@ -51,8 +51,8 @@ pub(super) struct Account {
 
 /// Frames that the server still owes.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Owing<'a> {
-    pub streams: Vec<(&'a u32, &'a Seen)>,
+pub(super) struct DueFrames<'a> {
+    pub streams: Vec<(&'a u32, &'a StreamRecord)>,
     settings: usize,
     pings: usize,
 }
@@ -152,7 +152,7 @@ impl Account {
             seen.said_all |= end;
         } else if self.streams.last_key_value().is_none_or(|(last, _)| *last < stream) {
             let begins = (self.stream_window, self.stream_room);
-            self.streams.insert(stream, Seen::new(&fields, end, begins));
+            self.streams.insert(stream, StreamRecord::new(&fields, end, begins));
         }
     }
 
@@ -244,7 +244,7 @@ impl Account {
         self.given_up = Some(ErrorCode(code)).filter(|code| *code != ErrorCode::NO_ERROR);
     }
 
-    fn stream(&mut self, id: u32) -> &mut Seen {
+    fn stream(&mut self, id: u32) -> &mut StreamRecord {
         self.streams.get_mut(&id).unwrap_or_else(|| panic!("stream {id} was never opened"))
     }
 
@@ -291,10 +291,10 @@ impl Account {
     }
 
     /// Returns the server's debts: ends of streams, answers to settings and pings.
-    pub fn owing(&self) -> Owing<'_> {
+    pub fn owing(&self) -> DueFrames<'_> {
         let is_taken_up = |id: u32| self.last_stream.is_none_or(|last| id <= last);
         let open = self.streams.iter().filter(|(id, seen)| is_taken_up(**id) && !seen.is_over());
-        Owing { streams: open.collect(), settings: self.settings.len(), pings: self.pings.len() }
+        DueFrames { streams: open.collect(), settings: self.settings.len(), pings: self.pings.len() }
     }
 
     /// Checks that the server announced the end of its half, and finished its last frame.

@@ -13,23 +13,23 @@ mod streams;
 
 use super::TURNS_MAX;
 use super::peer::{Manner, Next, Player};
-use account::{Account, Owing};
-use script::Script;
+use account::{Account, DueFrames};
+use script::Http2Script;
 
 /// Scripted client with its record.
-pub(super) struct Scripted {
-    script: Script,
+pub(super) struct Http2Player {
+    script: Http2Script,
     account: Account,
 }
 
-impl Scripted {
+impl Http2Player {
     /// Creates the client scripted by `data`.
     pub fn new(data: &[u8]) -> Self {
-        Self { script: Script::new(data), account: Account::new() }
+        Self { script: Http2Script::new(data), account: Account::new() }
     }
 }
 
-impl Player for Scripted {
+impl Player for Http2Player {
     fn manner(&self) -> Manner {
         self.script.manner
     }
@@ -59,7 +59,7 @@ impl Player for Scripted {
             assert!(given_up.is_some() || owing.streams.is_empty(), "it ends without {owing:?}");
             return false;
         }
-        let is_owed = is_wrong || owing != Owing::default();
+        let is_owed = is_wrong || owing != DueFrames::default();
         let is_late = turns >= TURNS_MAX;
         assert!(!is_owed || !is_late, "it should have come: {owing:?}, the client is wrong: {is_wrong}");
         is_owed

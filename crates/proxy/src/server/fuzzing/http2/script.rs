@@ -8,14 +8,14 @@
 use super::account::Account;
 use crate::server::fuzzing::input::Input;
 use crate::server::fuzzing::peer::{Manner, Next};
-use shoal_wire::hpack::encode;
-use shoal_wire::http2::{
+use shoal_http2::hpack::encode;
+use shoal_http2::{
     ACK, END_HEADERS, END_STREAM, ErrorCode, FRAME_BYTES_MAX, FrameHead, FrameKind, PREFACE, write_goaway,
     write_ping, write_reset, write_window_update,
 };
 
 /// State of a script.
-pub(super) struct Script {
+pub(super) struct Http2Script {
     input: Input,
     pub manner: Manner,
     /// The client has sent nothing forbidden, and nothing too often.
@@ -28,7 +28,7 @@ pub(super) struct Script {
     before: Vec<u8>,
 }
 
-impl Script {
+impl Http2Script {
     /// Creates the script of `data`.
     pub fn new(data: &[u8]) -> Self {
         let mut script = Self {

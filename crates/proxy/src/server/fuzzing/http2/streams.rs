@@ -2,11 +2,11 @@
 
 use crate::server::fuzzing::answers::{BODY, BODY_MAX};
 use crate::server::http2::STREAM_WINDOW;
-use shoal_wire::hpack::FieldList;
+use shoal_http2::hpack::FieldList;
 
 /// State of one stream.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct StreamRecord {
     /// Method and path of the request.
     method: Vec<u8>,
     path: Vec<u8>,
@@ -30,7 +30,7 @@ pub(super) struct Seen {
     pub given_up: bool,
 }
 
-impl Seen {
+impl StreamRecord {
     /// Creates a stream that begins with these fields.
     pub fn new(fields: &FieldList, said_all: bool, (window, room): (i64, i64)) -> Self {
         let value = |name: &[u8]| {

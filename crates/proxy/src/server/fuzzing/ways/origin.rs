@@ -2,20 +2,20 @@
 
 use crate::server::fuzzing::answers::body_byte;
 use shoal_core::Timestamp;
-use shoal_store::memory::LENT_MIN;
+use shoal_memory::LENT_MIN;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::time::SystemTime;
 
 /// Response of the origin.
-pub(super) struct Given {
+pub(super) struct OriginAnswer {
     pub path: &'static str,
     status: &'static str,
     fields: &'static str,
     body_bytes: usize,
 }
 
-impl Given {
+impl OriginAnswer {
     const fn ok(path: &'static str, body_bytes: usize) -> Self {
         Self { path, status: "200 OK", fields: "", body_bytes }
     }
@@ -67,21 +67,24 @@ fn body(number: usize, bytes: usize) -> Vec<u8> {
 pub(super) const TAG: &str = "\"t\"";
 
 /// All stored responses, with lengths at the limits of the code paths.
-pub(super) const PATHS: [Given; 16] = [
-    Given::ok("/0", 0),
-    Given::ok("/1", 1),
-    Given::ok("/7", 7),
-    Given::ok("/500", 500),
-    Given { fields: "X-A: 1\r\nContent-Type: text/plain\r\nX-A: 2\r\n", ..Given::ok("/fields", 600) },
-    Given::ok("/5000", 5000),
-    Given::ok("/12287", (12 << 10) - 1),
-    Given::ok("/12288", 12 << 10),
-    Given::ok("/12289", (12 << 10) + 1),
-    Given::ok("/70000", 70_000),
-    Given::ok("/copied", LENT_MIN - 1),
-    Given::ok("/lent", LENT_MIN),
-    Given { status: "404 Not Found", ..Given::ok("/gone?a=b", 40) },
-    Given { status: "301 Elsewhere", fields: "Location: /1\r\n", ..Given::ok("/moved", 50) },
-    Given { status: "204 No Content", ..Given::ok("/nothing", 0) },
-    Given { fields: "Vary: Accept-Language\r\n", ..Given::ok("/varied", 60) },
+pub(super) const PATHS: [OriginAnswer; 16] = [
+    OriginAnswer::ok("/0", 0),
+    OriginAnswer::ok("/1", 1),
+    OriginAnswer::ok("/7", 7),
+    OriginAnswer::ok("/500", 500),
+    OriginAnswer {
+        fields: "X-A: 1\r\nContent-Type: text/plain\r\nX-A: 2\r\n",
+        ..OriginAnswer::ok("/fields", 600)
+    },
+    OriginAnswer::ok("/5000", 5000),
+    OriginAnswer::ok("/12287", (12 << 10) - 1),
+    OriginAnswer::ok("/12288", 12 << 10),
+    OriginAnswer::ok("/12289", (12 << 10) + 1),
+    OriginAnswer::ok("/70000", 70_000),
+    OriginAnswer::ok("/copied", LENT_MIN - 1),
+    OriginAnswer::ok("/lent", LENT_MIN),
+    OriginAnswer { status: "404 Not Found", ..OriginAnswer::ok("/gone?a=b", 40) },
+    OriginAnswer { status: "301 Elsewhere", fields: "Location: /1\r\n", ..OriginAnswer::ok("/moved", 50) },
+    OriginAnswer { status: "204 No Content", ..OriginAnswer::ok("/nothing", 0) },
+    OriginAnswer { fields: "Vary: Accept-Language\r\n", ..OriginAnswer::ok("/varied", 60) },
 ];

@@ -13,8 +13,8 @@ use crate::server::detached::StreamServer;
 use crate::upstream::Upstreams;
 use parking_lot::Mutex;
 use shoal_core::{ByteCount, Timestamp};
+use shoal_memory::{MemoryBudget, MemoryTier};
 use shoal_settings::{Listen, Settings, Site};
-use shoal_store::memory::{MemoryBudget, MemoryTier};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -170,6 +170,8 @@ fn exchange(settings: &Settings, metrics: &Arc<Metrics>) -> Arc<CacheEngine> {
     let pools = vec![Arc::new(IoPool::new(1, 1).expect("a thread"))];
     let limits = ObjectSizeLimits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
     CacheEngine::new(CacheEngineParts {
+        cluster: None,
+        neighbours: None,
         live: ExchangeSettings::new(settings, &[], SEED).expect("valid settings"),
         objects: Arc::new(HybridCache::new((memory, ledger, None), None, pools, Arc::clone(metrics), limits)),
         purge_table: Arc::new(PurgeTable::in_memory(Timestamp::from_seconds(10))),
@@ -193,7 +195,7 @@ fn pair(has_small_buffers: bool) -> (TcpStream, UnixStream) {
 }
 
 fn client() -> Client {
-    Client { address: CLIENT, local: CLIENT, listener: 0, tls: false, server_name: None }
+    Client { address: CLIENT, local: CLIENT, listener: 0, tls: false, server_name: None, certificate: None }
 }
 
 /// Stream of a client that sends one request, takes all bytes at once, and ends its half after the

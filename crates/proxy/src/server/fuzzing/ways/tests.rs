@@ -9,7 +9,7 @@ fn together(form: u8, paths: std::ops::Range<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn hits_of_those_who_wait_need_no_task_and_others_do() {
+fn idle_hits_need_no_task_others_do() {
     for guests in [0, 1, 15, 16, 31] {
         for form in [0, 1, 2, 3, 4, 11, 12, 13] {
             let data = [vec![guests], together(form, 0..9)].concat();
@@ -40,7 +40,7 @@ fn every_request_is_answered_alike_on_every_way() {
 
 /// The kernel takes no byte of one reply, behind a waiting reply of another request.
 #[test]
-fn who_reads_late_is_answered_alike() {
+fn late_reader_gets_equal_replies() {
     for replies in 0..40 {
         for path in [0, 3, 5, 8, 10, 11] {
             // Guest 1 stops reading and asks `replies` times for 500 bytes.

@@ -22,7 +22,7 @@ use bytes::BytesMut;
 use parking_lot::{Mutex, MutexGuard};
 use receive::ReceiveHalf;
 use send::SendHalf;
-use shoal_wire::http2::{self, ErrorCode, WINDOW_INITIAL};
+use shoal_http2::{self as http2, ErrorCode, WINDOW_INITIAL, WINDOW_MAX};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -71,7 +71,7 @@ pub(super) struct Stream {
 
 /// Error: the stream was reset, or the connection has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StreamClosed;
+pub(super) struct ClosedStream;
 
 impl SharedState {
     /// Creates the state of a new connection.
@@ -105,13 +105,49 @@ impl SharedState {
         let mut state = self.lock();
         let receive = ReceiveHalf::new(ended, remaining);
         let send = SendHalf::new(state.stream_window);
+        assert!(id % 2 == 1, "a stream that no client opens");
+        assert!(state.open.last_key_value().is_none_or(|(last, _)| *last < id), "streams rise");
         state.open.insert(id, Stream { receive, send });
         state.tasks += 1;
+        state.check();
         (StreamSender::new(self.clone(), id), StreamReceiver::new(self.clone(), id, ended))
     }
 }
 
 impl State {
+    /// Checks all that is said of the connection, in debug builds.
+    fn check(&self) {
+        if cfg!(debug_assertions) {
+            self.invariants();
+        }
+    }
+
+    /// Checks the windows, the streams and the queues of streams. Costs time in proportion to the
+    /// streams and the frames in their queues.
+    fn invariants(&self) {
+        self.check_windows();
+        let kept: usize = self.open.values().map(|stream| stream.receive.kept_bytes()).sum();
+        let credit = self.receive_window + i64::from(self.receive_due) + kept as i64;
+        assert!(credit <= i64::from(CONNECTION_WINDOW), "room that was given back twice");
+        for (id, Stream { receive, send }) in &self.open {
+            receive.invariants();
+            send.invariants();
+            let is_ready = self.ready.iter().filter(|ready| *ready == id).count();
+            assert_eq!(is_ready, usize::from(send.is_ready()), "a stream has one turn at a time");
+            let is_starved = self.starved.iter().filter(|starved| *starved == id).count();
+            assert_eq!(is_starved, usize::from(send.is_starved()));
+        }
+    }
+
+    /// Checks the connection's windows.
+    fn check_windows(&self) {
+        debug_assert!(self.window <= WINDOW_MAX);
+        debug_assert!((0..=WINDOW_MAX).contains(&self.stream_window));
+        debug_assert!((0..=i64::from(CONNECTION_WINDOW)).contains(&self.receive_window));
+        debug_assert!(self.receive_due < CONNECTION_WINDOW / 2, "room that the client should know of");
+        debug_assert!(self.frame_bytes_max >= http2::FRAME_BYTES_MAX);
+    }
+
     /// Returns the number of open streams.
     pub fn open_streams(&self) -> usize {
         self.open.len()
@@ -151,8 +187,8 @@ impl State {
     }
 
     /// Returns the stream if it is open.
-    pub fn stream(&mut self, id: u32) -> Result<&mut Stream, StreamClosed> {
-        self.open.get_mut(&id).ok_or(StreamClosed)
+    pub fn stream(&mut self, id: u32) -> Result<&mut Stream, ClosedStream> {
+        self.open.get_mut(&id).ok_or(ClosedStream)
     }
 
     /// Returns ready once the stream has ended. Otherwise registers the sending task to be woken.
@@ -164,6 +200,7 @@ impl State {
 
     /// Resets a stream, if open, and sends RST_STREAM.
     pub fn reset(&mut self, id: u32, code: ErrorCode) {
+        debug_assert_ne!(id, 0, "the connection is not reset");
         if self.remove(id) {
             http2::write_reset(&mut self.control, id, code);
             self.wake();
@@ -172,6 +209,7 @@ impl State {
 
     /// Sends RST_STREAM for a stream that is not open.
     pub fn refuse(&mut self, id: u32, code: ErrorCode) {
+        debug_assert!((1..1 << 31).contains(&id), "a stream of 31 bits");
         http2::write_reset(&mut self.control, id, code);
     }
 
@@ -235,6 +273,7 @@ impl State {
     /// Removes a stream and wakes its tasks. Returns `true` if the stream existed.
     fn remove(&mut self, id: u32) -> bool {
         let Some(Stream { receive, send }) = self.open.remove(&id) else { return false };
+        debug_assert!(!send.sent || send.queued == 0, "an end that was framed too early");
         [receive.waker, send.waker].into_iter().flatten().for_each(Waker::wake);
         self.give_back(receive.queue.iter().map(BytesMut::len).sum());
         if send.queued > 0 {
@@ -256,3 +295,10 @@ pub(in crate::server) const STREAM_WINDOW: u32 = 128 * 1024;
 
 /// Bytes that a client may send on all streams before they are read.
 pub(in crate::server) const CONNECTION_WINDOW: u32 = 512 * 1024;
+
+const _: () = {
+    assert!(STREAM_WINDOW <= CONNECTION_WINDOW);
+    // The connection's first WINDOW_UPDATE is the difference.
+    assert!(CONNECTION_WINDOW > WINDOW_INITIAL);
+    assert!((CONNECTION_WINDOW as i64) <= WINDOW_MAX);
+};

@@ -4,7 +4,7 @@ use super::super::held_heads::HeldHead;
 use super::{CONNECTION_WINDOW, STREAM_WINDOW, State, Stream};
 use bytes::BytesMut;
 use http::HeaderMap;
-use shoal_wire::http2::{self, ErrorCode, FrameError};
+use shoal_http2::{self as http2, ErrorCode, FrameError};
 use std::collections::VecDeque;
 use std::task::Waker;
 
@@ -50,9 +50,11 @@ impl State {
     fn give_back_to(&mut self, id: u32, bytes: usize) {
         let Ok(Stream { receive, .. }) = self.stream(id) else { return };
         receive.due += bytes as u32;
+        debug_assert!(receive.due <= STREAM_WINDOW, "more was read than may be on the way");
         if receive.due >= STREAM_WINDOW / 2 && !receive.ended {
             let due = std::mem::take(&mut receive.due);
             receive.window += i64::from(due);
+            debug_assert!(receive.window <= i64::from(STREAM_WINDOW));
             http2::write_window_update(&mut self.control, id, due);
             self.wake();
         }
@@ -72,10 +74,10 @@ impl State {
 
     /// Handles a DATA frame with `payload` bytes including padding.
     pub fn received(&mut self, id: u32, data: &[u8], payload: usize, end: bool) -> Result<(), FrameError> {
-        self.receive_window -= payload as i64;
-        if self.receive_window < 0 {
+        if payload as i64 > self.receive_window {
             return Err(FrameError::connection(ErrorCode::FLOW_CONTROL_ERROR));
         }
+        self.receive_window -= payload as i64;
         let Ok(Stream { receive, .. }) = self.stream(id) else {
             // The stream is closed here; the client does not know yet.
             self.give_back(payload);
@@ -97,6 +99,8 @@ impl State {
             self.give_back(payload);
             return Err(FrameError::stream(id, code));
         }
+        debug_assert!(receive.window >= 0);
+        debug_assert!(data.len() <= payload, "padding takes nothing away");
         receive.remaining = remaining.flatten();
         let kept = if receive.unread { 0 } else { data.len() };
         if kept > 0 {
@@ -147,6 +151,7 @@ impl State {
         if self.receive_due >= CONNECTION_WINDOW / 2 {
             let due = std::mem::take(&mut self.receive_due);
             self.receive_window += i64::from(due);
+            debug_assert!(self.receive_window <= i64::from(CONNECTION_WINDOW));
             http2::write_window_update(&mut self.control, 0, due);
             self.wake();
         }
@@ -168,6 +173,20 @@ impl ReceiveHalf {
         }
     }
 
+    /// Bytes that were not read.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.queue.iter().map(BytesMut::len).sum()
+    }
+
+    /// Checks all that is said of the fields.
+    pub(super) fn invariants(&self) {
+        let credit = self.window + i64::from(self.due) + self.kept_bytes() as i64;
+        assert!(credit <= i64::from(STREAM_WINDOW), "room that was given back twice");
+        assert!(!self.unread || self.queue.is_empty(), "bytes that nobody reads");
+        assert!(self.queue.iter().all(|piece| !piece.is_empty()));
+        assert!(self.trailers.is_none() || self.ended, "trailers before the end");
+    }
+
     /// Returns `true` if everything was read.
     pub fn is_read(&self) -> bool {
         self.ended && self.queue.is_empty() && self.trailers.is_none()
@@ -180,6 +199,12 @@ const STREAM_CLOSED: ErrorCode = ErrorCode(5);
 /// Maximum bytes merged into one piece.
 const PIECE_BYTES: usize = 16 * 1024;
 
+const _: () = {
+    assert!(PIECE_BYTES <= STREAM_WINDOW as usize);
+    // Half a window is more than a frame: a client that waits for room has always been told.
+    assert!(STREAM_WINDOW as usize / 2 > http2::FRAME_BYTES_MAX);
+};
+
 #[cfg(test)]
 mod tests {
     use super::super::super::tunnel_io::StreamIo;
@@ -187,7 +212,7 @@ mod tests {
     use tokio::io::AsyncReadExt;
 
     #[tokio::test]
-    async fn what_a_tunnel_had_and_did_not_read_is_given_back() {
+    async fn unread_tunnel_bytes_return_to_the_window() {
         let link = SharedState::new();
         let (sending, receiving) = link.open(1, false, None);
         link.lock().received(1, &[0; 1000], 1000, false).expect("within the window");

@@ -1,10 +1,10 @@
 //! Sending halves of streams: queued frames, their order, and the client's windows.
 
 use super::super::output::FrameOutput;
-use super::{State, Stream, StreamClosed};
+use super::{ClosedStream, State, Stream};
 use crate::server::slow_clients::SlowClientPolicy;
 use bytes::Bytes;
-use shoal_wire::http2::{ErrorCode, FrameError, PeerSettings, WINDOW_MAX};
+use shoal_http2::{ErrorCode, FrameError, PeerSettings, WINDOW_MAX};
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
 
@@ -48,6 +48,7 @@ impl State {
         let fits = bytes <= SEND_BUFFER_BYTES && bytes as i64 <= self.window.min(self.stream_window);
         if fits {
             self.window -= bytes as i64;
+            debug_assert!(self.window >= 0, "more than the client takes");
             self.count_answered();
         }
         fits
@@ -60,12 +61,13 @@ impl State {
 
     /// Returns the number of body bytes that the stream may queue. If 0, the stream's task is woken
     /// once there is room.
-    pub fn room(&mut self, id: u32, context: &Context<'_>) -> Result<usize, StreamClosed> {
+    pub fn room(&mut self, id: u32, context: &Context<'_>) -> Result<usize, ClosedStream> {
         let window = self.window;
         let send = &mut self.stream(id)?.send;
         let queued = send.queued as i64;
         let room = window.min(send.window - queued).min(SEND_BUFFER_BYTES as i64 - queued);
         if room > 0 {
+            debug_assert!(room <= WINDOW_MAX);
             return Ok(room as usize);
         }
         send.waker = Some(context.waker().clone());
@@ -84,8 +86,9 @@ impl State {
         block: Vec<u8>,
         end: bool,
         is_final: bool,
-    ) -> Result<(), StreamClosed> {
+    ) -> Result<(), ClosedStream> {
         let send = &mut self.stream(id)?.send;
+        debug_assert!(!send.ended, "a field block behind the end");
         send.queue.push_back(QueuedFrame::Fields(block, end));
         send.answered |= is_final;
         send.ended |= end;
@@ -98,13 +101,16 @@ impl State {
     }
 
     /// Queues bytes, at most the number that [`Self::room`] returned.
-    pub fn send_data(&mut self, id: u32, data: Bytes, end: bool) -> Result<(), StreamClosed> {
+    pub fn send_data(&mut self, id: u32, data: Bytes, end: bool) -> Result<(), ClosedStream> {
         let length = data.len();
         let send = &mut self.stream(id)?.send;
+        debug_assert!(!send.ended, "data behind the end");
         send.queued += length;
+        debug_assert!(send.queued <= SEND_BUFFER_BYTES, "more than there is room for");
         send.put(data, end);
         send.ended |= end;
         self.window -= length as i64;
+        debug_assert!(length == 0 || self.window >= 0, "more than the client takes");
         self.make_ready(id);
         self.wake();
         Ok(())
@@ -112,6 +118,7 @@ impl State {
 
     /// Handles the drop of a stream's sending half.
     pub fn drop_sending(&mut self, id: u32) {
+        debug_assert!(self.tasks > 0, "a task that was not counted");
         self.tasks -= 1;
         if self.stream(id).is_ok_and(|stream| !stream.send.ended) {
             self.reset(id, ErrorCode::CANCEL);
@@ -128,13 +135,14 @@ impl State {
                 None => return Ok(()),
             },
         };
-        *window += i64::from(increment);
-        if *window > WINDOW_MAX {
+        let wider = *window + i64::from(increment);
+        if wider > WINDOW_MAX {
             return Err(FrameError {
                 stream: Some(id).filter(|id| *id != 0),
                 code: ErrorCode::FLOW_CONTROL_ERROR,
             });
         }
+        *window = wider;
         match id {
             0 => self.feed_starved(),
             id => self.widened(id),
@@ -154,10 +162,10 @@ impl State {
         let ids: Vec<u32> = self.open.keys().copied().collect();
         for id in ids {
             let Ok(Stream { send, .. }) = self.stream(id) else { continue };
-            send.window += difference;
-            if send.window > WINDOW_MAX {
+            if send.window + difference > WINDOW_MAX {
                 return Err(FrameError::connection(ErrorCode::FLOW_CONTROL_ERROR));
             }
+            send.window += difference;
             self.widened(id);
         }
         Ok(())
@@ -180,6 +188,14 @@ impl State {
                 self.make_ready(id);
             }
             self.remove_if_done(id);
+        }
+        self.check_turns();
+    }
+
+    /// Checks a connection with few streams, in debug builds.
+    fn check_turns(&self) {
+        if self.open.len() <= CHECKED_STREAMS {
+            self.check();
         }
     }
 
@@ -257,6 +273,29 @@ impl SendHalf {
         self.queue.push_back(QueuedFrame::Data(data, end));
     }
 
+    /// Returns `true` if the stream has a turn.
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    /// Returns `true` if the task waits for the connection's window.
+    pub(super) fn is_starved(&self) -> bool {
+        self.is_starved
+    }
+
+    /// Checks all that is said of the fields.
+    pub(super) fn invariants(&self) {
+        let queued = self.queue.iter().map(|piece| match piece {
+            QueuedFrame::Data(data, _) => data.len(),
+            QueuedFrame::Fields(..) => 0,
+        });
+        assert_eq!(queued.sum::<usize>(), self.queued, "bytes of bodies in the queue");
+        assert!(self.queued <= SEND_BUFFER_BYTES);
+        assert!(self.window <= WINDOW_MAX);
+        assert!(!self.sent || self.ended, "an end that nobody handed over");
+        assert!(!self.sent || self.queue.is_empty(), "frames behind the end");
+    }
+
     fn wake(&mut self) {
         self.waits = false;
         if let Some(waker) = self.waker.take() {
@@ -282,6 +321,9 @@ impl SendHalf {
                     }
                     let is_whole = length == data.len();
                     let ends = *end && is_whole;
+                    debug_assert!(length <= frame_bytes_max);
+                    debug_assert!(self.queued >= length);
+                    debug_assert!(!self.sent);
                     output.data(id, data.split_to(length), ends);
                     self.window -= length as i64;
                     self.queued -= length;
@@ -307,13 +349,22 @@ const FRAME_BYTES_WRITTEN_MAX: usize = 64 * 1024;
 /// Maximum size up to which pieces are merged.
 const SMALL_BYTES: usize = 1024;
 
+/// Streams of a connection that is checked as a whole in debug builds.
+const CHECKED_STREAMS: usize = 128;
+
+const _: () = {
+    assert!(SMALL_BYTES < SEND_BUFFER_BYTES);
+    assert!(FRAME_BYTES_WRITTEN_MAX <= SEND_BUFFER_BYTES);
+    assert!((SEND_BUFFER_BYTES as i64) <= WINDOW_MAX);
+};
+
 #[cfg(test)]
 mod tests {
     use super::super::SharedState;
     use super::*;
 
     #[test]
-    fn bytes_that_are_handed_over_one_by_one_are_put_together() {
+    fn single_byte_pieces_are_merged() {
         let link = SharedState::new();
         let (_sending, _receiving) = link.open(1, true, None);
         let mut state = link.lock();
@@ -329,6 +380,22 @@ mod tests {
         }
         assert_eq!((output.response_bytes(), turns), (50_000, 1));
         // Dropping the halves takes the lock.
+        drop(state);
+    }
+
+    #[test]
+    fn windows_stay_within_their_limit_after_an_error() {
+        let link = SharedState::new();
+        let (_sending, _receiving) = link.open(1, true, None);
+        let mut state = link.lock();
+        for id in [0, 1] {
+            let error = state.widen(id, WINDOW_MAX as u32).expect_err("more than a window may be");
+            assert_eq!(error.code, ErrorCode::FLOW_CONTROL_ERROR);
+        }
+        state.widen(1, 1 << 30).expect("within the limit");
+        let settings = PeerSettings { initial_window: Some(WINDOW_MAX as u32), frame_bytes_max: None };
+        assert!(state.set(settings).is_err());
+        state.pump(&mut FrameOutput::default());
         drop(state);
     }
 }

@@ -1,0 +1,25 @@
+//! Starts the part of a node in the purges and the digests of its cluster.
+
+use crate::cluster::ClusterHandle;
+use crate::exchange::{CacheEngine, EngineContents, EngineTarget};
+use shoal_settings::Settings;
+use std::io;
+use std::sync::Arc;
+
+/// Starts to take part in the purges of the cluster and in its digests, if there is one. A node
+/// that `has_disks` keeps the journal of purges beside its purge table.
+pub(super) fn start(
+    cluster: Option<&Arc<ClusterHandle>>,
+    exchange: &Arc<CacheEngine>,
+    (settings, has_disks): (&Settings, bool),
+) -> io::Result<()> {
+    let Some(cluster) = cluster else { return Ok(()) };
+    let target = Arc::new(EngineTarget(Arc::downgrade(exchange)));
+    let journal = has_disks.then(|| settings.store.directory.join(JOURNAL));
+    cluster.start_purges(target, journal.as_deref(), exchange.metrics())?;
+    let contents = Arc::new(EngineContents(Arc::downgrade(exchange)));
+    cluster.start_digests(contents, (settings, exchange.metrics()))
+}
+
+/// File of the cluster's purges.
+const JOURNAL: &str = "purges.cluster";

@@ -1,0 +1,59 @@
+//! A node as a member of a cluster.
+
+use super::Node;
+use crate::cluster::{ClusterHandle, ClusterReport};
+use crate::exchange::Whereabouts;
+use std::sync::Arc;
+
+impl Node {
+    /// Returns the state of the cluster as this node sees it; `None` if it is in none.
+    pub fn cluster_report(&self) -> Option<ClusterReport> {
+        let (handle, membership) = (self.cluster.as_ref()?, self.membership.as_ref()?);
+        Some(ClusterReport { status: membership.status(), peers: handle.peer_rows() })
+    }
+
+    /// Takes this node out of the homes of the cluster. Returns `false` if it is in none.
+    pub fn drain_cluster(&self) -> bool {
+        self.membership.as_ref().inspect(|membership| membership.drain()).is_some()
+    }
+
+    /// Makes this node a home again, after a drain. Returns `false` if it is in no cluster.
+    pub fn rejoin_cluster(&self) -> bool {
+        self.membership.as_ref().inspect(|membership| membership.admit()).is_some()
+    }
+
+    /// Returns this node's part in a cluster, if it is in one.
+    pub fn cluster(&self) -> Option<&Arc<ClusterHandle>> {
+        self.cluster.as_ref()
+    }
+
+    /// Returns the remark of an explanation about the homes of a URL.
+    pub(super) fn note_of_homes(&self, url: &str) -> Option<String> {
+        let homes = self.exchange.home_names(url);
+        let own = self.cluster.as_ref()?.name();
+        let first = homes.first()?;
+        let others: Vec<&str> = homes.iter().map(String::as_str).filter(|name| *name != own).collect();
+        Some(match (first == own, others.is_empty()) {
+            (_, true) => "This node is the only home in the cluster.".into(),
+            (true, _) => "This node is the object's home in the cluster: it answers the other nodes.".into(),
+            (false, _) => format!(
+                "The object's home in the cluster is {first}: a miss asks {} before the origin, and a body from there \
+                 is not stored here.",
+                others.join(", then ")
+            ),
+        })
+    }
+
+    /// Finds the object of a URL in the cluster. Blocks.
+    ///
+    /// # Errors
+    /// If this node is in no cluster or the URL cannot be read, in a line.
+    pub fn whereabouts(&self, url: &str) -> Result<Whereabouts, String> {
+        // Connections to peers belong to the runtime of a worker, which outlives this call.
+        let worker = self.checks.get().ok_or("the node has not started yet")?;
+        let (exchange, url) = (Arc::clone(&self.exchange), url.to_owned());
+        let (told, heard) = std::sync::mpsc::channel();
+        worker.spawn(async move { drop(told.send(exchange.whereabouts(&url).await)) });
+        heard.recv().map_err(|_| "the node is stopping")?
+    }
+}
