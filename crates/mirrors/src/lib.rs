@@ -1,0 +1,51 @@
+//! Mirrors of package registries as functions of bytes: no sockets, no clock.
+//!
+//! A mirror stands between a package manager and its registry. The node asks this crate three
+//! things, and does the rest itself:
+//!
+//! ```text
+//! Registry::route      what a client's request means: which URL of the origin, which kind of answer
+//! Registry::rewriter   how the URLs of a document become the mirror's, as the document streams
+//! Registry::promises   which digests, sizes and times a document promises for the files it names
+//! ```
+//!
+//! The node stores an origin's document as it came, and derives the rewritten form from it. A file
+//! is checked against its promise while it streams. Each kind of registry is one file in
+//! [`registries`].
+
+#![forbid(unsafe_code)]
+
+pub mod digest;
+pub mod document;
+pub mod kind;
+pub mod registries;
+pub mod route;
+
+pub use digest::{Algorithm, Checker, Digest};
+pub use document::{BadDocument, Form, Promise, Promises, Rewriter};
+pub use kind::Kind;
+pub use route::{Class, Fetch, Place, Question, Route};
+
+/// Facts about one mirror that its registry's code needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mirror {
+    /// Address that clients use, with scheme, without a slash at the end:
+    /// `http://cache.example:3128/npm`. It follows from the request's own Host and scheme.
+    pub external: String,
+    /// Base URL of the registry, with scheme, without a slash at the end.
+    pub upstream: String,
+}
+
+/// One kind of registry. Implementations have no state: a mirror's facts are arguments.
+pub trait Registry: Send + Sync {
+    /// Says what a request means. The path is below the mirror's own, still percent-encoded as the
+    /// client sent it. Two spellings of one resource give one [`Fetch`].
+    fn route(&self, mirror: &Mirror, question: &Question<'_>) -> Route;
+
+    /// Gives the rewriter of a document, or `None` if clients take it as the origin sent it.
+    fn rewriter(&self, mirror: &Mirror, form: Form) -> Option<Box<dyn Rewriter + Send>>;
+
+    /// Gives a reader that looks for the promise of one file in a document, or `None` if documents
+    /// of this form promise nothing. `file` is the file's place at the origin.
+    fn promises(&self, mirror: &Mirror, form: Form, file: &Place) -> Option<Box<dyn Promises + Send>>;
+}
