@@ -1,5 +1,4 @@
-//! Digests of bodies: read from the forms in which registries write them, and checked as a body
-//! streams.
+//! Digests of bodies: the spellings of registries are read, and bodies checked as they stream.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +21,7 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Length of a digest in bytes.
-    pub const fn len(self) -> usize {
+    pub const fn byte_count(self) -> usize {
         match self {
             Self::Md5 => 16,
             Self::Sha1 => 20,
@@ -49,7 +48,7 @@ impl Algorithm {
     }
 }
 
-/// The digest that a body must have.
+/// A promised digest of a body.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Digest {
     algorithm: Algorithm,
@@ -60,7 +59,7 @@ impl Digest {
     /// Reads hexadecimal digits of either case. `None` if the length is another.
     pub fn from_hex(algorithm: Algorithm, text: &str) -> Option<Self> {
         let text = text.as_bytes();
-        if text.len() != 2 * algorithm.len() {
+        if text.len() != 2 * algorithm.byte_count() {
             return None;
         }
         let nibble = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
@@ -78,7 +77,7 @@ impl Digest {
         let (name, rest) = member.split_once('-')?;
         let algorithm = Algorithm::named(name)?;
         let bytes = STANDARD.decode(rest.split('?').next()?).ok()?;
-        (bytes.len() == algorithm.len()).then_some(Self { algorithm, bytes })
+        (bytes.len() == algorithm.byte_count()).then_some(Self { algorithm, bytes })
     }
 
     /// Reads `sha256:HEX` (OCI) and `sha256=HEX` (PEP 503).
@@ -140,7 +139,7 @@ impl Checker {
         }
     }
 
-    /// Takes the end of the body: true if it is the promised one.
+    /// Takes the end of the body: true if the digest is the promised one.
     pub fn agrees(self) -> bool {
         let found = match self.state {
             State::Md5(state) => state.finalize().to_vec(),

@@ -1,12 +1,11 @@
-//! Documents of registries while they stream: rewriting of their URLs, and reading of what they
-//! promise about files.
+//! Documents of registries while they stream: rewriters of their URLs, readers of their promises.
 //!
 //! Both take pieces of any size and hold a bounded window, never the document.
 
 use crate::Digest;
 use std::fmt;
 
-/// The form of a document. Each registry's file says which forms it has and what they promise.
+/// The form of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Form {
     /// npm's full document of a package, with publication times.
@@ -43,7 +42,7 @@ pub enum Form {
 
 /// Changes the URLs of a document as it streams.
 pub trait Rewriter {
-    /// Takes the next piece and appends what is certain by now to `output`.
+    /// Takes the next piece and appends finished bytes to `output`.
     fn push(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<(), BadDocument>;
     /// Takes the end of the document. An incomplete document is an error.
     fn finish(&mut self, output: &mut Vec<u8>) -> Result<(), BadDocument>;
@@ -57,7 +56,7 @@ pub trait Promises {
     fn finish(&mut self) -> Result<Option<Promise>, BadDocument>;
 }
 
-/// What a document promises about a file.
+/// A document's promise about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promise {
     /// The strongest digest of the body's bytes.
@@ -70,7 +69,7 @@ pub struct Promise {
     pub is_withdrawn: bool,
 }
 
-/// A document that cannot be read; it is not passed on and not stored.
+/// A malformed document. It is neither passed on nor stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadDocument {
     /// Offset of the fault in bytes from the document's beginning.

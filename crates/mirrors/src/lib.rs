@@ -1,12 +1,12 @@
 //! Mirrors of package registries as functions of bytes: no sockets, no clock.
 //!
-//! A mirror stands between a package manager and its registry. The node asks this crate three
-//! things, and does the rest itself:
+//! A mirror stands between a package manager and its registry. The node calls three functions of
+//! this crate, and does the rest itself:
 //!
 //! ```text
-//! Registry::route      what a client's request means: which URL of the origin, which kind of answer
-//! Registry::rewriter   how the URLs of a document become the mirror's, as the document streams
-//! Registry::promises   which digests, sizes and times a document promises for the files it names
+//! Registry::route      meaning of a request: URL at the origin, class of the answer
+//! Registry::rewriter   turns the URLs of a document into the mirror's, as it streams
+//! Registry::promises   reads the digest, size and time that a document promises for a file
 //! ```
 //!
 //! The node stores an origin's document as it came, and derives the rewritten form from it. A file
@@ -38,11 +38,11 @@ pub struct Mirror {
 
 /// One kind of registry. Implementations have no state: a mirror's facts are arguments.
 pub trait Registry: Send + Sync {
-    /// Says what a request means. The path is below the mirror's own, still percent-encoded as the
+    /// Gives the meaning of a request. The path is below the mirror's own, percent-encoded as the
     /// client sent it. Two spellings of one resource give one [`Fetch`].
     fn route(&self, mirror: &Mirror, question: &Question<'_>) -> Route;
 
-    /// Gives the rewriter of a document, or `None` if clients take it as the origin sent it.
+    /// Gives the rewriter of a document, or `None` if clients take the origin's bytes.
     fn rewriter(&self, mirror: &Mirror, form: Form) -> Option<Box<dyn Rewriter + Send>>;
 
     /// Gives a reader that looks for the promise of one file in a document, or `None` if documents

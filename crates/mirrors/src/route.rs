@@ -1,9 +1,8 @@
-//! The meaning of a client's request at a mirror: the place of its answer at the origin, and the
-//! rules that hold for this kind of answer.
+//! The meaning of a client's request at a mirror: a place at the origin and a class of answer.
 
 use crate::{Digest, Form};
 
-/// A client's request, as far as a registry's code needs it.
+/// The parts of a client's request that a registry's code reads.
 pub struct Question<'a> {
     /// The method, as sent.
     pub method: &'a str,
@@ -15,7 +14,7 @@ pub struct Question<'a> {
     pub field: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// What the node does with a request.
+/// The node's next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
     /// Answer from the cache or from this place at the origin.
@@ -24,22 +23,22 @@ pub enum Route {
     Pass(Place),
     /// Answer without the origin: status, content type, body.
     Answer(u16, &'static str, Vec<u8>),
-    /// Refuse with a status and one line that says why and what to do.
+    /// Refuse with a status and one line: the reason and the remedy.
     Refuse(u16, String),
 }
 
 /// An answer that may be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetch {
-    /// Its place at the origin. This is also the cache key: one resource, one place.
+    /// Place at the origin. This is also the cache key: one resource, one place.
     pub place: Place,
-    /// The rules that hold for it.
+    /// Class of the answer, which gives the rules.
     pub class: Class,
-    /// Accept field that the origin is asked with. The client's own is never passed on, so that
-    /// there are as many variants as this code names.
+    /// Accept field for the origin. The client's own is never passed on, so that this code alone
+    /// decides how many variants there are.
     pub accept: Option<&'static str>,
-    /// Content type that the client's Accept asks for where one document has several forms derived
-    /// from one stored document (PEP 691).
+    /// Form that the client's Accept asks for, where several forms derive from one stored document
+    /// (PEP 691).
     pub form_asked: Option<Form>,
 }
 
@@ -48,8 +47,8 @@ pub struct Fetch {
 pub enum Place {
     /// Path, and query if any, below the mirror's upstream.
     Below(String),
-    /// An absolute URL on another host, which documents of the registry name. The node follows it
-    /// only to hosts that the mirror's settings or its documents allow.
+    /// An absolute URL on another host. Documents name it; the node connects only to
+    /// hosts that settings or documents allow.
     Elsewhere(String),
 }
 
@@ -58,14 +57,14 @@ pub enum Place {
 pub enum Class {
     /// An index document: it changes, is validated, and may be rewritten.
     Document(Form),
-    /// A file that never changes under its name as long as its digest agrees.
-    File(Promised),
+    /// A file, constant under its name while its digest agrees.
+    File(PromiseSource),
 }
 
-/// Where the digest of a file is found.
+/// Source of a file's digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Promised {
-    /// Nowhere: the origin's framing is all there is.
+pub enum PromiseSource {
+    /// None: the origin's framing is the only check.
     Nothing,
     /// In the request's own URL.
     Here(Digest),

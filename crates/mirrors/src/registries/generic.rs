@@ -1,6 +1,6 @@
 //! Files by URL: every path is a file, and the origin's own freshness holds.
 
-use crate::route::Promised;
+use crate::route::PromiseSource;
 use crate::{Class, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route};
 
 /// The generic kind.
@@ -15,7 +15,7 @@ impl Registry for Generic {
         match question.method {
             "GET" | "HEAD" => Route::Fetch(Fetch {
                 place,
-                class: Class::File(Promised::Nothing),
+                class: Class::File(PromiseSource::Nothing),
                 accept: None,
                 form_asked: None,
             }),
