@@ -3,7 +3,7 @@
 //! What a step prints is passed on as it comes; the tests run last, so that their results stand at
 //! the end.
 
-use crate::{Outcome, deps, instructions, python, tidy, workspace};
+use crate::{Outcome, deps, instructions, python, suite, tidy, workspace};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "tests",
-        does: Does::Cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &[]),
+        does: Does::Task(|root| suite::run(root, &[])),
         remedy: "run the failing package alone: `cargo test -p PACKAGE NAME`",
     },
 ];

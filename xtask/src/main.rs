@@ -18,6 +18,7 @@ mod instructions;
 mod python;
 mod quick;
 mod release;
+mod suite;
 mod tidy;
 mod workspace;
 
@@ -52,6 +53,7 @@ fn run(arguments: &[&str]) -> Outcome {
         ["instructions", options @ ..] => instructions::run(&root, options),
         ["python", options @ ..] => python::run(&root, options),
         ["quick", options @ ..] => quick::run(&root, options),
+        ["tests", options @ ..] => suite::run(&root, options),
         ["release", options @ ..] => release::run(&root, options),
         [] | ["help" | "--help" | "-h"] => Ok(USAGE.into()),
         [unknown, ..] => Err(format!("there is no task {unknown:?}\n\n{USAGE}")),
@@ -67,4 +69,5 @@ cargo xtask house [--lower]     how plainly comments, names and pages speak, bes
 cargo xtask instructions [--renew]   instructions per hit, against bench/instructions.txt (needs valgrind)
 cargo xtask python [--ray]      the Python package built and tested; with --ray on a local Ray cluster (needs python3, pip, its index)
 cargo xtask quick [BASE]        format, clippy and unit tests of crates that differ from BASE (HEAD), and of dependents
-cargo xtask release             the release build laid out by a profile, in target/release-profiled/shoal; two release builds (needs llvm-profdata)";
+cargo xtask release             the release build laid out by a profile, in target/release-profiled/shoal; two release builds (needs llvm-profdata)
+cargo xtask tests [--strict]    every test, two programs at a time; failed ones again by themselves";
