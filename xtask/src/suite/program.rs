@@ -16,8 +16,6 @@ pub struct Program {
     pub path: PathBuf,
     /// Folder of its package: tests find their files from there.
     pub folder: PathBuf,
-    /// Binary under test of integration tests.
-    pub shoal: PathBuf,
 }
 
 /// Builds the test programs of all packages.
@@ -54,9 +52,7 @@ fn program(message: &Value) -> Option<Program> {
         "test" => format!("{package} {target}"),
         other => format!("{package} {other}"),
     };
-    // `target/debug/deps/NAME` stands beside `target/debug/shoal`.
-    let shoal = path.parent()?.parent()?.join("shoal");
-    Some(Program { name, path, folder, shoal })
+    Some(Program { name, path, folder })
 }
 
 impl Program {
@@ -68,7 +64,6 @@ impl Program {
             .current_dir(&self.folder)
             .args(arguments)
             .env("CARGO_MANIFEST_DIR", &self.folder)
-            .env("SHOAL_BIN", &self.shoal)
             .stdin(Stdio::null());
         let (output, passed) = match command.output() {
             Ok(output) => {
@@ -104,7 +99,6 @@ mod tests {
         let found = programs(messages);
         let names: Vec<&str> = found.iter().map(|program| program.name.as_str()).collect();
         assert_eq!(names, ["core lib", "testkit attacks"]);
-        assert_eq!(found[1].shoal, Path::new("/t/debug/shoal"));
         assert_eq!(found[1].folder, Path::new("/w/testkit"));
     }
 }

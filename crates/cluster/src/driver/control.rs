@@ -255,6 +255,7 @@ async fn join_one(node: &Arc<ClusterNode>, address: SocketAddr) {
                         ),
                     );
                 }
+                let members = node.without_namesakes(members).await;
                 node.membership.lock().on_members(node.now(), members);
                 if node.refused.lock().take().is_some() {
                     tracing::info!("{address} has let this node in");
@@ -279,7 +280,7 @@ fn restart(node: &ClusterNode, known: u64) {
 }
 
 /// Tells why this node goes on alone: at once when the reason is new.
-fn refuse(node: &ClusterNode, why: String) {
+pub(super) fn refuse(node: &ClusterNode, why: String) {
     let mut refused = node.refused.lock();
     if refused.as_ref() != Some(&why) {
         tracing::error!("this node goes on alone: {why}");

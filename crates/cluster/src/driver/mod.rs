@@ -6,6 +6,7 @@
 
 mod changes;
 mod control;
+mod namesakes;
 mod options;
 mod refusals;
 mod seeds;

@@ -1,6 +1,6 @@
 //! Service that answers the calls `members/join` and `members/who` of other nodes.
 
-use super::control::{JOIN_CALL, WHO_CALL};
+use super::control::{JOIN_CALL, WHO_CALL, refuse};
 use super::{ClusterNode, unix_ms};
 use crate::keys::CallDirection;
 use crate::membership::{JoinRequest, JoinVerdict, NodeIdentity, PROTOCOL_VERSION};
@@ -53,7 +53,7 @@ impl PeerService for MembersService {
 
 impl MembersService {
     async fn join(&self, from: &Caller, body: &[u8]) -> Result<Vec<u8>, String> {
-        let (request, verdict) = {
+        let (mut request, verdict) = {
             let membership = self.0.membership.lock();
             let request = JoinRequest::decode(body, &membership)?;
             let verdict = membership.judge(&request.node);
@@ -62,6 +62,10 @@ impl MembersService {
         if let Some(why) = request.fault(&self.0.options.cluster, unix_ms()) {
             return Err(why);
         }
+        if let Some(other) = self.0.own_namesake(&request.members).await {
+            refuse(&self.0, namesake(&other));
+            return Err(namesake(&other));
+        }
         let name = &request.node.facts().name;
         if let Some(proved) = from.name.as_ref().filter(|proved| *proved != name) {
             return Err(format!("the certificate is for {proved}, the question from {name}"));
@@ -69,31 +73,30 @@ impl MembersService {
         let later = match verdict {
             JoinVerdict::Welcome => None,
             JoinVerdict::LaterLife(life) => Some(life),
-            JoinVerdict::NameTaken(known) if self.lives(&known).await => {
-                return Err(format!(
-                    "the living node at {} has the name {name}; give one of them another cluster.node",
-                    known.facts().address
-                ));
+            JoinVerdict::NameTaken(known) if self.0.lives(&known).await => {
+                return Err(namesake(&known));
             }
             JoinVerdict::NameTaken(known) => (request.node.life <= known.life).then_some(known.life),
         };
         let answer = match later {
             Some(life) => crate::membership::JoinAnswer::LaterLife(life),
-            None => self.0.membership.lock().welcome(self.0.now(), request, unix_ms()),
+            None => {
+                request.members = self.0.without_namesakes(request.members).await;
+                self.0.membership.lock().welcome(self.0.now(), request, unix_ms())
+            }
         };
         self.0.wake.notify_one();
         Ok(answer.encode())
     }
+}
 
-    /// Returns `true` if this very node still answers at its address.
-    async fn lives(&self, known: &NodeIdentity) -> bool {
-        if *known == *self.0.membership.lock().own() {
-            return true;
-        }
-        let answer = self.0.sealed_call(known.facts().address, WHO_CALL, Vec::new()).await;
-        let identity = answer.ok().and_then(|bytes| NodeIdentity::decode(&mut &bytes[..]));
-        identity.is_some_and(|found| (found.id, found.life) == (known.id, known.life))
-    }
+/// Sentence about a living node whose name another one wants.
+fn namesake(known: &NodeIdentity) -> String {
+    let facts = known.facts();
+    format!(
+        "the living node at {} has the name {}; give one of them another cluster.node",
+        facts.address, facts.name
+    )
 }
 
 /// Reason for a question that a node without keys cannot read.
