@@ -202,6 +202,8 @@ fn shoal_as_sibling_of_squid_by_digest() {
     for number in asked..100 {
         through(squid.ports().proxy(), &url(number)).expect_body("body");
     }
+    // Squid writes its log behind its answers.
+    wait::until("the last line is written", || squid.access_log().contains("/99 - "));
     let log = squid.access_log();
     let found = log.matches("DIGEST_HIT").count() + log.matches("CD_SIBLING_HIT").count();
     assert_eq!(found, 100 - (asked - 1), "none is missing in the digest:\n{log}");

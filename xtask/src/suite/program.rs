@@ -56,6 +56,17 @@ fn program(message: &Value) -> Option<Program> {
 }
 
 impl Program {
+    /// Returns `true` for programs whose tests wait for other processes most of their time.
+    pub fn waits(&self) -> bool {
+        self.name.starts_with("testkit ")
+    }
+
+    /// Returns the number of tests to run at a time.
+    fn threads(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if self.waits() { 2 * cores } else { cores }
+    }
+
     /// Runs it to its end and reads what it prints.
     pub fn run(self: &Arc<Self>, arguments: &[&str]) -> Results {
         let begun = Instant::now();
@@ -64,6 +75,7 @@ impl Program {
             .current_dir(&self.folder)
             .args(arguments)
             .env("CARGO_MANIFEST_DIR", &self.folder)
+            .env("RUST_TEST_THREADS", self.threads().to_string())
             .stdin(Stdio::null());
         let (output, passed) = match command.output() {
             Ok(output) => {

@@ -262,14 +262,15 @@ impl ClusterNode {
     fn publish(&self) {
         let members = self.membership.lock().members();
         let view = Arc::new(View::new(members, self.ring.load().placement_secret()));
+        // The listener first: its guards are in force before anybody sees the view.
+        if let Some(listener) = &*self.listener.lock() {
+            listener(Arc::clone(&view));
+        }
         let before = self.view.swap(Arc::clone(&view));
         let own = NodeId::named(&self.name);
         changes::lines(&before, &view, own).iter().for_each(changes::ChangeLine::log);
         if view.members().len() > 1 && self.is_unanswered.swap(false, Relaxed) {
             *self.refused.lock() = None;
-        }
-        if let Some(listener) = &*self.listener.lock() {
-            listener(Arc::clone(&view));
         }
         self.changes.send_replace(view);
     }
