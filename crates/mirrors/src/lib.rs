@@ -17,9 +17,12 @@
 
 pub mod digest;
 pub mod document;
+pub mod json;
 pub mod kind;
+mod npm_name;
 pub mod registries;
 pub mod route;
+pub mod time;
 
 pub use digest::{Algorithm, Checker, Digest};
 pub use document::{BadDocument, Form, Promise, Promises, Rewriter};
@@ -48,4 +51,21 @@ pub trait Registry: Send + Sync {
     /// Gives a reader that looks for the promise of one file in a document, or `None` if documents
     /// of this form promise nothing. `file` is the file's place at the origin.
     fn promises(&self, mirror: &Mirror, form: Form, file: &Place) -> Option<Box<dyn Promises + Send>>;
+
+    /// Gives what turns a stored document into another form, with the content type of that form.
+    /// `None` if clients get the form that is stored.
+    fn converter(
+        &self,
+        _: &Mirror,
+        _from: Form,
+        _to: Form,
+    ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
+        None
+    }
+
+    /// Returns `true` if clients ask for this path at the root of the mirror's host, whatever the
+    /// mirror's own path is.
+    fn serves_root(&self, _path: &str) -> bool {
+        false
+    }
 }
