@@ -63,6 +63,11 @@ pub trait Registry: Send + Sync {
         None
     }
 
+    /// Gives the name of the package that a path below the mirror is about, for rules by name.
+    fn package(&self, _path: &str) -> Option<String> {
+        None
+    }
+
     /// Returns `true` if clients ask for this path at the root of the mirror's host, whatever the
     /// mirror's own path is.
     fn serves_root(&self, _path: &str) -> bool {

@@ -1,5 +1,7 @@
 //! Names of npm's packages in paths: one name, whatever its spelling.
 
+use std::fmt;
+
 /// A package's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
@@ -37,6 +39,15 @@ impl Name {
         match self.scope.is_empty() {
             true => format!("/{}", self.base),
             false => format!("/@{}/{}", self.scope, self.base),
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.scope.is_empty() {
+            true => f.write_str(&self.base),
+            false => write!(f, "@{}/{}", self.scope, self.base),
         }
     }
 }

@@ -3,9 +3,9 @@
 //! A rule reports nothing about a setting with an earlier mistake, since the setting's value is
 //! then not the intended one.
 
-mod neighbours;
-
 mod cluster;
+mod mirrors;
+mod neighbours;
 
 use crate::host::{
     check_authority, check_destination, check_host, check_host_pattern, check_upstream_url, is_token,
@@ -29,6 +29,7 @@ pub(crate) fn check(
     for (index, site) in settings.site.iter().enumerate() {
         rules.site(index, site, &settings.site[..index]);
     }
+    rules.mirrors(settings);
     rules.forward(settings);
     rules.cache(settings);
     rules.store(settings);
@@ -99,14 +100,15 @@ impl Rules<'_> {
 
     fn modes(&mut self, settings: &Settings) {
         let reverse = settings.listen.iter().position(|listen| listen.mode == Mode::Reverse);
+        let has_no_site = settings.site.is_empty() && settings.mirror.is_empty();
         match reverse {
-            Some(index) if settings.site.is_empty() && !self.mistakes.touches("site") => self.fault_with(
+            Some(index) if has_no_site && !self.mistakes.touches("site") && !self.mistakes.touches("mirror") => self.fault_with(
                 &format!("listen[{index}].mode"),
                 "a reverse listener without a site to serve",
-                Some("add a [[site]]".into()),
+                Some("add a [[site]] or a [[mirror]]".into()),
             ),
-            None if !settings.site.is_empty() && !self.mistakes.touches("listen") => self.fault_with(
-                "site[0]",
+            None if !has_no_site && !self.mistakes.touches("listen") => self.fault_with(
+                if settings.site.is_empty() { "mirror[0]" } else { "site[0]" },
                 "no listener would serve it",
                 Some("set the mode of a [[listen]] to \"reverse\"".into()),
             ),
@@ -318,6 +320,10 @@ impl Rules<'_> {
             let credentials = neighbour.credentials.iter();
             files.extend(credentials.map(|path| (format!("neighbour[{index}].credentials"), path)));
         }
+        let mirrors = settings.mirror.iter().enumerate();
+        files.extend(mirrors.filter_map(|(index, mirror)| {
+            Some((format!("mirror[{index}].ca_file"), mirror.ca_file.as_ref()?))
+        }));
         files.extend(settings.upstream.ca_file.iter().map(|path| ("upstream.ca_file".into(), path)));
         for (key, path) in files {
             let result = readable(path).map_err(|why| format!("cannot read {}: {why}", path.display()));

@@ -35,6 +35,8 @@ mod logs_and_metrics;
 mod loops;
 mod messages;
 mod migrated;
+mod mirrors;
+mod mirrors_npm;
 mod mixed_load;
 mod neighbours;
 mod nothing_blocks_a_core;

@@ -44,6 +44,10 @@ impl Registry for Npm {
         Some(Box::new(TarballPromise::new(mirror, &Name::parse(name)?, file)))
     }
 
+    fn package(&self, path: &str) -> Option<String> {
+        named(path).map(|(name, _)| name.to_string())
+    }
+
     fn serves_root(&self, path: &str) -> bool {
         // npm asks for attestations at the root of the registry's host. Of a URL in a lock it keeps
         // the path alone, and drops the path of the registry (npm/cli#8216).

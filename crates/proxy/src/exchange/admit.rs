@@ -106,6 +106,11 @@ impl CacheEngine {
             Err(reply) => return AdmitOutcome::Answered(of_site(reply, live.routes.meter(site.as_deref()))),
         };
         let user = ruling.take_user().or(user);
+        if let Some(site) = site.as_ref().filter(|site| live.mirrors.of_site(site.site).is_some()) {
+            let admitted =
+                AdmittedRequest { head, target, ruling, client, way: None, site: Some(Arc::clone(site)), user, live };
+            return self.at_mirror(admitted, (interim, requested, sequence), (body, received));
+        }
         let ask = Arc::new(RequestContext::new(
             AdmittedRequest { head, target, ruling, client, way, site, user, live },
             (interim, requested, sequence),
@@ -186,7 +191,7 @@ fn upgrades(ask: &RequestContext) -> bool {
 }
 
 /// Returns the log record of an abandoned request.
-fn abandoned(ask: &RequestContext) -> Box<AccessRecord> {
+pub(super) fn abandoned(ask: &RequestContext) -> Box<AccessRecord> {
     HandlingReport::local(Reason::Abandoned).record(ask, Bytes::new(), StatusCode::OK, None)
 }
 

@@ -9,6 +9,7 @@ use crate::access::{AccessError, ForwardRules, ListenerRules, PurgeRules};
 use crate::access_log::AccessLog;
 use crate::cluster::{ClusterHandle, peer_address};
 use crate::message::HitFields;
+use crate::mirror::Mirrors;
 use crate::route::{RouteError, Routes};
 use http::{HeaderName, HeaderValue};
 use shoal_core::Key;
@@ -62,6 +63,8 @@ pub struct ExchangeSettings {
     pub(super) access: ClientAccess,
     /// The sites of reverse mode.
     pub routes: Routes,
+    /// The mirrors, each served by a site behind those of the settings.
+    pub mirrors: Mirrors,
     /// Clients that may purge.
     pub purge: PurgeRules,
     /// Proxy-Status of an answer without an origin's part.
@@ -95,6 +98,8 @@ pub enum ExchangeSettingsError {
     Name(String),
     /// The operator's rules.
     Rule(String),
+    /// A mirror, by its number.
+    Mirror(usize, String),
 }
 
 impl ExchangeSettings {
@@ -116,7 +121,7 @@ impl ExchangeSettings {
         own: &[SocketAddr],
         identity: u64,
     ) -> Result<Self, ExchangeSettingsError> {
-        let cache = &settings.cache;
+        let (cache, sites) = (&settings.cache, settings.all_sites());
         let field = |name: &String| {
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| ExchangeSettingsError::Name(name.clone()))
         };
@@ -136,7 +141,7 @@ impl ExchangeSettings {
             // targeted fields are for caches that work for the origin (RFC 9213, section 3.1), not
             // for any proxy
             forward_rules: CacheRules { targeted: Vec::new(), ..rules(cache, None) },
-            site_rules: settings.site.iter().map(|site| rules(cache, Some(site))).collect(),
+            site_rules: sites.iter().map(|site| rules(cache, Some(site))).collect(),
             collapse: cache.collapse,
             reload_interval: cache.reload_interval,
             tag_fields: cache.tag_fields.iter().map(field).collect::<Result<_, _>>()?,
@@ -150,8 +155,10 @@ impl ExchangeSettings {
             access: ClientAccess::new(&rule_set, asks_users)?,
             rule_set,
             rules_number: RulesNumber::next(),
-            routes: Routes::after(previous, &settings.site, identity)
+            routes: Routes::after(previous, &sites, identity)
                 .map_err(ExchangeSettingsError::Route)?,
+            mirrors: Mirrors::new(settings)
+                .map_err(|(index, why)| ExchangeSettingsError::Mirror(index, why))?,
             purge: PurgeRules::new(&settings.admin.purge_from),
             cluster: None,
             asks_homes: settings.cluster.placement == Placement::Hash,
@@ -259,6 +266,7 @@ impl fmt::Display for ExchangeSettingsError {
             Self::Access(error) => write!(f, "{error}"),
             Self::Route(error) => write!(f, "{error}"),
             Self::Rule(error) => write!(f, "{error}"),
+            Self::Mirror(index, why) => write!(f, "mirror[{index}]: {why}"),
             Self::Name(name) => write!(f, "{name:?} cannot be used as a name"),
         }
     }

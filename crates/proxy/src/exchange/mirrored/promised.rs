@@ -1,0 +1,97 @@
+//! Files: before one is fetched, its index document says what it must be.
+
+use super::documents::frames;
+use super::places::MirrorBase;
+use super::reply_fields;
+use crate::exchange::handling_report::HandlingReport;
+use crate::exchange::request::RequestContext;
+use crate::exchange::{CacheEngine, answers};
+use crate::message::Reply;
+use crate::mirror::{Promised, Source, read_promise};
+use http::StatusCode;
+use shoal_core::Fields;
+use shoal_mirrors::{Form, Place};
+use shoal_semantics::status_fields::Reason;
+use std::pin::Pin;
+use std::sync::Arc;
+
+impl CacheEngine {
+    /// Looks for the promise about a file that is about to be fetched. Returns a reply if the file
+    /// must not be fetched.
+    ///
+    /// Boxed: a document is served by the steps that ask for it.
+    pub(in crate::exchange) fn look_for_promise<'a>(
+        self: &'a Arc<Self>,
+        ask: &'a Arc<RequestContext>,
+    ) -> Pin<Box<dyn Future<Output = Option<Box<Reply>>> + Send + 'a>> {
+        Box::pin(async move {
+            let asked = ask.mirror.as_ref()?;
+            let documents = asked.documents();
+            if asked.promised.get().is_some() || ask.directives.only_if_cached {
+                return None;
+            }
+            let base = MirrorBase::of(ask)?;
+            let mut promised = Promised::default();
+            for (place, form) in documents {
+                match self.promise_in(&base, ask, (&place, form)).await {
+                    Ok(Some(found)) => {
+                        promised = found;
+                        break;
+                    }
+                    Ok(None) => {}
+                    Err(why) => return Some(refusal(ask, StatusCode::BAD_GATEWAY, why)),
+                }
+            }
+            if promised.place.as_ref() == Some(&asked.place) {
+                promised.place = None;
+            }
+            let is_promised = promised.promise.is_some();
+            let _ = asked.promised.set(promised);
+            let place = asked.fetched_from();
+            if let (Place::Elsewhere(_), Some(Source::Elsewhere(origin, _))) = (place, asked.source())
+                && !is_promised
+                && !asked.mirror.allows_files_of(&origin.host)
+            {
+                return Some(refusal(ask, StatusCode::FORBIDDEN, UNNAMED_HOST));
+            }
+            None
+        })
+    }
+
+    /// Looks for the promise in one document. `None` if the document is absent or does not name the
+    /// file.
+    async fn promise_in(
+        self: &Arc<Self>,
+        base: &MirrorBase,
+        ask: &RequestContext,
+        (place, form): (&Place, Form),
+    ) -> Result<Option<Promised>, &'static str> {
+        let asked = ask.mirror.as_ref().ok_or(UNREADABLE)?;
+        let document = Arc::new(base.document(place, form).ok_or(UNREADABLE)?);
+        let reply = self.serve(&document).await;
+        match reply.head.status() {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(None),
+            _ => return Err(UNREACHABLE),
+        }
+        let fields = reply_fields(&reply.head);
+        let content_type = fields.value(&http::header::CONTENT_TYPE).unwrap_or_default();
+        let given = form.given(&String::from_utf8_lossy(content_type));
+        let registry = asked.mirror.registry;
+        let Some(promises) = registry.promises(&asked.facts, given, &asked.place) else { return Ok(None) };
+        let read = read_promise(frames(reply.body), &fields, promises).await;
+        let (promise, place) = read.map_err(|error| {
+            tracing::warn!(url = %document.target.url, %error, "the index of a file cannot be read");
+            UNREADABLE
+        })?;
+        Ok(promise.map(|promise| Promised { promise: Some(promise), place }))
+    }
+}
+
+fn refusal(ask: &RequestContext, status: StatusCode, why: &'static str) -> Box<Reply> {
+    Box::new(answers::own_answer(ask, status, why, HandlingReport::local(Reason::Mirror)))
+}
+
+const UNREACHABLE: &str = "The index that names the file cannot be had, so that the file cannot be checked.";
+const UNREADABLE: &str = "The index that names the file cannot be read, so that the file cannot be checked.";
+const UNNAMED_HOST: &str = "No index names a file of this host (mirror.file_hosts allows hosts beside).";

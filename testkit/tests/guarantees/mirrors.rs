@@ -1,0 +1,226 @@
+//! Mirrors of package registries: promises checked, absence and errors kept apart, redirects
+//! followed inside, derived documents with validators of their own.
+
+use shoal_testkit::origin::Framing;
+use shoal_testkit::registry::{NPM_SHORT, NpmVersion, npm_document};
+use shoal_testkit::seeded::body;
+use shoal_testkit::{Answer, Origin, Request, Resource, Response, Setup, Shoal};
+
+/// A reverse proxy with one npm mirror of this origin, without a site.
+pub(crate) fn npm_mirror(origin: &Origin, more: &str) -> Setup {
+    Setup::bare()
+        .listen("reverse", "mode = 'reverse'")
+        .mirror(&format!("kind = 'npm'\nupstream = '{}'\n{more}", origin.url()))
+}
+
+/// Serves a package `a` with one version, whose tarball has these bytes at the origin.
+fn package(origin: &Origin, promised: &[u8], sent: Answer) {
+    let versions = [NpmVersion::of(&origin.url(), "a", "1.0.0", promised)];
+    let document = npm_document("a", &versions, false);
+    origin.serve("/a", Resource::new(document).field("Content-Type", "application/json").etag("\"d\""));
+    origin.on(TARBALL, sent);
+}
+
+const TARBALL: &str = "/a/-/a-1.0.0.tgz";
+
+fn document(shoal: &Shoal, fields: &[(&str, &str)]) -> Response {
+    let request = fields
+        .iter()
+        .fold(Request::get("/npm/a").field("Accept", NPM_SHORT), |request, (name, value)| {
+            request.field(name, value)
+        });
+    shoal.ask(&request)
+}
+
+#[test]
+fn file_is_fetched_once_and_checked() {
+    let origin = Origin::start();
+    let tarball = body("tarball", 300_000);
+    package(&origin, &tarball, Answer::ok(tarball.clone()).field("Cache-Control", "no-store"));
+    let shoal = npm_mirror(&origin, "").start();
+    let path = format!("/npm{TARBALL}");
+    shoal.get(&path).expect_status(200).expect_body(&tarball);
+    let second = shoal.get(&path);
+    second.expect_hit().expect_body(&tarball);
+    assert_eq!(second.field("cache-control"), Some("max-age=31536000, immutable"));
+    assert_eq!((origin.count(TARBALL), origin.count("/a")), (1, 1));
+}
+
+#[test]
+fn wrong_last_byte_reaches_no_client() {
+    let origin = Origin::start();
+    let right = body("tarball", 300_000);
+    let mut wrong = right.clone();
+    *wrong.last_mut().expect("bytes") ^= 1;
+    package(&origin, &right, Answer::ok(wrong));
+    let shoal = npm_mirror(&origin, "").start();
+    let path = format!("/npm{TARBALL}");
+    for _ in 0..2 {
+        let mut client = shoal.connect();
+        client.send(Request::get(&path).to_bytes("cache.test"));
+        assert!(client.try_response("GET").is_err(), "a cut connection");
+    }
+    shoal.expect_metric("shoal_mirror_refused_total", "reason=\"digest\"", 2);
+    assert_eq!(origin.count(TARBALL), 2, "nothing was kept");
+    origin.on(TARBALL, Answer::ok(right.clone()));
+    shoal.get(&path).expect_status(200).expect_body(&right);
+    shoal.get(&path).expect_hit();
+}
+
+#[test]
+fn chunked_file_is_held_back_too() {
+    let origin = Origin::start();
+    let right = body("tarball", 100_000);
+    let mut wrong = right.clone();
+    *wrong.last_mut().expect("bytes") ^= 1;
+    package(&origin, &right, Answer::ok(wrong).framed(Framing::Chunked));
+    let shoal = npm_mirror(&origin, "").start();
+    let mut client = shoal.connect();
+    client.send(Request::get(&format!("/npm{TARBALL}")).to_bytes("cache.test"));
+    assert!(client.try_response("GET").is_err(), "a cut connection");
+    origin.on(TARBALL, Answer::ok(Vec::new()).framed(Framing::Length));
+    shoal.get(&format!("/npm{TARBALL}")).expect_status(502);
+}
+
+#[test]
+fn ranges_of_a_cold_file_make_one_fetch() {
+    let origin = Origin::start();
+    let tarball = body("tarball", 300_000);
+    package(&origin, &tarball, Answer::ok(tarball.clone()));
+    let shoal = npm_mirror(&origin, "").start();
+    let path = format!("/npm{TARBALL}");
+    let part = shoal.ask(&Request::get(&path).field("Range", "bytes=1000-1999"));
+    part.expect_status(206).expect_body(&tarball[1000..2000]);
+    shoal.get(&path).expect_hit().expect_body(&tarball);
+    assert_eq!(origin.count(TARBALL), 1);
+}
+
+#[test]
+fn redirects_are_followed_inside() {
+    let (origin, files) = (Origin::start(), Origin::start());
+    let tarball = body("tarball", 100_000);
+    let to = format!("{}/signed?token=1", files.url());
+    package(&origin, &tarball, Answer::new(302).field("Location", &to));
+    files.on("/signed", Answer::ok(tarball.clone()));
+    let setup = npm_mirror(&origin, "");
+    let secret = setup.file("secret", "user:password\n");
+    let shoal = Setup::bare()
+        .listen("reverse", "mode = 'reverse'")
+        .mirror(&format!(
+            "kind = 'npm'\nupstream = '{}'\ncredentials = '{}'",
+            origin.url(),
+            secret.display()
+        ))
+        .start();
+    let path = format!("/npm{TARBALL}");
+    shoal.get(&path).expect_status(200).expect_body(&tarball);
+    shoal.get(&path).expect_hit();
+    assert!(origin.last(TARBALL).fields.has("authorization"));
+    assert!(!files.last("/signed").fields.has("authorization"), "credentials stay at their host");
+    assert!(!files.last("/signed").fields.has("x-forwarded-for"), "clients stay unnamed");
+}
+
+#[test]
+fn redirects_in_circles_and_to_private_hosts_end() {
+    let origin = Origin::start();
+    package(&origin, b"x", Answer::new(302).field("Location", TARBALL));
+    let shoal = npm_mirror(&origin, "").start();
+    shoal.get(&format!("/npm{TARBALL}")).expect_status(504);
+    assert_eq!(origin.count(TARBALL), 6);
+    let private = npm_mirror(&origin, "").set_list("forward.allow_private_destinations", &[]).start();
+    origin.on(TARBALL, Answer::new(302).field("Location", "http://127.0.0.1:1/x"));
+    private.get(&format!("/npm{TARBALL}")).expect_status(403);
+}
+
+#[test]
+fn absence_is_remembered_and_errors_are_not() {
+    let origin = Origin::start();
+    let shoal = npm_mirror(&origin, "").start();
+    for (path, status, requests) in [
+        ("/gone", 404, 1),
+        ("/gone2", 410, 1),
+        ("/denied", 401, 2),
+        ("/forbidden", 403, 2),
+        ("/many", 429, 2),
+        ("/broken", 500, 2),
+    ] {
+        origin.on(path, Answer::new(status).field("Cache-Control", "max-age=600"));
+        shoal.get(&format!("/npm{path}")).expect_status(status);
+        shoal.get(&format!("/npm{path}")).expect_status(status);
+        assert_eq!(origin.count(path), requests, "{path}");
+    }
+}
+
+#[test]
+fn html_in_place_of_a_package_is_an_error() {
+    let origin = Origin::start();
+    package(&origin, b"right", Answer::ok("<html>").field("Content-Type", "text/html"));
+    let shoal = npm_mirror(&origin, "index_lifetime = '1s'").start();
+    shoal.get(&format!("/npm{TARBALL}")).expect_status(502);
+    let good = document(&shoal, &[]);
+    good.expect_status(200);
+    origin.on("/a", Answer::ok("<html>").field("Content-Type", "text/html; charset=utf-8"));
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    // The document that was held stands in.
+    let stale = document(&shoal, &[]);
+    stale.expect_status(200).expect_body(&good.body);
+    shoal.expect_metric("shoal_mirror_refused_total", "reason=\"html\"", 2);
+}
+
+#[test]
+fn stale_document_stands_in_for_429() {
+    let origin = Origin::start();
+    package(&origin, b"x", Answer::ok("x"));
+    let shoal = npm_mirror(&origin, "index_lifetime = '1s'").start();
+    let first = document(&shoal, &[]);
+    origin.on("/a", Answer::new(429).field("Retry-After", "60"));
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    for _ in 0..2 {
+        let stale = document(&shoal, &[]);
+        stale.expect_status(200).expect_body(&first.body);
+        assert!(stale.field("cache-status").is_some_and(|status| status.contains("ttl=-")), "marked");
+    }
+}
+
+#[test]
+fn malformed_document_is_not_kept() {
+    let origin = Origin::start();
+    for broken in ["{\"name\": \"a\"", "[1}", "{\"versions\": "] {
+        origin.on("/a", Answer::ok(broken).field("Content-Type", "application/json"));
+        let shoal = npm_mirror(&origin, "").start();
+        let before = origin.count("/a");
+        for _ in 0..2 {
+            let mut client = shoal.connect();
+            client.send(Request::get("/npm/a").to_bytes("cache.test"));
+            assert!(client.try_response("GET").is_err(), "{broken}");
+        }
+        assert_eq!(origin.count("/a") - before, 2, "{broken}");
+    }
+}
+
+#[test]
+fn offline_miss_is_504_and_old_documents_serve() {
+    let origin = Origin::start();
+    let tarball = body("tarball", 10_000);
+    package(&origin, &tarball, Answer::ok(tarball.clone()));
+    let mut shoal = npm_mirror(&origin, "index_lifetime = '1s'").start();
+    let first = document(&shoal, &[]);
+    shoal.get(&format!("/npm{TARBALL}")).expect_body(&tarball);
+    shoal.change(|text| text.replace("index_lifetime = \"1s\"", "index_lifetime = \"1s\"\noffline = true"));
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let before = origin.total();
+    document(&shoal, &[]).expect_status(200).expect_body(&first.body);
+    shoal.get(&format!("/npm{TARBALL}")).expect_body(&tarball);
+    shoal.get("/npm/other").expect_status(504);
+    shoal.get("/npm/a/-/a-2.0.0.tgz").expect_status(504);
+    shoal.ask(&Request::new("POST", "/npm/-/npm/v1/security/advisories/bulk").body(b"{}")).expect_status(504);
+    assert_eq!(origin.total(), before);
+}
+
+#[test]
+fn unreachable_registry_is_504() {
+    let origin = Origin::start();
+    let shoal = npm_mirror(&origin, "").start();
+    drop(origin);
+    shoal.get("/npm/a").expect_status(504);
+}
