@@ -102,11 +102,15 @@ impl Rules<'_> {
         let reverse = settings.listen.iter().position(|listen| listen.mode == Mode::Reverse);
         let has_no_site = settings.site.is_empty() && settings.mirror.is_empty();
         match reverse {
-            Some(index) if has_no_site && !self.mistakes.touches("site") && !self.mistakes.touches("mirror") => self.fault_with(
-                &format!("listen[{index}].mode"),
-                "a reverse listener without a site to serve",
-                Some("add a [[site]] or a [[mirror]]".into()),
-            ),
+            Some(index)
+                if has_no_site && !self.mistakes.touches("site") && !self.mistakes.touches("mirror") =>
+            {
+                self.fault_with(
+                    &format!("listen[{index}].mode"),
+                    "a reverse listener without a site to serve",
+                    Some("add a [[site]] or a [[mirror]]".into()),
+                )
+            }
             None if !has_no_site && !self.mistakes.touches("listen") => self.fault_with(
                 if settings.site.is_empty() { "mirror[0]" } else { "site[0]" },
                 "no listener would serve it",

@@ -58,7 +58,9 @@ fn tarball_urls_are_those_by_which_the_client_asked() {
     let origin = Origin::start();
     two_forms(&origin, "@s/b", "/@s%2fb");
     let shoal = npm_mirror(&origin, "").start();
-    for (path, host) in [("/npm/@s%2fb", "c.test:8080"), ("/npm/@s%2Fb", "d.test"), ("/npm/@s/b", "c.test:8080")] {
+    for (path, host) in
+        [("/npm/@s%2fb", "c.test:8080"), ("/npm/@s%2Fb", "d.test"), ("/npm/@s/b", "c.test:8080")]
+    {
         let document = ask(&shoal, path, &[("Accept", NPM_SHORT)], host);
         let wanted = format!("\"http://{host}/npm/@s/b/-/b-1.0.0.tgz\"");
         assert!(document.text().contains(&wanted), "{}", document.text());
@@ -81,10 +83,11 @@ fn conditional_matrix() {
     assert_ne!(own, tag("/npm/a", NPM_SHORT, "d.test"));
     assert_ne!(own, tag("/npm/a", "*/*", "c.test"));
     let same = ask(&shoal, "/npm/a", &[("Accept", NPM_SHORT), ("If-None-Match", &own)], "c.test");
-    same.expect_status(304).expect_body("");
+    assert_eq!((same.expect_status(304).body.len(), same.field("content-type")), (0, None));
     assert_eq!(same.field("etag"), Some(&*own));
     for other in ["\"s\"", "\"x\""] {
-        ask(&shoal, "/npm/a", &[("Accept", NPM_SHORT), ("If-None-Match", other)], "c.test").expect_status(200);
+        ask(&shoal, "/npm/a", &[("Accept", NPM_SHORT), ("If-None-Match", other)], "c.test")
+            .expect_status(200);
     }
     let head = shoal.connect().ask(&Request::new("HEAD", "/npm/a").field("Accept", NPM_SHORT), "c.test");
     assert_eq!((head.expect_status(200).field("etag"), head.body.len()), (Some(&*own), 0));
@@ -136,7 +139,10 @@ fn coded_document_is_decoded_and_rewritten() {
     let origin = Origin::start();
     let document = npm_document("a", &[NpmVersion::of(&origin.url(), "a", "1.0.0", b"right")], false);
     let coded = gzip(&document);
-    origin.on("/a", Answer::ok(coded).field("Content-Encoding", "gzip").field("Content-Type", "application/json"));
+    origin.on(
+        "/a",
+        Answer::ok(coded).field("Content-Encoding", "gzip").field("Content-Type", "application/json"),
+    );
     origin.on("/a/-/a-1.0.0.tgz", Answer::ok("right").field("Content-Encoding", "gzip"));
     let shoal = npm_mirror(&origin, "").start();
     let answer = ask(&shoal, "/npm/a", &[("Accept", NPM_SHORT)], "c.test");
@@ -154,7 +160,7 @@ fn coded_document_is_decoded_and_rewritten() {
 fn large_document_streams_in_a_small_window() {
     let origin = Origin::start();
     let url = origin.url();
-    let name: Vec<String> = (0..40_000).map(|number| format!("1.0.{number}")).collect();
+    let name: Vec<String> = (0..50_000).map(|number| format!("1.0.{number}")).collect();
     let versions: Vec<_> = name.iter().map(|version| NpmVersion::of(&url, "a", version, b"x")).collect();
     let document = npm_document("a", &versions, false);
     assert!(document.len() > 10 << 20, "{}", document.len());
@@ -190,7 +196,8 @@ fn tarballs_elsewhere_are_found_by_their_document() {
 #[test]
 fn root_serves_attestations_and_tarballs_of_locks() {
     let origin = Origin::start();
-    origin.on("/a", Answer::ok(npm_document("a", &[NpmVersion::of(&origin.url(), "a", "1.0.0", b"x")], false)));
+    origin
+        .on("/a", Answer::ok(npm_document("a", &[NpmVersion::of(&origin.url(), "a", "1.0.0", b"x")], false)));
     origin.on("/a/-/a-1.0.0.tgz", Answer::ok("x"));
     origin.on("/-/npm/v1/attestations/a@1.0.0", Answer::ok("{}"));
     let shoal = npm_mirror(&origin, "").start();
@@ -198,7 +205,7 @@ fn root_serves_attestations_and_tarballs_of_locks() {
     shoal.get("/npm/a/-/a-1.0.0.tgz").expect_hit();
     shoal.get("/-/npm/v1/attestations/a@1.0.0").expect_status(200).expect_body("{}");
     shoal.get("/npm/-/npm/v1/attestations/a@1.0.0").expect_hit();
-    shoal.get("/a").expect_status(421);
+    shoal.get("/a").expect_status(404);
 }
 
 #[test]

@@ -107,8 +107,16 @@ impl CacheEngine {
         };
         let user = ruling.take_user().or(user);
         if let Some(site) = site.as_ref().filter(|site| live.mirrors.of_site(site.site).is_some()) {
-            let admitted =
-                AdmittedRequest { head, target, ruling, client, way: None, site: Some(Arc::clone(site)), user, live };
+            let admitted = AdmittedRequest {
+                head,
+                target,
+                ruling,
+                client,
+                way: None,
+                site: Some(Arc::clone(site)),
+                user,
+                live,
+            };
             return self.at_mirror(admitted, (interim, requested, sequence), (body, received));
         }
         let ask = Arc::new(RequestContext::new(

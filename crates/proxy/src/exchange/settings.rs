@@ -155,8 +155,7 @@ impl ExchangeSettings {
             access: ClientAccess::new(&rule_set, asks_users)?,
             rule_set,
             rules_number: RulesNumber::next(),
-            routes: Routes::after(previous, &sites, identity)
-                .map_err(ExchangeSettingsError::Route)?,
+            routes: Routes::after(previous, &sites, identity).map_err(ExchangeSettingsError::Route)?,
             mirrors: Mirrors::new(settings)
                 .map_err(|(index, why)| ExchangeSettingsError::Mirror(index, why))?,
             purge: PurgeRules::new(&settings.admin.purge_from),

@@ -70,10 +70,7 @@ impl Inflater {
     }
 
     /// Ends the document. Calls `take` with its last bytes.
-    pub fn finish(
-        &mut self,
-        mut take: impl FnMut(&[u8]) -> Result<(), BodyError>,
-    ) -> Result<(), BodyError> {
+    pub fn finish(&mut self, mut take: impl FnMut(&[u8]) -> Result<(), BodyError>) -> Result<(), BodyError> {
         let Self::Gzip(decoder, _) = self else { return Ok(()) };
         decoder.try_finish().map_err(|_| BodyError::Malformed(NOT_GZIP))?;
         take(decoder.get_mut())

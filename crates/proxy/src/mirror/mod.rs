@@ -69,9 +69,10 @@ impl Mirrors {
                 .ok_or_else(|| (index, format!("mirrors of the kind {kind} are not built yet")))?;
             let patterns = mirror.file_hosts.iter().map(|host| HostPattern::parse(host));
             let patterns = patterns.collect::<Result<Vec<_>, _>>().map_err(|why| (index, why.to_string()))?;
-            let others = settings.mirror.iter().filter(|other| {
-                other.kind == mirror.kind && other.name() != mirror.name()
-            });
+            let others = settings
+                .mirror
+                .iter()
+                .filter(|other| other.kind == mirror.kind && other.name() != mirror.name());
             Ok(Arc::new(MirrorRoute {
                 registry,
                 path: mirror.path(),
@@ -109,7 +110,12 @@ impl Mirrors {
 
     /// Returns the mirror of the registry to which a URL belongs, and the URL's path below the
     /// registry's. Interception shares the keys, digests and rules of that mirror.
-    pub fn for_origin_url(&self, scheme: &str, host: &str, path: &str) -> Option<(&Arc<MirrorRoute>, String)> {
+    pub fn for_origin_url(
+        &self,
+        scheme: &str,
+        host: &str,
+        path: &str,
+    ) -> Option<(&Arc<MirrorRoute>, String)> {
         self.all.iter().find_map(|mirror| {
             let (own_scheme, rest) = mirror.settings.upstream().split_once("://")?;
             let (own_host, own_path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -128,10 +134,7 @@ impl MirrorRoute {
     /// Returns the facts for the registry's code, for clients that asked at this origin: scheme and
     /// authority.
     pub fn facts(&self, origin: &str) -> Mirror {
-        Mirror {
-            external: format!("{origin}{}", self.path),
-            upstream: self.settings.upstream().to_owned(),
-        }
+        Mirror { external: format!("{origin}{}", self.path), upstream: self.settings.upstream().to_owned() }
     }
 
     /// Returns the path below the mirror's own, with its query. At the root it is the whole path.

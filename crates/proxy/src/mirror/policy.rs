@@ -29,9 +29,13 @@ mod tests {
 
     #[test]
     fn patterns_are_names_or_beginnings() {
-        for (pattern, name, is_match) in
-            [("a", "a", true), ("a", "ab", false), ("@s/*", "@s/a", true), ("@s/*", "@sx/a", false), ("*", "a", true)]
-        {
+        for (pattern, name, is_match) in [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("@s/*", "@s/a", true),
+            ("@s/*", "@sx/a", false),
+            ("*", "a", true),
+        ] {
             assert_eq!(matches(pattern, name), is_match, "{pattern} {name}");
         }
     }

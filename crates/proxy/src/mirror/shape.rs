@@ -4,10 +4,10 @@
 //! minute, and nothing else is stored. The origin's word about caches is set aside, since a
 //! registry's fields are meant for its own clients, or are missing.
 
+use super::MirroredAsk;
 use super::checked::{BodyCheck, CheckedBody, Mismatch};
 use super::entity_tag::FETCHED;
 use super::inflated::{Coding, Inflater};
-use super::MirroredAsk;
 use crate::metrics::Metrics;
 use crate::upstream::UpstreamResponse;
 use bytes::Bytes;
@@ -95,8 +95,7 @@ fn is_page_in_place(asked: &MirroredAsk, class: &Class, fields: &FieldLines, url
 /// Returns the response's fields with the mirror's own freshness.
 fn shaped(asked: &MirroredAsk, class: &Class, response: &UpstreamResponse) -> FieldLines {
     let (own, fetched) = (freshness(asked, class, response.status), FETCHED);
-    let has_validator =
-        [header::ETAG, header::LAST_MODIFIED].iter().any(|name| response.fields.has(name));
+    let has_validator = [header::ETAG, header::LAST_MODIFIED].iter().any(|name| response.fields.has(name));
     let mut further: Vec<(&[u8], Vec<u8>)> = Vec::new();
     if let Some(own) = &own {
         further.push((b"cache-control", own.clone().into_bytes()));

@@ -4,7 +4,8 @@ use super::*;
 use shoal_settings::Settings;
 
 fn mirrors(text: &str) -> (Mirrors, Routes) {
-    let settings = Settings::parse(&format!("[[listen]]\naddress = '127.0.0.1:1'\nmode = 'reverse'\n{text}"), "f");
+    let settings =
+        Settings::parse(&format!("[[listen]]\naddress = '127.0.0.1:1'\nmode = 'reverse'\n{text}"), "f");
     let settings = settings.expect("sound settings");
     let mirrors = Mirrors::new(&settings).map_err(|(_, why)| why).expect("kinds that are built");
     (mirrors, Routes::new(&settings.all_sites(), 1).expect("sound sites"))
@@ -43,7 +44,9 @@ fn root_belongs_to_one_mirror_or_to_none() {
 fn paths_below_begin_with_a_slash() {
     let (mirrors, _) = mirrors(ONE);
     let mirror = mirrors.of_site(0).expect("one");
-    for (path, below) in [("/npm", "/"), ("/npm/a?b", "/a?b"), ("/npmx", "/npmx"), ("/a/-/b.tgz", "/a/-/b.tgz")] {
+    for (path, below) in
+        [("/npm", "/"), ("/npm/a?b", "/a?b"), ("/npmx", "/npmx"), ("/a/-/b.tgz", "/a/-/b.tgz")]
+    {
         assert_eq!(mirror.below(path), below);
     }
     assert_eq!(mirror.facts("http://c.test:1").external, "http://c.test:1/npm");

@@ -161,12 +161,8 @@ impl MirrorBase {
             Place::Below(path) => Some(path.parse().ok()?),
             Place::Elsewhere(_) => None,
         };
-        let head = RequestParts {
-            method,
-            uri: target.url.parse().ok()?,
-            version: http::Version::HTTP_11,
-            fields,
-        };
+        let head =
+            RequestParts { method, uri: target.url.parse().ok()?, version: http::Version::HTTP_11, fields };
         let admitted = AdmittedRequest {
             head,
             target,

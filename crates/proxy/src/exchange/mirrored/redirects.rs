@@ -46,9 +46,9 @@ impl Fetcher {
                 }
                 Some(Source::Elsewhere(origin, path)) => {
                     let rules = Arc::clone(&ask.live.forward);
-                    rules.request(&origin.host, origin.port).map_err(|refusal| {
-                        UpstreamError::refused(refusal, &origin)
-                    })?;
+                    rules
+                        .request(&origin.host, origin.port)
+                        .map_err(|refusal| UpstreamError::refused(refusal, &origin))?;
                     request.destination = Destination::Origin { origin, rules };
                     request.target = path;
                 }
