@@ -23,6 +23,7 @@ mod npm_name;
 pub mod registries;
 pub mod route;
 pub mod time;
+pub mod url;
 
 pub use digest::{Algorithm, Checker, Digest};
 pub use document::{BadDocument, Form, Promise, Promises, Rewriter};

@@ -1,7 +1,10 @@
 //! The kinds of registries, a file each.
 
+pub mod cargo;
 pub mod generic;
 pub mod npm;
+#[cfg(test)]
+mod testing;
 
 use crate::{Kind, Registry};
 
@@ -9,6 +12,7 @@ use crate::{Kind, Registry};
 pub fn of(kind: Kind) -> Option<&'static dyn Registry> {
     match kind {
         Kind::Npm => Some(&npm::Npm),
+        Kind::Cargo => Some(&cargo::Cargo),
         Kind::Generic => Some(&generic::Generic),
         _ => None,
     }
