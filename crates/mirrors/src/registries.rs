@@ -3,6 +3,7 @@
 pub mod cargo;
 pub mod generic;
 pub mod npm;
+pub mod pypi;
 #[cfg(test)]
 mod testing;
 
@@ -12,6 +13,7 @@ use crate::{Kind, Registry};
 pub fn of(kind: Kind) -> Option<&'static dyn Registry> {
     match kind {
         Kind::Npm => Some(&npm::Npm),
+        Kind::Pypi => Some(&pypi::Pypi),
         Kind::Cargo => Some(&cargo::Cargo),
         Kind::Generic => Some(&generic::Generic),
         _ => None,
