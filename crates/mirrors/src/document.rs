@@ -36,6 +36,8 @@ pub enum Form {
     OciTag,
     /// Manifest of an image by digest.
     OciManifest,
+    /// File with the checksum of the file beside it: `a.jar.sha1`.
+    Sidecar,
     /// Any other document that changes.
     Other,
 }

@@ -2,8 +2,11 @@
 
 pub mod cargo;
 pub mod generic;
+pub mod go;
+pub mod maven;
 pub mod npm;
 pub mod pypi;
+pub mod rubygems;
 #[cfg(test)]
 mod testing;
 
@@ -15,6 +18,9 @@ pub fn of(kind: Kind) -> Option<&'static dyn Registry> {
         Kind::Npm => Some(&npm::Npm),
         Kind::Pypi => Some(&pypi::Pypi),
         Kind::Cargo => Some(&cargo::Cargo),
+        Kind::Go => Some(&go::Go),
+        Kind::Maven => Some(&maven::Maven),
+        Kind::RubyGems => Some(&rubygems::RubyGems),
         Kind::Generic => Some(&generic::Generic),
         _ => None,
     }

@@ -129,10 +129,7 @@ impl Visitor for Search {
         }
         match path.depth() {
             3 => matches!(path.key(2), "url" | "size" | "upload-time" | "yanked"),
-            4 => match path.key(2) {
-                "hashes" | "core-metadata" | "dist-info-metadata" => true,
-                _ => false,
-            },
+            4 => matches!(path.key(2), "hashes" | "core-metadata" | "dist-info-metadata"),
             _ => false,
         }
     }
