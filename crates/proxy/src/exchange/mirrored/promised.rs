@@ -31,17 +31,10 @@ impl CacheEngine {
                 return None;
             }
             let base = MirrorBase::of(ask)?;
-            let mut promised = Promised::default();
-            for (place, form) in documents {
-                match self.promise_in(&base, ask, (&place, form)).await {
-                    Ok(Some(found)) => {
-                        promised = found;
-                        break;
-                    }
-                    Ok(None) => {}
-                    Err(why) => return Some(refusal(ask, StatusCode::BAD_GATEWAY, why)),
-                }
-            }
+            let mut promised = match self.find_promise(&base, ask, &documents).await {
+                Ok(found) => found.unwrap_or_default(),
+                Err(why) => return Some(refusal(ask, StatusCode::BAD_GATEWAY, why)),
+            };
             if promised.place.as_ref() == Some(&asked.place) {
                 promised.place = None;
             }
@@ -58,16 +51,48 @@ impl CacheEngine {
         })
     }
 
+    /// Looks for the promise: in the documents that are stored and fresh, then at the registry. A
+    /// stored document may be older than the file, so that it is validated before it has the last
+    /// word.
+    async fn find_promise(
+        self: &Arc<Self>,
+        base: &MirrorBase,
+        ask: &RequestContext,
+        documents: &[(Place, Form)],
+    ) -> Result<Option<Promised>, &'static str> {
+        let mut stored = Vec::with_capacity(documents.len());
+        for (place, form) in documents {
+            let mut document = base.document(place, *form).ok_or(UNREADABLE)?;
+            document.directives.only_if_cached = true;
+            let found = self.promise_in(ask, (document, *form)).await;
+            if let Ok(Some(found)) = found {
+                return Ok(Some(found));
+            }
+            stored.push(found.is_ok());
+        }
+        // With one document at hand, the other forms of it tell no more.
+        let wanted =
+            documents.iter().zip(&stored).filter(|(_, is_stored)| **is_stored || !stored.contains(&true));
+        for ((place, form), is_stored) in wanted {
+            let mut document = base.document(place, *form).ok_or(UNREADABLE)?;
+            document.directives.no_cache = *is_stored;
+            match self.promise_in(ask, (document, *form)).await? {
+                Some(found) => return Ok(Some(found)),
+                None => {}
+            }
+        }
+        Ok(None)
+    }
+
     /// Looks for the promise in one document. `None` if the document is absent or does not name the
     /// file.
     async fn promise_in(
         self: &Arc<Self>,
-        base: &MirrorBase,
         ask: &RequestContext,
-        (place, form): (&Place, Form),
+        (document, form): (RequestContext, Form),
     ) -> Result<Option<Promised>, &'static str> {
         let asked = ask.mirror.as_ref().ok_or(UNREADABLE)?;
-        let document = Arc::new(base.document(place, form).ok_or(UNREADABLE)?);
+        let document = Arc::new(document);
         let reply = self.serve(&document).await;
         match reply.head.status() {
             StatusCode::OK => {}
