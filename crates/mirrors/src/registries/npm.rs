@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Clients write the URL of a tarball into their lock unless it has the usual shape below the
-//! registry's own path, so this is the only shape that a rewritten document has.
+//! registry's own path. Rewritten documents have no other shape.
 
 mod promises;
 mod urls;

@@ -1,4 +1,4 @@
-//! Files: before one is fetched, its index document says what it must be.
+//! Files: before one is fetched, its index document tells digest and place.
 
 use super::documents::frames;
 use super::places::MirrorBase;
@@ -7,7 +7,7 @@ use crate::exchange::handling_report::HandlingReport;
 use crate::exchange::request::RequestContext;
 use crate::exchange::{CacheEngine, answers};
 use crate::message::Reply;
-use crate::mirror::{Promised, Source, read_promise};
+use crate::mirror::{FetchSource, PromiseLookup, read_promise};
 use http::StatusCode;
 use shoal_core::Fields;
 use shoal_mirrors::{Form, Place};
@@ -41,7 +41,7 @@ impl CacheEngine {
             let is_promised = promised.promise.is_some();
             let _ = asked.promised.set(promised);
             let place = asked.fetched_from();
-            if let (Place::Elsewhere(_), Some(Source::Elsewhere(origin, _))) = (place, asked.source())
+            if let (Place::Elsewhere(_), Some(FetchSource::Elsewhere(origin, _))) = (place, asked.source())
                 && !is_promised
                 && !asked.mirror.allows_files_of(&origin.host)
             {
@@ -59,7 +59,7 @@ impl CacheEngine {
         base: &MirrorBase,
         ask: &RequestContext,
         documents: &[(Place, Form)],
-    ) -> Result<Option<Promised>, &'static str> {
+    ) -> Result<Option<PromiseLookup>, &'static str> {
         let mut stored = Vec::with_capacity(documents.len());
         for (place, form) in documents {
             let mut document = base.document(place, *form).ok_or(UNREADABLE)?;
@@ -76,9 +76,8 @@ impl CacheEngine {
         for ((place, form), is_stored) in wanted {
             let mut document = base.document(place, *form).ok_or(UNREADABLE)?;
             document.directives.no_cache = *is_stored;
-            match self.promise_in(ask, (document, *form)).await? {
-                Some(found) => return Ok(Some(found)),
-                None => {}
+            if let Some(found) = self.promise_in(ask, (document, *form)).await? {
+                return Ok(Some(found));
             }
         }
         Ok(None)
@@ -90,7 +89,7 @@ impl CacheEngine {
         self: &Arc<Self>,
         ask: &RequestContext,
         (document, form): (RequestContext, Form),
-    ) -> Result<Option<Promised>, &'static str> {
+    ) -> Result<Option<PromiseLookup>, &'static str> {
         let asked = ask.mirror.as_ref().ok_or(UNREADABLE)?;
         let document = Arc::new(document);
         let reply = self.serve(&document).await;
@@ -109,7 +108,7 @@ impl CacheEngine {
             tracing::warn!(url = %document.target.url, %error, "the index of a file cannot be read");
             UNREADABLE
         })?;
-        Ok(promise.map(|promise| Promised { promise: Some(promise), place }))
+        Ok(promise.map(|promise| PromiseLookup { promise: Some(promise), place }))
     }
 }
 
