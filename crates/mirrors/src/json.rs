@@ -41,6 +41,7 @@ impl Path {
     }
 
     fn set(&mut self, level: usize, key: &str) {
+        debug_assert!(level < KEYS_MAX || key.is_empty(), "deep keys are not kept");
         self.depth = level + 1;
         if level < KEYS_MAX {
             self.keys.resize_with((level + 1).max(self.keys.len()), String::new);
@@ -60,7 +61,7 @@ pub trait Visitor {
     /// Returns `true` if [`Self::scalar`] wants the string, number or word at this path.
     fn wants(&mut self, path: &Path) -> bool;
 
-    /// Takes a value as it stands in the document, and writes what stands in its place.
+    /// Takes a value as it stands in the document, and writes its replacement.
     fn scalar(&mut self, path: &Path, raw: &[u8], output: &mut Vec<u8>);
 
     /// Takes the end of the object or array at this path.
@@ -73,7 +74,7 @@ pub struct Walk<V> {
     pub visitor: V,
     path: Path,
     levels: Vec<Level>,
-    state: State,
+    state: Expectation,
     /// Bytes since the last member's end, until the next member is known to be kept.
     pending: Vec<u8>,
     /// Current token, if it is a key or wanted.
@@ -90,7 +91,7 @@ struct Level {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Expectation {
     /// A value begins.
     Value,
     /// The first element of an array, or its end.
@@ -117,7 +118,7 @@ impl<V: Visitor> Walk<V> {
             visitor,
             path: Path::default(),
             levels: Vec::new(),
-            state: State::Value,
+            state: Expectation::Value,
             pending: Vec::new(),
             token: Vec::new(),
             left_out: None,
@@ -130,9 +131,9 @@ impl<V: Visitor> Walk<V> {
         let mut rest = input;
         while let Some(&byte) = rest.first() {
             let taken = match self.state {
-                State::InString(wanted, escaped) => self.string(rest, wanted, escaped, output)?,
-                State::InKey(escaped) => self.key(rest, escaped, output)?,
-                State::InWord(wanted) => self.word(rest, wanted, output)?,
+                Expectation::InString(wanted, escaped) => self.string(rest, wanted, escaped, output)?,
+                Expectation::InKey(escaped) => self.key(rest, escaped, output)?,
+                Expectation::InWord(wanted) => self.word(rest, wanted, output)?,
                 _ => {
                     self.mark(byte, output)?;
                     1
@@ -146,11 +147,11 @@ impl<V: Visitor> Walk<V> {
 
     /// Takes the end of the document.
     pub fn finish(&mut self, output: &mut Vec<u8>) -> Result<(), BadDocument> {
-        if let (State::InWord(wanted), true) = (self.state, self.levels.is_empty()) {
+        if let (Expectation::InWord(wanted), true) = (self.state, self.levels.is_empty()) {
             self.end_word(wanted, output);
         }
         match self.state {
-            State::End => Ok(()),
+            Expectation::End => Ok(()),
             _ => Err(self.bad("the document ends early")),
         }
     }
@@ -162,29 +163,33 @@ impl<V: Visitor> Walk<V> {
     /// Takes a byte outside of tokens.
     fn mark(&mut self, byte: u8, output: &mut Vec<u8>) -> Result<(), BadDocument> {
         match (self.state, byte) {
-            (State::FirstKey | State::Key, b' ' | b'\t' | b'\r' | b'\n') => self.push_pending(&[byte])?,
+            (Expectation::FirstKey | Expectation::Key, b' ' | b'\t' | b'\r' | b'\n') => {
+                self.push_pending(&[byte])?
+            }
             (_, b' ' | b'\t' | b'\r' | b'\n') => self.write(&[byte], output),
-            (State::FirstKey | State::Key, b'"') => {
+            (Expectation::FirstKey | Expectation::Key, b'"') => {
                 self.push_pending(b"\"")?;
                 self.token.clear();
                 self.token.push(b'"');
-                self.state = State::InKey(false);
+                self.state = Expectation::InKey(false);
             }
-            (State::FirstKey, b'}') | (State::AfterValue, b'}') => self.close(true, output)?,
-            (State::FirstElement, b']') | (State::AfterValue, b']') => self.close(false, output)?,
-            (State::Colon, b':') => {
+            (Expectation::FirstKey, b'}') | (Expectation::AfterValue, b'}') => self.close(true, output)?,
+            (Expectation::FirstElement, b']') | (Expectation::AfterValue, b']') => {
+                self.close(false, output)?
+            }
+            (Expectation::Colon, b':') => {
                 self.write(b":", output);
-                self.state = State::Value;
+                self.state = Expectation::Value;
             }
-            (State::Value | State::FirstElement, _) => self.begin_value(byte, output)?,
-            (State::AfterValue, b',') => match self.levels.last() {
+            (Expectation::Value | Expectation::FirstElement, _) => self.begin_value(byte, output)?,
+            (Expectation::AfterValue, b',') => match self.levels.last() {
                 Some(level) if level.is_object => {
                     self.push_pending(b",")?;
-                    self.state = State::Key;
+                    self.state = Expectation::Key;
                 }
                 Some(_) => {
                     self.write(b",", output);
-                    self.state = State::Value;
+                    self.state = Expectation::Value;
                 }
                 None => return Err(self.bad("a comma after the document")),
             },
@@ -205,18 +210,18 @@ impl<V: Visitor> Walk<V> {
                 self.write(&[byte], output);
                 let is_object = byte == b'{';
                 self.levels.push(Level { is_object, has_members: false });
-                self.state = if is_object { State::FirstKey } else { State::FirstElement };
+                self.state = if is_object { Expectation::FirstKey } else { Expectation::FirstElement };
             }
             b'"' => {
                 let wanted = self.is_wanted();
                 self.token.clear();
-                self.state = State::InString(wanted, false);
+                self.state = Expectation::InString(wanted, false);
                 self.take(b"\"", wanted, output)?;
             }
             b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => {
                 let wanted = self.is_wanted();
                 self.token.clear();
-                self.state = State::InWord(wanted);
+                self.state = Expectation::InWord(wanted);
                 self.take(&[byte], wanted, output)?;
             }
             _ => return Err(self.bad("another byte than a value begins with")),
@@ -237,7 +242,7 @@ impl<V: Visitor> Walk<V> {
         output: &mut Vec<u8>,
     ) -> Result<usize, BadDocument> {
         if escaped {
-            self.state = State::InString(wanted, false);
+            self.state = Expectation::InString(wanted, false);
             self.take(&rest[..1], wanted, output)?;
             return Ok(1);
         }
@@ -251,7 +256,7 @@ impl<V: Visitor> Walk<V> {
                 }
                 self.value_ended();
             }
-            Some(_) => self.state = State::InString(wanted, true),
+            Some(_) => self.state = Expectation::InString(wanted, true),
             None => {}
         }
         Ok(taken)
@@ -265,17 +270,19 @@ impl<V: Visitor> Walk<V> {
         self.state = match found.map(|place| rest[place]) {
             Some(b'"') => {
                 self.key_ended(output)?;
-                State::Colon
+                Expectation::Colon
             }
-            Some(_) => State::InKey(true),
-            None => State::InKey(false),
+            Some(_) => Expectation::InKey(true),
+            None => Expectation::InKey(false),
         };
         Ok(taken)
     }
 
-    /// Decides about a member whose key is known.
+    /// Decides about a member by its key.
     fn key_ended(&mut self, output: &mut Vec<u8>) -> Result<(), BadDocument> {
         let level = self.levels.len() - 1;
+        debug_assert!(self.levels[level].is_object, "keys stand in objects");
+        debug_assert!(self.token.len() >= 2, "a key has its quotes");
         if level < KEYS_MAX {
             let key = text(&self.token).ok_or_else(|| self.bad("a key with a wrong escape"))?;
             self.path.set(level, &key);
@@ -323,6 +330,7 @@ impl<V: Visitor> Walk<V> {
         self.write(&pending, output);
         self.write(if is_object { b"}" } else { b"]" }, output);
         self.path.depth = self.levels.len();
+        debug_assert!(pending.iter().all(u8::is_ascii_whitespace), "no member was begun");
         if self.left_out.is_none() {
             self.visitor.left(&self.path);
         }
@@ -331,10 +339,11 @@ impl<V: Visitor> Walk<V> {
     }
 
     fn value_ended(&mut self) {
+        debug_assert!(self.levels.len() <= DEPTH_MAX);
         if self.left_out == self.levels.len().checked_sub(1) {
             self.left_out = None;
         }
-        self.state = if self.levels.is_empty() { State::End } else { State::AfterValue };
+        self.state = if self.levels.is_empty() { Expectation::End } else { Expectation::AfterValue };
     }
 
     /// Takes bytes of a token that is wanted or passed on.
@@ -347,6 +356,7 @@ impl<V: Visitor> Walk<V> {
             return Err(self.bad("a longer value than any registry has"));
         }
         self.token.extend_from_slice(bytes);
+        debug_assert!(self.left_out.is_none(), "nobody wants a value that is left out");
         Ok(())
     }
 
@@ -365,7 +375,7 @@ impl<V: Visitor> Walk<V> {
     }
 }
 
-/// Levels whose keys are kept.
+/// Levels with keys that are kept.
 const KEYS_MAX: usize = 8;
 /// Most levels of a document.
 const DEPTH_MAX: usize = 512;

@@ -53,7 +53,7 @@ pub trait Registry: Send + Sync {
     /// of this form promise nothing. `file` is the file's place at the origin.
     fn promises(&self, mirror: &Mirror, form: Form, file: &Place) -> Option<Box<dyn Promises + Send>>;
 
-    /// Gives what turns a stored document into another form, with the content type of that form.
+    /// Gives the converter of a stored document into another form, and that form's content type.
     /// `None` if clients get the form that is stored.
     fn converter(
         &self,
@@ -69,8 +69,8 @@ pub trait Registry: Send + Sync {
         None
     }
 
-    /// Returns `true` if clients ask for this path at the root of the mirror's host, whatever the
-    /// mirror's own path is.
+    /// Returns `true` if clients ask for this path at the root of the mirror's host, and not below
+    /// the mirror's own path.
     fn serves_root(&self, _path: &str) -> bool {
         false
     }

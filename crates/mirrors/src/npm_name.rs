@@ -1,4 +1,4 @@
-//! Names of npm's packages in paths: one name, whatever its spelling.
+//! Names of npm's packages in paths: all spellings are one name.
 
 use std::fmt;
 
@@ -18,9 +18,8 @@ impl Name {
             Some(rest) => split(rest)?,
             None => ("", text),
         };
-        let is_sound = |part: &str| {
-            !part.is_empty() && part.bytes().all(|byte| is_plain(byte)) && part != "." && part != ".."
-        };
+        let is_sound =
+            |part: &str| !part.is_empty() && part.bytes().all(is_plain) && part != "." && part != "..";
         let is_scoped = !scope.is_empty();
         (is_sound(base) && (!is_scoped || is_sound(scope)) && (is_scoped || !text.contains('@')))
             .then(|| Self { scope: scope.into(), base: base.into() })
@@ -28,6 +27,7 @@ impl Name {
 
     /// Path of the package's document, spelt as npm spells it.
     pub fn path(&self) -> String {
+        debug_assert!(!self.base.is_empty() && !self.base.contains('/'), "one part of a path");
         match self.scope.is_empty() {
             true => format!("/{}", self.base),
             false => format!("/@{}%2f{}", self.scope, self.base),

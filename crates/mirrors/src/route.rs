@@ -70,6 +70,7 @@ pub enum PromiseSource {
     Here(Digest),
     /// In this document of the registry, under the file's place.
     In(Place, Form),
-    /// In one of these documents, tried in order (apt's package lists).
+    /// In one of these documents: first in one that is stored, then in order (apt's package lists,
+    /// forms of one document).
     InOneOf(Vec<(Place, Form)>),
 }

@@ -4,7 +4,7 @@
 use shoal_testkit::origin::Framing;
 use shoal_testkit::registry::{NPM_SHORT, NpmVersion, npm_document};
 use shoal_testkit::seeded::body;
-use shoal_testkit::{Answer, Origin, Request, Resource, Response, Setup, Shoal};
+use shoal_testkit::{Answer, Gate, Origin, Request, Resource, Response, Setup, Shoal};
 
 /// A reverse proxy with one npm mirror of this origin, without a site.
 pub(crate) fn npm_mirror(origin: &Origin, more: &str) -> Setup {
@@ -86,7 +86,7 @@ fn ranges_of_a_cold_file_make_one_fetch() {
     let path = format!("/npm{TARBALL}");
     let part = shoal.ask(&Request::get(&path).field("Range", "bytes=1000-1999"));
     assert!(part.expect_status(206).body == tarball[1000..2000]);
-    shoal.get(&path).expect_hit().expect_body(&tarball);
+    shoal.get(&path).expect_body(&tarball);
     assert_eq!(origin.count(TARBALL), 1);
 }
 
@@ -219,4 +219,75 @@ fn unreachable_registry_is_504() {
     let shoal = npm_mirror(&origin, "").start();
     drop(origin);
     shoal.get("/npm/a").expect_status(504);
+}
+
+/// Clients that come while the body is under way share it, and each gets its first bytes before the
+/// fetch ends.
+#[test]
+fn cold_clients_make_one_fetch() {
+    let origin = Origin::start();
+    let tarball = body("tarball", 400_000);
+    let gate = Gate::new();
+    let (first, rest) = tarball.split_at(100_000);
+    let sent = Answer::new(200)
+        .piece(first)
+        .wait_for(&gate)
+        .piece(rest)
+        .framed(Framing::Claimed(tarball.len() as u64));
+    package(&origin, &tarball, sent);
+    let shoal = npm_mirror(&origin, "").start();
+    let path = format!("/npm{TARBALL}");
+    let mut clients: Vec<_> = (0..50).map(|_| shoal.connect()).collect();
+    clients.iter_mut().for_each(|client| client.send(Request::get(&path).to_bytes("c.test")));
+    for client in &mut clients {
+        let head = client.head().expect("a head before the end");
+        assert_eq!(head.status, 200);
+        let _ = client.exactly(1000).expect("bytes before the end");
+    }
+    gate.open();
+    for client in &mut clients {
+        let rest = client.exactly(tarball.len() - 1000).expect("the rest");
+        assert!(rest == tarball[1000..]);
+    }
+    assert_eq!((origin.count(TARBALL), origin.count("/a")), (1, 1));
+}
+
+#[test]
+fn generic_files_keep_their_origins_freshness() {
+    let origin = Origin::start();
+    let shoal = Setup::bare()
+        .listen("reverse", "mode = 'reverse'")
+        .mirror(&format!("kind = 'generic'\nname = 'dist'\nupstream = '{}/base'", origin.url()))
+        .start();
+    origin.on("/base/said", Answer::ok("a").field("Cache-Control", "max-age=7"));
+    origin.on("/base/unsaid", Answer::ok("<html>").field("Content-Type", "text/html"));
+    origin.on("/base/never", Answer::ok("c").field("Cache-Control", "no-store"));
+    for (path, freshness, requests) in
+        [("said", "max-age=7", 1), ("unsaid", "max-age=300", 1), ("never", "no-store", 2)]
+    {
+        for _ in 0..2 {
+            let answer = shoal.get(&format!("/dist/{path}?x=1"));
+            assert_eq!(answer.expect_status(200).field("cache-control"), Some(freshness), "{path}");
+        }
+        assert_eq!(origin.count(&format!("/base/{path}")), requests, "{path}");
+    }
+    shoal.ask(&Request::new("PUT", "/dist/said").body(b"x")).expect_status(405);
+    // Neither spelling leaves the registry's path.
+    for path in ["/dist/../x", "/dist/%2e%2e/x"] {
+        assert_ne!(shoal.get(path).status, 200);
+    }
+    assert_eq!(origin.count("/x"), 0);
+}
+
+#[test]
+fn purge_by_the_registrys_url_removes_the_answer() {
+    let origin = Origin::start();
+    package(&origin, b"x", Answer::ok("x"));
+    let shoal = npm_mirror(&origin, "").start();
+    document(&shoal, &[]).expect_status(200);
+    document(&shoal, &[]).expect_hit();
+    let purge = format!("{}/a", origin.url());
+    let answer = shoal.ask_admin(&Request::new("POST", &format!("/purge?url={purge}")));
+    answer.expect_status(200);
+    assert!(!document(&shoal, &[]).hit());
 }

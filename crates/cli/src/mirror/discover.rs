@@ -1,7 +1,7 @@
 //! The registries that the tools of this machine use.
 //!
-//! Each tool knows best where its registry is: by its own settings, the user's, the project's. It is
-//! asked by a command that prints the setting and changes nothing, or its settings are read.
+//! Each tool knows best where its registry is, by its own settings, the user's and the project's. A
+//! command that only prints the setting asks the tool, or its settings are read.
 
 use shoal_settings::MirrorKind;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 /// A registry that was found.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct Discovery {
     /// URL of the registry.
     pub url: String,
     /// The command or file that named it.
@@ -20,7 +20,7 @@ pub struct Found {
 ///
 /// # Errors
 /// The places that were looked at in vain, in a line.
-pub fn discover(kind: MirrorKind) -> Result<Found, String> {
+pub fn discover(kind: MirrorKind) -> Result<Discovery, String> {
     match kind {
         MirrorKind::Npm => by_command("npm", &["config", "get", "registry"]),
         MirrorKind::Go => by_command("go", &["env", "GOPROXY"]),
@@ -37,28 +37,28 @@ pub fn discover(kind: MirrorKind) -> Result<Found, String> {
 }
 
 /// Takes the first URL in the output of a command.
-fn by_command(program: &str, arguments: &[&str]) -> Result<Found, String> {
+fn by_command(program: &str, arguments: &[&str]) -> Result<Discovery, String> {
     let source = format!("{program} {}", arguments.join(" "));
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output();
     let output = output.map_err(|error| format!("`{source}` cannot be run ({error})"))?;
     match first_url(&String::from_utf8_lossy(&output.stdout)) {
-        Some(url) => Ok(Found { url, source: format!("`{source}`") }),
+        Some(url) => Ok(Discovery { url, source: format!("`{source}`") }),
         None => Err(format!("`{source}` names no URL")),
     }
 }
 
-fn by_variables(names: &[&str]) -> Option<Found> {
+fn by_variables(names: &[&str]) -> Option<Discovery> {
     names.iter().find_map(|name| {
         let url = first_url(&std::env::var(name).ok()?)?;
-        Some(Found { url, source: format!("the variable {name}") })
+        Some(Discovery { url, source: format!("the variable {name}") })
     })
 }
 
 /// Reads the files, the first first, until one names a registry.
-fn by_files(files: &[PathBuf], read: fn(&str) -> Option<String>) -> Result<Found, String> {
+fn by_files(files: &[PathBuf], read: fn(&str) -> Option<String>) -> Result<Discovery, String> {
     let found = files.iter().find_map(|path| {
         let url = read(&std::fs::read_to_string(path).ok()?)?;
-        Some(Found { url, source: path.display().to_string() })
+        Some(Discovery { url, source: path.display().to_string() })
     });
     let shown = || files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     found.ok_or_else(|| format!("no registry is named in {}", shown()))
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_found_in_what_tools_say() {
+    fn urls_of_tools_are_found() {
         for (said, url) in [
             ("https://npm.example/\n", Some("https://npm.example")),
             ("https://go.example|direct\n", Some("https://go.example")),

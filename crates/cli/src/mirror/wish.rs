@@ -41,7 +41,7 @@ impl FromStr for MirrorWish {
 }
 
 impl MirrorWish {
-    /// Asks the tool of this machine for the registry if none is named, and tells what was found.
+    /// Asks the tool of this machine for the registry if none is named, and tells the answer.
     ///
     /// # Errors
     /// If no registry is known.

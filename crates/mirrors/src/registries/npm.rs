@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Clients write the URL of a tarball into their lock unless it has the usual shape below the
-//! registry's own path, so this is the only shape that a rewritten document has.
+//! registry's own path. Rewritten documents have no other shape.
 
 mod promises;
 mod urls;
@@ -81,7 +81,9 @@ fn read(path: &str, question: &Question<'_>) -> Route {
         _ => match rest.strip_prefix("/-/") {
             Some(file) if !file.is_empty() && !file.contains('/') => Route::Fetch(Fetch {
                 place: Place::Below(format!("{}/-/{file}", name.path_of_files())),
-                class: Class::File(PromiseSource::In(Place::Below(name.path()), Form::NpmShort)),
+                class: Class::File(PromiseSource::InOneOf(
+                    [Form::NpmShort, Form::NpmFull].map(|form| (Place::Below(name.path()), form)).to_vec(),
+                )),
                 accept: None,
                 form_asked: None,
             }),

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The key is the place at the origin, so that all spellings and all mirrors of a registry share an
-//! object. The origin gets fields of this node alone. `serve` is that of every request: it collapses
-//! misses, validates, and lets stale responses stand in.
+//! object. The origin gets fields of this node alone. `serve` is the step of every request: it
+//! collapses misses, validates, and lets stale responses stand in.
 
 mod documents;
 mod places;
@@ -53,12 +53,7 @@ impl CacheEngine {
         times: (Option<InterimSink>, Timestamp, super::purge_table::Sequence),
         (body, received): (RequestBody, Instant),
     ) -> AdmitOutcome {
-        let site = admitted.site.as_ref().map_or(usize::MAX, |site| site.site);
-        let Some(mirror) = admitted.live.mirrors.of_site(site).map(Arc::clone) else {
-            unreachable!("the caller found the mirror of the site");
-        };
-        let facts = mirror.facts(admitted.target.origin());
-        let below = mirror.below(admitted.target.path()).to_owned();
+        let (mirror, facts, below) = place(&admitted);
         let request = MirrorRequest {
             base: MirrorBase::new(&admitted, mirror, facts, (times.1, times.2)),
             method: admitted.head.method.clone(),
@@ -147,7 +142,7 @@ impl MirrorRequest {
         Some(Arc::new(ask))
     }
 
-    /// Returns `true` if the client wants what is stored and nothing else.
+    /// Returns `true` if the client wants a stored answer or none.
     fn wants_stored(&self) -> bool {
         let fields = &self.admitted.head.fields;
         let asks = self.admitted.ruling.directives(fields).only_if_cached;
@@ -182,6 +177,23 @@ impl MirrorRequest {
         reply.record.site = self.admitted.site.as_ref().map(|site| Arc::clone(live.routes.meter(Some(site))));
         reply
     }
+}
+
+/// Returns the mirror of a request, its facts, and the path below it. A request by the registry's
+/// own URL, as interception sees it, gets the registry's own URLs back.
+fn place(admitted: &AdmittedRequest) -> (Arc<MirrorRoute>, shoal_mirrors::Mirror, String) {
+    let (mirrors, target) = (&admitted.live.mirrors, &admitted.target);
+    let scheme = if target.https { "https" } else { "http" };
+    let site = admitted.site.as_ref().map_or(usize::MAX, |site| site.site);
+    if let Some((mirror, below)) = mirrors.for_origin_url(scheme, target.authority(), target.path())
+        && mirror.site == site
+    {
+        let upstream = mirror.settings.upstream().to_owned();
+        let facts = shoal_mirrors::Mirror { external: upstream.clone(), upstream };
+        return (Arc::clone(mirror), facts, below);
+    }
+    let mirror = mirrors.of_site(site).expect("the caller found the mirror of the site");
+    (Arc::clone(mirror), mirror.facts(target.origin()), mirror.below(target.path()).to_owned())
 }
 
 /// Returns a field's value; several lines are joined by commas.

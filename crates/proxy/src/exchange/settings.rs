@@ -5,12 +5,13 @@ use super::judgement::RulesNumber;
 use super::metadata::ResponseMetadata;
 use super::request::RequestContext;
 use super::ruling;
+use super::target::Target;
 use crate::access::{AccessError, ForwardRules, ListenerRules, PurgeRules};
 use crate::access_log::AccessLog;
 use crate::cluster::{ClusterHandle, peer_address};
 use crate::message::HitFields;
 use crate::mirror::Mirrors;
-use crate::route::{RouteError, Routes};
+use crate::route::{Route, RouteError, Routes};
 use http::{HeaderName, HeaderValue};
 use shoal_core::Key;
 use shoal_rules::RuleSet;
@@ -186,6 +187,14 @@ impl ExchangeSettings {
     /// each request, but only a fetch knows the address.
     pub fn allowed_address(&self, head: &ResponseMetadata) -> bool {
         head.names.via_site || head.requested.number() >= self.forward_since.load(Relaxed)
+    }
+
+    /// Returns the site of the mirror of the registry that has this URL. Interception admits
+    /// requests for it as that site's.
+    pub fn mirror_of_origin(&self, target: &Target) -> Option<&Arc<Route>> {
+        let scheme = if target.https { "https" } else { "http" };
+        let (mirror, _) = self.mirrors.for_origin_url(scheme, target.authority(), target.path())?;
+        self.routes.all().get(mirror.site)
     }
 
     /// Returns the caching rules for responses to `ask`.

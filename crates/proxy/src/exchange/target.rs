@@ -153,8 +153,8 @@ impl Target {
         }
     }
 
-    /// Returns the primary key of a mirror's answer from this place at an origin. It is another than
-    /// a site's, whose clients might ask by the same URL and expect the origin's own bytes.
+    /// Returns the primary key of a mirror's answer from this place at an origin. A site has other
+    /// keys: its clients might ask by the same URL, and expect the origin's own bytes.
     pub fn mirror_key(&self) -> ObjectKey {
         ObjectKey::new([self.url.as_bytes(), MIRROR].concat())
     }

@@ -4,7 +4,7 @@ use super::fetch::Fetch;
 use super::request::RequestContext;
 use crate::by_site::{CostAccount, MissReason};
 use crate::ip_text::push_address;
-use crate::mirror::Source;
+use crate::mirror::FetchSource;
 use crate::neighbours::NeighbourWay;
 use crate::route::{self, FieldStatement};
 use crate::upstream::{Caller, Destination, Origin, Scheme, UpstreamRequest, connection_auth};
@@ -106,7 +106,7 @@ pub(super) fn request_for(
 ) -> UpstreamRequest {
     let source = ask.mirror.as_ref().and_then(|asked| asked.source());
     let (destination, host) = match (&source, &ask.site) {
-        (Some(Source::Elsewhere(origin, _)), _) => {
+        (Some(FetchSource::Elsewhere(origin, _)), _) => {
             (Destination::Origin { origin: origin.clone(), rules: Arc::clone(&ask.live.forward) }, None)
         }
         (_, Some(site)) => {
@@ -124,7 +124,7 @@ pub(super) fn request_for(
         method: ask.method.clone(),
         destination,
         target: match source {
-            Some(Source::Elsewhere(_, path) | Source::Upstream(path)) => path,
+            Some(FetchSource::Elsewhere(_, path) | FetchSource::Upstream(path)) => path,
             None => ask.path.clone(),
         },
         absolute: None,

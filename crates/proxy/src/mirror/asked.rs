@@ -23,12 +23,12 @@ pub struct MirroredAsk {
     /// Place at the origin.
     pub place: Place,
     /// Promise about the file, once it was looked up.
-    pub promised: OnceLock<Promised>,
+    pub promised: OnceLock<PromiseLookup>,
 }
 
 /// Result of the search for a promise.
 #[derive(Debug, Default)]
-pub struct Promised {
+pub struct PromiseLookup {
     /// The promise; `None` if no document names the file.
     pub promise: Option<Promise>,
     /// The origin's own place of the file, where it is another.
@@ -36,7 +36,7 @@ pub struct Promised {
 }
 
 /// Server and path from which a place is fetched.
-pub enum Source {
+pub enum FetchSource {
     /// The mirror's upstream, with this path below its own.
     Upstream(PathAndQuery),
     /// Another host, and the whole path there.
@@ -46,6 +46,7 @@ pub enum Source {
 impl MirroredAsk {
     /// Returns the URL of a place.
     pub fn url_of(&self, place: &Place) -> String {
+        debug_assert!(!self.facts.upstream.ends_with('/'), "the path begins with the slash");
         match place {
             Place::Below(path) => format!("{}{path}", self.facts.upstream),
             Place::Elsewhere(url) => url.clone(),
@@ -58,21 +59,24 @@ impl MirroredAsk {
     }
 
     /// Returns server and path of [`Self::fetched_from`]. `None` if it is no URL.
-    pub fn source(&self) -> Option<Source> {
+    pub fn source(&self) -> Option<FetchSource> {
         self.source_of(&self.url_of(self.fetched_from()))
     }
 
     /// Returns server and path of a URL. A URL below the upstream's goes to the upstream, with the
     /// credentials of this node; no other one does.
-    pub fn source_of(&self, url: &str) -> Option<Source> {
+    pub fn source_of(&self, url: &str) -> Option<FetchSource> {
         if let Some(below) = url.strip_prefix(&self.facts.upstream)
             && below.starts_with('/')
         {
-            return Some(Source::Upstream(below.parse().ok()?));
+            return Some(FetchSource::Upstream(below.parse().ok()?));
         }
         let target = Target::parse(url).ok()?;
         let scheme = if target.https { Scheme::Https } else { Scheme::Http };
-        Some(Source::Elsewhere(Origin::new(scheme, target.host(), target.port), target.path().parse().ok()?))
+        Some(FetchSource::Elsewhere(
+            Origin::new(scheme, target.host(), target.port),
+            target.path().parse().ok()?,
+        ))
     }
 
     /// Returns `true` if only whole bodies are fetched: their digests can be checked, and ranges

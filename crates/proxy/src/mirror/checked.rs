@@ -27,7 +27,7 @@ pub enum BodyCheck {
     File {
         /// Check of the digest.
         checker: Option<Checker>,
-        /// Promised length.
+        /// PromiseLookup length.
         size: Option<u64>,
         /// Bytes so far.
         taken: u64,
@@ -124,7 +124,7 @@ impl Mismatch {
 }
 
 /// A body under a check.
-pub struct CheckedBody {
+pub struct VerifiedBody {
     source: StreamBody,
     check: Option<BodyCheck>,
     held: Option<Bytes>,
@@ -133,7 +133,7 @@ pub struct CheckedBody {
     metrics: Arc<Metrics>,
 }
 
-impl CheckedBody {
+impl VerifiedBody {
     /// Puts a body under a check; `url` is for the log.
     pub fn boxed(source: StreamBody, check: BodyCheck, url: Arc<str>, metrics: &Arc<Metrics>) -> StreamBody {
         let metrics = Arc::clone(metrics);
@@ -147,7 +147,7 @@ impl CheckedBody {
     }
 }
 
-impl Body for CheckedBody {
+impl Body for VerifiedBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -175,10 +175,12 @@ impl Body for CheckedBody {
             if let Some(Err(mismatch)) = self.check.as_mut().map(|check| check.push(&data)) {
                 return Poll::Ready(Some(Err(self.fail(mismatch))));
             }
+            debug_assert!(!data.is_empty(), "an empty block holds nothing back");
             if let Some(block) = self.held.replace(data) {
                 return Poll::Ready(Some(Ok(Frame::data(block))));
             }
         }
+        debug_assert!(self.check.is_none(), "the last block goes after the check");
         let last = self.held.take().map(Frame::data);
         Poll::Ready(last.or_else(|| self.trailers.take().map(Frame::trailers)).map(Ok))
     }
@@ -193,7 +195,7 @@ mod tests {
     use shoal_mirrors::Digest;
     use std::collections::VecDeque;
 
-    /// A body whose blocks are there.
+    /// A body of blocks that have arrived.
     struct Blocks(VecDeque<Result<Frame<Bytes>, BodyError>>);
 
     impl Body for Blocks {
@@ -215,7 +217,7 @@ mod tests {
         let source = Blocks(blocks.iter().map(frame).collect()).boxed_unsync();
         let metrics = Arc::new(Metrics::default());
         let check = BodyCheck::of_file(promise).expect("a promise");
-        let mut body = CheckedBody::boxed(source, check, "http://a.test/".into(), &metrics);
+        let mut body = VerifiedBody::boxed(source, check, "http://a.test/".into(), &metrics);
         let mut context = Context::from_waker(std::task::Waker::noop());
         let mut came = Vec::new();
         loop {

@@ -1,6 +1,6 @@
 //! The form of a document for one client, derived from the stored one while it streams.
 
-use super::inflated::{Coding, Inflater};
+use super::inflated::{DocumentCoding, Inflater};
 use crate::message::{BodyError, StreamBody};
 use bytes::Bytes;
 use http_body::{Body, Frame};
@@ -28,7 +28,7 @@ impl DerivedBody {
         fields: &impl Fields,
         rewriter: Option<Box<dyn Rewriter + Send>>,
     ) -> Option<Self> {
-        let inflater = Inflater::of(Coding::of(fields))?;
+        let inflater = Inflater::of(DocumentCoding::of(fields))?;
         Some(Self { source, input: Bytes::new(), inflater, rewriter, is_ended: false })
     }
 
@@ -38,12 +38,14 @@ impl DerivedBody {
         while !input.is_empty() && output.len() < FRAME {
             let step = if matches!(inflater, Inflater::Plain) { FRAME } else { CODED_STEP };
             let piece = input.split_to(step.min(input.len()));
+            debug_assert!(!piece.is_empty(), "each turn takes something");
             inflater.push(&piece, |plain| rewrite(rewriter, plain, output))?;
         }
         Ok(())
     }
 
     fn end(&mut self, output: &mut Vec<u8>) -> Result<(), BodyError> {
+        debug_assert!(self.input.is_empty() && !self.is_ended, "the end comes once, after all bytes");
         self.is_ended = true;
         let Self { inflater, rewriter, .. } = self;
         inflater.finish(|plain| rewrite(rewriter, plain, output))?;
@@ -104,7 +106,7 @@ pub async fn read_promise(
     fields: &impl Fields,
     mut promises: Box<dyn Promises + Send>,
 ) -> Result<(Option<Promise>, Option<Place>), BodyError> {
-    let mut inflater = Inflater::of(Coding::of(fields)).ok_or(BodyError::Malformed(CODING))?;
+    let mut inflater = Inflater::of(DocumentCoding::of(fields)).ok_or(BodyError::Malformed(CODING))?;
     while let Some(frame) = body.frame().await {
         if let Ok(data) = frame?.into_data() {
             inflater.push(&data, |plain| promises.push(plain).map_err(malformed))?;

@@ -6,9 +6,9 @@ use http::header;
 use shoal_core::Fields;
 use std::io::Write;
 
-/// Coding of a stored document.
+/// DocumentCoding of a stored document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
+pub enum DocumentCoding {
     /// None.
     Identity,
     /// gzip.
@@ -17,7 +17,7 @@ pub enum Coding {
     Unknown,
 }
 
-impl Coding {
+impl DocumentCoding {
     /// Returns the coding that these fields name.
     pub fn of(fields: &impl Fields) -> Self {
         let mut lines = fields.values(&header::CONTENT_ENCODING);
@@ -41,11 +41,11 @@ pub enum Inflater {
 
 impl Inflater {
     /// Creates a decoder of this coding.
-    pub fn of(coding: Coding) -> Option<Self> {
+    pub fn of(coding: DocumentCoding) -> Option<Self> {
         match coding {
-            Coding::Identity => Some(Self::Plain),
-            Coding::Gzip => Some(Self::Gzip(Box::new(MultiGzDecoder::new(Vec::new())), 0)),
-            Coding::Unknown => None,
+            DocumentCoding::Identity => Some(Self::Plain),
+            DocumentCoding::Gzip => Some(Self::Gzip(Box::new(MultiGzDecoder::new(Vec::new())), 0)),
+            DocumentCoding::Unknown => None,
         }
     }
 
@@ -63,6 +63,7 @@ impl Inflater {
             if *decoded > DECODED_MAX {
                 return Err(BodyError::Malformed("a document of more than a gigabyte"));
             }
+            debug_assert!(output.len() <= STEP * INFLATION_MAX + MARGIN, "more than DEFLATE can make");
             take(output)?;
             output.clear();
         }
@@ -77,8 +78,14 @@ impl Inflater {
     }
 }
 
-/// Coded bytes taken at a time: DEFLATE makes at most 1032 bytes of one.
+/// Coded bytes taken at a time.
 const STEP: usize = 1000;
+
+/// Most bytes that DEFLATE makes of one.
+const INFLATION_MAX: usize = 1032;
+
+/// Bytes that the decoder holds back from one step to the next.
+const MARGIN: usize = 64 << 10;
 
 /// Most bytes of a decoded document.
 const DECODED_MAX: u64 = 1 << 30;
@@ -92,7 +99,7 @@ mod tests {
     use flate2::write::GzEncoder;
 
     fn inflated(input: &[u8], piece: usize) -> Result<(Vec<u8>, usize), BodyError> {
-        let mut inflater = Inflater::of(Coding::Gzip).expect("known");
+        let mut inflater = Inflater::of(DocumentCoding::Gzip).expect("known");
         let (mut whole, mut largest) = (Vec::new(), 0);
         let mut take = |bytes: &[u8]| {
             largest = largest.max(bytes.len());

@@ -21,7 +21,7 @@ mod inflated;
 mod policy;
 mod shape;
 
-pub(crate) use asked::{MirroredAsk, Promised, Source};
+pub(crate) use asked::{FetchSource, MirroredAsk, PromiseLookup};
 pub(crate) use derived::{DerivedBody, read_promise};
 pub(crate) use entity_tag::{FETCHED, entity_tag};
 pub(crate) use shape::shape;
@@ -69,6 +69,9 @@ impl Mirrors {
                 .ok_or_else(|| (index, format!("mirrors of the kind {kind} are not built yet")))?;
             let patterns = mirror.file_hosts.iter().map(|host| HostPattern::parse(host));
             let patterns = patterns.collect::<Result<Vec<_>, _>>().map_err(|why| (index, why.to_string()))?;
+            if !mirror.minimum_age.is_zero() {
+                return Err((index, "minimum_age is not built yet".to_owned()));
+            }
             let others = settings
                 .mirror
                 .iter()
@@ -82,7 +85,9 @@ impl Mirrors {
                 settings: mirror.clone(),
             }))
         });
-        Ok(Self { all: all.collect::<Result<_, _>>()?, first_site })
+        let all = all.collect::<Result<Vec<_>, _>>()?;
+        debug_assert_eq!(first_site + all.len(), settings.all_sites().len(), "a site for each mirror");
+        Ok(Self { all, first_site })
     }
 
     /// Returns `true` without any mirror.
@@ -95,8 +100,8 @@ impl Mirrors {
         self.all.get(site.checked_sub(self.first_site)?)
     }
 
-    /// Returns the site of the mirror whose clients ask for `path` at the root of `host`. Of two
-    /// mirrors that could answer, neither does.
+    /// Returns the site of the mirror with clients that ask for `path` at the root of `host`. If
+    /// two mirrors could answer, neither does.
     pub fn at_root<'r>(&self, routes: &'r Routes, host: &[u8], path: &str) -> Option<&'r Arc<Route>> {
         let plain = path.split('?').next()?;
         let mut serving = self.all.iter().filter(|mirror| {
@@ -105,6 +110,7 @@ impl Mirrors {
                 && routes.find(host, &below).is_some_and(|route| route.site == mirror.site)
         });
         let first = serving.next()?;
+        debug_assert!(routes.all().len() > first.site, "the mirrors of these routes");
         routes.all().get(first.site).filter(|_| serving.next().is_none())
     }
 
@@ -134,6 +140,8 @@ impl MirrorRoute {
     /// Returns the facts for the registry's code, for clients that asked at this origin: scheme and
     /// authority.
     pub fn facts(&self, origin: &str) -> Mirror {
+        debug_assert!(origin.contains("://") && !origin.ends_with('/'), "scheme and authority");
+        debug_assert!(self.path.is_empty() || self.path.starts_with('/'), "a path");
         Mirror { external: format!("{origin}{}", self.path), upstream: self.settings.upstream().to_owned() }
     }
 

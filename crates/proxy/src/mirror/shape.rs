@@ -5,9 +5,9 @@
 //! registry's fields are meant for its own clients, or are missing.
 
 use super::MirroredAsk;
-use super::checked::{BodyCheck, CheckedBody, Mismatch};
+use super::checked::{BodyCheck, Mismatch, VerifiedBody};
 use super::entity_tag::FETCHED;
-use super::inflated::{Coding, Inflater};
+use super::inflated::{DocumentCoding, Inflater};
 use crate::metrics::Metrics;
 use crate::upstream::UpstreamResponse;
 use bytes::Bytes;
@@ -31,6 +31,7 @@ pub fn shape(asked: &MirroredAsk, has_body: bool, response: &mut UpstreamRespons
     }
     let is_ok = response.status == StatusCode::OK;
     response.fields = shaped(asked, class, response);
+    debug_assert!(!response.fields.has(&header::SET_COOKIE), "answers are for all clients");
     if is_ok && has_body {
         check(asked, class, response, url, metrics);
     }
@@ -51,7 +52,7 @@ fn check(
             let given = form.given(&String::from_utf8_lossy(content_type));
             let rewriter = asked.mirror.registry.rewriter(&asked.facts, given);
             rewriter.and_then(|rewriter| {
-                let inflater = Inflater::of(Coding::of(&response.fields))?;
+                let inflater = Inflater::of(DocumentCoding::of(&response.fields))?;
                 Some(BodyCheck::Document { inflater, rewriter, unread: Vec::new() })
             })
         }
@@ -65,7 +66,7 @@ fn check(
         }
         return;
     }
-    response.body = CheckedBody::boxed(std::mem::take(&mut response.body), check, url, metrics);
+    response.body = VerifiedBody::boxed(std::mem::take(&mut response.body), check, url, metrics);
 }
 
 const fn explanation(mismatch: Mismatch) -> &'static str {
@@ -94,7 +95,7 @@ fn is_page_in_place(asked: &MirroredAsk, class: &Class, fields: &FieldLines, url
 
 /// Returns the response's fields with the mirror's own freshness.
 fn shaped(asked: &MirroredAsk, class: &Class, response: &UpstreamResponse) -> FieldLines {
-    let (own, fetched) = (freshness(asked, class, response.status), FETCHED);
+    let (own, fetched) = (freshness(asked, class, (response.status, &response.fields)), FETCHED);
     let has_validator = [header::ETAG, header::LAST_MODIFIED].iter().any(|name| response.fields.has(name));
     let mut further: Vec<(&[u8], Vec<u8>)> = Vec::new();
     if let Some(own) = &own {
@@ -107,7 +108,8 @@ fn shaped(asked: &MirroredAsk, class: &Class, response: &UpstreamResponse) -> Fi
         further.push((fetched.as_str().as_bytes(), fetch_number(response).into_bytes()));
     }
     // A file that is an archive is often said to be coded, and is not.
-    let is_archive = matches!(class, Class::File(_)) && Coding::of(&response.fields) == Coding::Gzip;
+    let is_archive =
+        matches!(class, Class::File(_)) && DocumentCoding::of(&response.fields) == DocumentCoding::Gzip;
     let is_dropped = |name: &[u8]| match name {
         b"cache-control" | b"expires" | b"pragma" | b"age" | b"date" => own.is_some(),
         b"content-encoding" => is_archive,
@@ -119,7 +121,11 @@ fn shaped(asked: &MirroredAsk, class: &Class, response: &UpstreamResponse) -> Fi
 }
 
 /// Returns the Cache-Control of a response; `None` leaves the origin's.
-fn freshness(asked: &MirroredAsk, class: &Class, status: StatusCode) -> Option<String> {
+fn freshness(
+    asked: &MirroredAsk,
+    class: &Class,
+    (status, fields): (StatusCode, &FieldLines),
+) -> Option<String> {
     let settings = &asked.mirror.settings;
     let stale = settings.stale.as_secs();
     Some(match status.as_u16() {
@@ -127,7 +133,14 @@ fn freshness(asked: &MirroredAsk, class: &Class, status: StatusCode) -> Option<S
             Class::Document(_) => {
                 format!("max-age={}, stale-if-error={stale}", settings.index_lifetime.as_secs())
             }
-            Class::File(PromiseSource::Nothing) if settings.kind == MirrorKind::Generic => return None,
+            // The origin's own freshness holds, if it states any.
+            Class::File(PromiseSource::Nothing) if settings.kind == MirrorKind::Generic => {
+                let states = [header::CACHE_CONTROL, header::EXPIRES].iter().any(|name| fields.has(name));
+                match states {
+                    true => return None,
+                    false => format!("max-age={}", settings.index_lifetime.as_secs()),
+                }
+            }
             Class::File(_) => FOR_EVER.to_owned(),
         },
         404 | 410 if !settings.absence_lifetime.is_zero() => {
@@ -167,7 +180,7 @@ const OF_ORIGIN: &[&[u8]] = &[
     b"server-timing",
 ];
 
-/// Lifetime of a file whose digest was checked: nothing else may ever stand under its name.
+/// Lifetime of a file with a checked digest: nothing else may ever stand under its name.
 const FOR_EVER: &str = "max-age=31536000, immutable";
 
 /// Kinds and settings name the same registries.

@@ -49,7 +49,7 @@ use names::Names;
 use pool::{Gate, Pool};
 use shoal_settings::{Settings, Upstream};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
@@ -80,7 +80,7 @@ struct Inner {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// `upstream.ca_file` cannot be read, or holds no certificate.
+    /// `upstream.ca_file`, or that of a mirror, cannot be read, or holds no certificate.
     CaFile(PathBuf, io::Error),
     /// `upstream.pinned_certificates` cannot be read, or holds no certificate.
     PinnedCertificates(PathBuf, io::Error),
@@ -104,8 +104,11 @@ impl Upstreams {
         metrics: Arc<Metrics>,
         resolver: Arc<dyn Resolve>,
     ) -> Result<Self, SetupError> {
+        let of_mirrors = settings.mirror.iter().filter_map(|mirror| mirror.ca_file.as_deref());
+        let authorities: Vec<&Path> =
+            settings.upstream.ca_file.as_deref().into_iter().chain(of_mirrors).collect();
+        let trust = TrustStore::new(&authorities, settings.upstream.pinned_certificates.as_deref())?;
         let settings = settings.upstream.clone();
-        let trust = TrustStore::new(settings.ca_file.as_deref(), settings.pinned_certificates.as_deref())?;
         let pool = Pool::new(&settings, Arc::clone(&metrics));
         let names = Names::new(resolver, settings.connect_timeout, Arc::clone(&metrics));
         let tunnels = Gate::new(settings.tunnels, 0);
@@ -198,7 +201,7 @@ impl Upstreams {
 impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CaFile(path, source) => write!(f, "upstream.ca_file {}: {source}", path.display()),
+            Self::CaFile(path, source) => write!(f, "ca_file {}: {source}", path.display()),
             Self::PinnedCertificates(path, source) => {
                 write!(f, "upstream.pinned_certificates {}: {source}", path.display())
             }

@@ -22,8 +22,8 @@ entry! {
         /// mirror may have `/`.
         pub path: Option<String> = None,
         /// File with the credentials of this node at the registry, as `credentials` of an upstream.
-        /// The Authorization of clients reaches no registry. Clients share what these credentials
-        /// open: limit them by `allow_clients` of the `[[listen]]`.
+        /// The Authorization of clients reaches no registry. Clients share the answers that these
+        /// credentials open: limit them by `allow_clients` of the `[[listen]]`.
         pub credentials: Option<PathBuf> = None,
         /// Further certificate authorities of the registry and of its file hosts, PEM. They are
         /// trusted for every origin, like `upstream.ca_file`.

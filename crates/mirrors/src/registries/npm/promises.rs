@@ -51,6 +51,7 @@ impl Promises for TarballPromise {
     fn push(&mut self, input: &[u8]) -> Result<(), BadDocument> {
         // In steps, so that the unread output stays small.
         for piece in input.chunks(STEP) {
+            debug_assert!(self.unread.len() <= 4 * STEP, "the walk adds no more than it takes");
             self.unread.clear();
             self.walk.push(piece, &mut self.unread)?;
         }

@@ -47,7 +47,8 @@ fn spellings_of_a_scope_are_one_key() {
 
 #[test]
 fn tarballs_are_promised_by_documents() {
-    let source = PromiseSource::In(Place::Below("/@a%2fb".into()), Form::NpmShort);
+    let forms = [Form::NpmShort, Form::NpmFull].map(|form| (Place::Below("/@a%2fb".into()), form));
+    let source = PromiseSource::InOneOf(forms.to_vec());
     let wanted = ("/@a/b/-/b-1.0.0.tgz".into(), Class::File(source));
     assert_eq!(place(route("GET", "/@a%2fb/-/b-1.0.0.tgz", "")), wanted);
     assert_eq!(place(route("HEAD", "/@a/b/-/b-1.0.0.tgz", "")), wanted);

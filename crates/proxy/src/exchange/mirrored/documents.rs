@@ -20,6 +20,8 @@ impl MirrorRequest {
         if reply.head.status() != StatusCode::OK {
             return self.other(reply);
         }
+        debug_assert!(!matches!(reply.body, ReplyBody::Tunnel(_)), "documents are no tunnels");
+        debug_assert_eq!(ask.method, Method::GET, "the document itself is needed");
         let document = reply_fields(&reply.head);
         let content_type = document.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
         let given = form.given(&String::from_utf8_lossy(content_type));

@@ -156,6 +156,7 @@ impl MirrorBase {
         fields: FieldLines,
         passes: bool,
     ) -> Option<RequestContext> {
+        debug_assert!(!fields.has(&header::AUTHORIZATION) && !fields.has(&header::COOKIE), "no client's");
         let target = Target::parse(&asked.url_of(&asked.place)).ok()?;
         let path = match &asked.place {
             Place::Below(path) => Some(path.parse().ok()?),

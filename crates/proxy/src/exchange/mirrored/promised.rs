@@ -1,4 +1,4 @@
-//! Files: before one is fetched, its index document says what it must be.
+//! Files: before one is fetched, its index document tells digest and place.
 
 use super::documents::frames;
 use super::places::MirrorBase;
@@ -7,7 +7,7 @@ use crate::exchange::handling_report::HandlingReport;
 use crate::exchange::request::RequestContext;
 use crate::exchange::{CacheEngine, answers};
 use crate::message::Reply;
-use crate::mirror::{Promised, Source, read_promise};
+use crate::mirror::{FetchSource, PromiseLookup, read_promise};
 use http::StatusCode;
 use shoal_core::Fields;
 use shoal_mirrors::{Form, Place};
@@ -31,24 +31,17 @@ impl CacheEngine {
                 return None;
             }
             let base = MirrorBase::of(ask)?;
-            let mut promised = Promised::default();
-            for (place, form) in documents {
-                match self.promise_in(&base, ask, (&place, form)).await {
-                    Ok(Some(found)) => {
-                        promised = found;
-                        break;
-                    }
-                    Ok(None) => {}
-                    Err(why) => return Some(refusal(ask, StatusCode::BAD_GATEWAY, why)),
-                }
-            }
+            let mut promised = match self.find_promise(&base, ask, &documents).await {
+                Ok(found) => found.unwrap_or_default(),
+                Err(why) => return Some(refusal(ask, StatusCode::BAD_GATEWAY, why)),
+            };
             if promised.place.as_ref() == Some(&asked.place) {
                 promised.place = None;
             }
             let is_promised = promised.promise.is_some();
             let _ = asked.promised.set(promised);
             let place = asked.fetched_from();
-            if let (Place::Elsewhere(_), Some(Source::Elsewhere(origin, _))) = (place, asked.source())
+            if let (Place::Elsewhere(_), Some(FetchSource::Elsewhere(origin, _))) = (place, asked.source())
                 && !is_promised
                 && !asked.mirror.allows_files_of(&origin.host)
             {
@@ -58,16 +51,47 @@ impl CacheEngine {
         })
     }
 
+    /// Looks for the promise: in the documents that are stored and fresh, then at the registry. A
+    /// stored document may be older than the file, so that it is validated before it has the last
+    /// word.
+    async fn find_promise(
+        self: &Arc<Self>,
+        base: &MirrorBase,
+        ask: &RequestContext,
+        documents: &[(Place, Form)],
+    ) -> Result<Option<PromiseLookup>, &'static str> {
+        let mut stored = Vec::with_capacity(documents.len());
+        for (place, form) in documents {
+            let mut document = base.document(place, *form).ok_or(UNREADABLE)?;
+            document.directives.only_if_cached = true;
+            let found = self.promise_in(ask, (document, *form)).await;
+            if let Ok(Some(found)) = found {
+                return Ok(Some(found));
+            }
+            stored.push(found.is_ok());
+        }
+        // With one document at hand, the other forms of it tell no more.
+        let wanted =
+            documents.iter().zip(&stored).filter(|(_, is_stored)| **is_stored || !stored.contains(&true));
+        for ((place, form), is_stored) in wanted {
+            let mut document = base.document(place, *form).ok_or(UNREADABLE)?;
+            document.directives.no_cache = *is_stored;
+            if let Some(found) = self.promise_in(ask, (document, *form)).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
     /// Looks for the promise in one document. `None` if the document is absent or does not name the
     /// file.
     async fn promise_in(
         self: &Arc<Self>,
-        base: &MirrorBase,
         ask: &RequestContext,
-        (place, form): (&Place, Form),
-    ) -> Result<Option<Promised>, &'static str> {
+        (document, form): (RequestContext, Form),
+    ) -> Result<Option<PromiseLookup>, &'static str> {
         let asked = ask.mirror.as_ref().ok_or(UNREADABLE)?;
-        let document = Arc::new(base.document(place, form).ok_or(UNREADABLE)?);
+        let document = Arc::new(document);
         let reply = self.serve(&document).await;
         match reply.head.status() {
             StatusCode::OK => {}
@@ -84,7 +108,7 @@ impl CacheEngine {
             tracing::warn!(url = %document.target.url, %error, "the index of a file cannot be read");
             UNREADABLE
         })?;
-        Ok(promise.map(|promise| Promised { promise: Some(promise), place }))
+        Ok(promise.map(|promise| PromiseLookup { promise: Some(promise), place }))
     }
 }
 

@@ -1,13 +1,13 @@
 //! Redirects of registries, followed here: clients and cache see the first URL alone.
 //!
 //! Signed URLs of file hosts last for minutes and name no object, so that none becomes a key or an
-//! answer. The credentials of this node go to the mirror's upstream and to no other host, and
+//! answer. The credentials of this node go to the mirror's upstream and to no other host. The
 //! addresses of other hosts are checked as in forward mode.
 
 use crate::exchange::fetcher::Fetcher;
 use crate::exchange::request::RequestContext;
 use crate::exchange::target::Target;
-use crate::mirror::Source;
+use crate::mirror::FetchSource;
 use crate::upstream::{Cause, Destination, UpstreamError, UpstreamRequest, UpstreamResponse};
 use http::header::LOCATION;
 use shoal_core::{Fields, Key};
@@ -38,13 +38,13 @@ impl Fetcher {
             }
             let mut request = again();
             match asked.source_of(&to) {
-                Some(Source::Upstream(path)) => {
+                Some(FetchSource::Upstream(path)) => {
                     let site = ask.site.as_ref().ok_or_else(|| astray(&to, "it has no site"))?;
                     let key = Key::unkeyed(ask.primary.full()).low();
                     request.destination = Destination::Group { group: Arc::clone(&site.group), key };
                     request.target = path;
                 }
-                Some(Source::Elsewhere(origin, path)) => {
+                Some(FetchSource::Elsewhere(origin, path)) => {
                     let rules = Arc::clone(&ask.live.forward);
                     rules
                         .request(&origin.host, origin.port)
@@ -54,6 +54,7 @@ impl Fetcher {
                 }
                 None => return Err(astray(&to, "its Location is no URL")),
             }
+            debug_assert!(!request.caller.pins, "no connection of a registry is one client's");
             response = self.upstreams.fetch(request).await?;
             url = to;
         }
