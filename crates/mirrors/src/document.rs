@@ -43,6 +43,25 @@ pub enum Form {
 }
 
 impl Form {
+    /// Every form.
+    pub const ALL_DOCUMENTS: [Self; 15] = [
+        Self::NpmFull,
+        Self::NpmShort,
+        Self::PypiHtml,
+        Self::PypiJson,
+        Self::CargoConfig,
+        Self::CargoIndex,
+        Self::GoVersions,
+        Self::MavenMetadata,
+        Self::DebRelease,
+        Self::DebPackages,
+        Self::GemVersions,
+        Self::GemInfo,
+        Self::OciTag,
+        Self::OciManifest,
+        Self::Other,
+    ];
+
     /// Accept field by which an origin gives this form, for forms that need one.
     pub const fn accept(self) -> Option<&'static str> {
         match self {
@@ -94,6 +113,23 @@ pub trait Promises {
     fn place(&self) -> Option<Place> {
         None
     }
+}
+
+/// Reads the versions that a document has, and their times.
+pub trait Survey {
+    /// Takes the next piece.
+    fn push(&mut self, input: &[u8]) -> Result<(), BadDocument>;
+    /// Takes the end.
+    fn finish(&mut self) -> Result<Facts, BadDocument>;
+}
+
+/// Versions of a package.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Each version, with its publication time in seconds since 1970 if the document has it.
+    pub versions: Vec<(String, Option<i64>)>,
+    /// Tags, each with its version.
+    pub tags: Vec<(String, String)>,
 }
 
 /// A document's promise about a file.

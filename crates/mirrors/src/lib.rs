@@ -26,9 +26,11 @@ pub mod time;
 pub mod url;
 
 pub use digest::{Algorithm, Checker, Digest};
-pub use document::{BadDocument, Form, Promise, Promises, Rewriter};
+pub use document::{BadDocument, Facts, Form, Promise, Promises, Rewriter, Survey};
 pub use kind::Kind;
 pub use route::{Class, Fetch, Place, Question, Route};
+
+use std::collections::HashSet;
 
 /// Facts about one mirror that its registry's code needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +62,29 @@ pub trait Registry: Send + Sync {
         _: &Mirror,
         _from: Form,
         _to: Form,
+    ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
+        None
+    }
+
+    /// Gives the form that has publication times, from which this form can be derived. `None` if the
+    /// kind knows no such times.
+    fn dated(&self, _form: Form) -> Option<Form> {
+        None
+    }
+
+    /// Gives a reader of the versions and times of a document in the form of [`Self::dated`].
+    fn survey(&self, _dated: Form) -> Option<Box<dyn Survey + Send>> {
+        None
+    }
+
+    /// Gives the rewriter that makes a form of a dated document with these versions alone, and the
+    /// content type of the form.
+    fn selected(
+        &self,
+        _mirror: &Mirror,
+        _wanted: Form,
+        _facts: &Facts,
+        _versions: HashSet<String>,
     ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
         None
     }

@@ -237,3 +237,68 @@ fn names_are_refused_and_owned() {
     shoal.get("/own/@corp%2fx").expect_status(404);
     assert_eq!((public.total(), private.total()), (0, 1));
 }
+
+/// A package of ten years passes at first sight; a release of an hour ago is neither listed nor
+/// served, and an undated one neither.
+#[test]
+fn young_releases_are_hidden_and_refused() {
+    let origin = Origin::start();
+    let url = origin.url();
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let hour_ago = rfc3339(hour_ago);
+    let mut versions = ["1.0.0", "2.0.0", "3.0.0"].map(|version| NpmVersion::of(&url, "a", version, b"x"));
+    versions[1].time = "unknown";
+    versions[2].time = &hour_ago;
+    let document = npm_document("a", &versions, true);
+    origin
+        .serve("/a", Resource::new(document.clone()).etag("\"d\"").field("Content-Type", "application/json"));
+    origin.on("/a/-/*", Answer::ok("x"));
+    let setup = |more: &str| npm_mirror(&origin, &format!("minimum_age = '1d'\n{more}")).start();
+    let shoal = setup("");
+    for accept in [NPM_SHORT, "application/json"] {
+        let answer = ask(&shoal, "/npm/a", &[("Accept", accept)], "c.test");
+        let read: serde_json::Value = serde_json::from_str(&answer.text()).expect("JSON");
+        let listed: Vec<_> = read["versions"].as_object().expect("versions").keys().cloned().collect();
+        assert_eq!((listed, &read["dist-tags"]["latest"]), (vec!["1.0.0".to_owned()], &"1.0.0".into()));
+        assert_eq!(
+            answer.field("content-type").map(|media| media.contains("install-v1")),
+            Some(accept == NPM_SHORT)
+        );
+        let tag = answer.field("etag").expect("a validator").to_owned();
+        ask(&shoal, "/npm/a", &[("Accept", accept), ("If-None-Match", &tag)], "c.test").expect_status(304);
+    }
+    assert_eq!(origin.count("/a"), 1, "both forms come from one document");
+    shoal.get("/npm/a/-/a-1.0.0.tgz").expect_status(200).expect_body("x");
+    for young in ["/npm/a/-/a-2.0.0.tgz", "/npm/a/-/a-3.0.0.tgz"] {
+        shoal.get(young).expect_status(403);
+        shoal.ask(&Request::new("HEAD", young)).expect_status(403);
+    }
+    assert_eq!(origin.count("/a/-/a-3.0.0.tgz") + origin.count("/a/-/a-2.0.0.tgz"), 0);
+    let excepting = setup("minimum_age_except = ['a']");
+    excepting.get("/npm/a/-/a-3.0.0.tgz").expect_status(200);
+    assert!(ask(&excepting, "/npm/a", &[("Accept", "*/*")], "c.test").text().contains("3.0.0"));
+}
+
+/// The rule holds for files that were fetched before it was made.
+#[test]
+fn minimum_age_holds_for_stored_files() {
+    let origin = Origin::start();
+    let hour_ago = rfc3339(std::time::SystemTime::now() - std::time::Duration::from_secs(3600));
+    let url = origin.url();
+    let version = NpmVersion { time: &hour_ago, ..NpmVersion::of(&url, "a", "1.0.0", b"x") };
+    origin.on("/a", Answer::ok(npm_document("a", &[version], true)));
+    origin.on("/a/-/a-1.0.0.tgz", Answer::ok("x"));
+    let mut shoal = npm_mirror(&origin, "minimum_age = '1s'").start();
+    shoal.get("/npm/a/-/a-1.0.0.tgz").expect_status(200);
+    shoal.change(|text| text.replace("\"1s\"", "\"1d\""));
+    shoal.ask_admin(&Request::new("POST", "/reload")).expect_status(200);
+    shoal.get("/npm/a/-/a-1.0.0.tgz").expect_status(403);
+}
+
+fn rfc3339(time: std::time::SystemTime) -> String {
+    // `Fri, 27 Nov 2026 20:51:36 GMT`
+    let text = httpdate::fmt_http_date(time);
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = 1 + months.iter().position(|month| text[8..11] == **month).expect("a month");
+    format!("{}-{month:02}-{}T{}.000Z", &text[12..16], &text[5..7], &text[17..25])
+}

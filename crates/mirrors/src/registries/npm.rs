@@ -10,13 +10,18 @@
 //! Clients write the URL of a tarball into their lock unless it has the usual shape below the
 //! registry's own path. Rewritten documents have no other shape.
 
+mod aged;
 mod promises;
 mod urls;
 
 use crate::npm_name::{Name, named};
 use crate::route::PromiseSource;
-use crate::{Class, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route};
+use crate::{
+    Class, Facts, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route, Survey,
+};
+use aged::{Selection, Times};
 use promises::TarballPromise;
+use std::collections::HashSet;
 use urls::TarballUrls;
 
 /// The npm kind.
@@ -42,6 +47,26 @@ impl Registry for Npm {
         let (Form::NpmFull | Form::NpmShort, Place::Below(path)) = (form, file) else { return None };
         let (name, file) = path.strip_prefix('/')?.split_once("/-/")?;
         Some(Box::new(TarballPromise::new(mirror, &Name::parse(name)?, file)))
+    }
+
+    fn dated(&self, form: Form) -> Option<Form> {
+        matches!(form, Form::NpmFull | Form::NpmShort).then_some(Form::NpmFull)
+    }
+
+    fn survey(&self, dated: Form) -> Option<Box<dyn Survey + Send>> {
+        (dated == Form::NpmFull).then(|| Box::new(Times::new()) as Box<dyn Survey + Send>)
+    }
+
+    fn selected(
+        &self,
+        mirror: &Mirror,
+        wanted: Form,
+        facts: &Facts,
+        versions: HashSet<String>,
+    ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
+        let is_short = wanted == Form::NpmShort;
+        let media = if is_short { "application/vnd.npm.install-v1+json" } else { "application/json" };
+        Some((Box::new(Selection::new(mirror, facts, versions, is_short)), media))
     }
 
     fn package(&self, path: &str) -> Option<String> {

@@ -54,8 +54,10 @@ impl CacheEngine {
         (body, received): (RequestBody, Instant),
     ) -> AdmitOutcome {
         let (mirror, facts, below) = place(&admitted);
+        let package = mirror.registry.package(below.split('?').next().unwrap_or_default());
+        let age_limit = mirror.age_limit(package.as_deref(), times.1);
         let request = MirrorRequest {
-            base: MirrorBase::new(&admitted, mirror, facts, (times.1, times.2)),
+            base: MirrorBase::new(&admitted, (mirror, facts), age_limit, (times.1, times.2)),
             method: admitted.head.method.clone(),
             below,
             admitted,
@@ -85,16 +87,18 @@ impl CacheEngine {
                 }
                 None => request.refused(StatusCode::BAD_REQUEST, NO_PLACE),
             },
-            Route::Fetch(fetch) => {
+            Route::Fetch(mut fetch) => {
+                let asked_form = request.date(&mut fetch);
                 let Some(ask) = request.context(&fetch) else {
                     return request.refused(StatusCode::BAD_REQUEST, NO_PLACE);
                 };
                 let engine = Arc::clone(&self);
                 let serve = |ask: Arc<RequestContext>| async move { engine.serve(&ask).await };
                 let reply = self.guarded(&ask, received, serve).await;
-                match fetch.class {
-                    Class::Document(form) => request.derived(&fetch, form, &ask, reply),
-                    Class::File(_) => reply,
+                match (&fetch.class, asked_form) {
+                    (Class::Document(_), Some(wanted)) => self.selected(&request, wanted, &ask, reply).await,
+                    (Class::Document(form), None) => request.derived(&fetch, *form, &ask, reply),
+                    (Class::File(_), _) => reply,
                 }
             }
         }
@@ -129,6 +133,14 @@ impl MirrorRequest {
         }
         let field = |name: &str| field_value(&self.admitted.head.fields, name);
         mirror.registry.route(facts, &Question { method: self.method.as_str(), path, query, field: &field })
+    }
+
+    /// Asks for the form with publication times if age matters. Returns the form for the client.
+    fn date(&self, fetch: &mut Fetch) -> Option<Form> {
+        let Class::Document(form) = fetch.class else { return None };
+        let dated = self.base.mirror.registry.dated(form).filter(|_| self.base.age_limit.is_some())?;
+        (fetch.class, fetch.accept) = (Class::Document(dated), dated.accept());
+        Some(form)
     }
 
     /// Returns the request for the cache.

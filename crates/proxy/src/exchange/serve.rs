@@ -93,6 +93,11 @@ impl CacheEngine {
         key: ObjectKey,
         stored: StoredResponse,
     ) -> ServeStep {
+        if ask.mirror.is_some()
+            && let Some(reply) = Box::pin(self.refuse_young(ask, &stored.head)).await
+        {
+            return ServeStep::Done(reply);
+        }
         match self.fetcher.judge_stored(ask, &key, &stored.head) {
             StoredUse::Hit => {}
             StoredUse::WhileRevalidated => {

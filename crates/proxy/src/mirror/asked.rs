@@ -20,6 +20,8 @@ pub struct MirroredAsk {
     pub varies: bool,
     /// `true` if clients get another form than the stored one.
     pub is_derived: bool,
+    /// Latest publication time that is old enough, in seconds since 1970, if age matters.
+    pub age_limit: Option<i64>,
     /// Place at the origin.
     pub place: Place,
     /// Promise about the file, once it was looked up.
@@ -87,11 +89,23 @@ impl MirroredAsk {
 
     /// Returns the documents that may have a promise about the file.
     pub fn documents(&self) -> Vec<(Place, Form)> {
-        match &self.class {
+        let mut documents = match &self.class {
             Some(Class::File(PromiseSource::In(place, form))) => vec![(place.clone(), *form)],
             Some(Class::File(PromiseSource::InOneOf(documents))) => documents.clone(),
             _ => Vec::new(),
+        };
+        if self.age_limit.is_some() {
+            // Other forms have no times.
+            documents.retain(|(_, form)| self.mirror.registry.dated(*form) == Some(*form));
         }
+        documents
+    }
+
+    /// Returns `true` if the file is too young, or of an unknown age that matters.
+    pub fn is_too_young(&self) -> bool {
+        let published = || self.promise().and_then(|promise| promise.published);
+        let is_file = matches!(self.class, Some(Class::File(_)));
+        is_file && self.age_limit.is_some_and(|limit| published().is_none_or(|time| time > limit))
     }
 
     /// Returns the promise about the file, as far as it is known.

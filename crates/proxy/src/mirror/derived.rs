@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use shoal_core::Fields;
-use shoal_mirrors::{BadDocument, Place, Promise, Promises, Rewriter};
+use shoal_mirrors::{BadDocument, Facts, Place, Promise, Promises, Rewriter, Survey};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -115,6 +115,26 @@ pub async fn read_promise(
     inflater.finish(|plain| promises.push(plain).map_err(malformed))?;
     let promise = promises.finish().map_err(malformed)?;
     Ok((promise, promises.place()))
+}
+
+/// Reads the versions and times of a document with these fields.
+///
+/// # Errors
+/// If the document is cut or malformed.
+pub async fn read_survey(
+    mut body: StreamBody,
+    fields: &impl Fields,
+    mut survey: Box<dyn Survey + Send>,
+) -> Result<Facts, BodyError> {
+    let coding = DocumentCoding::of(fields);
+    let mut inflater = Inflater::of(coding).ok_or(BodyError::Malformed(CODING))?;
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            inflater.push(&data, |plain| survey.push(plain).map_err(malformed))?;
+        }
+    }
+    inflater.finish(|plain| survey.push(plain).map_err(malformed))?;
+    survey.finish().map_err(malformed)
 }
 
 pub(super) fn malformed(bad: BadDocument) -> BodyError {

@@ -15,8 +15,12 @@ pub const FETCHED: HeaderName = HeaderName::from_static("shoal-fetched");
 const REWRITE_VERSION: u32 = 1;
 
 /// Returns the entity tag of the form that a mirror at `external` derives from a document with
-/// these fields. `None` if nothing tells the document from another one.
-pub fn entity_tag(document: &HeaderMap, external: &str, form: Option<Form>) -> Option<HeaderValue> {
+/// these fields; `versions` is a number of the versions that stay in it. `None` if nothing tells the document from another one.
+pub fn entity_tag(
+    document: &HeaderMap,
+    external: &str,
+    (form, versions): (Option<Form>, u64),
+) -> Option<HeaderValue> {
     let validator = [header::ETAG, header::LAST_MODIFIED, FETCHED]
         .into_iter()
         .find_map(|name| Some((document.get(&name)?, name)))?;
@@ -26,7 +30,7 @@ pub fn entity_tag(document: &HeaderMap, external: &str, form: Option<Form>) -> O
         validator.1.as_str().as_bytes(),
         document.get(header::CONTENT_ENCODING).map_or(&b""[..], HeaderValue::as_bytes),
         external.as_bytes(),
-        format!("{form:?} {REWRITE_VERSION}").as_bytes(),
+        format!("{form:?} {versions} {REWRITE_VERSION}").as_bytes(),
     ] {
         context.update(&(part.len() as u64).to_le_bytes());
         context.update(part);
@@ -46,7 +50,7 @@ mod tests {
     #[test]
     fn each_part_makes_another_tag() {
         let tag = |pairs: &[(HeaderName, &'static str)], external, form| {
-            entity_tag(&fields(pairs), external, form).expect("a validator")
+            entity_tag(&fields(pairs), external, (form, 0)).expect("a validator")
         };
         let a = [(header::ETAG, "\"a\"")];
         let first = tag(&a, "http://a.test/npm", None);
@@ -60,6 +64,6 @@ mod tests {
         ] {
             assert_ne!(first, other);
         }
-        assert_eq!(entity_tag(&fields(&[(header::SERVER, "x")]), "http://a.test", None), None);
+        assert_eq!(entity_tag(&fields(&[(header::SERVER, "x")]), "http://a.test", (None, 0)), None);
     }
 }

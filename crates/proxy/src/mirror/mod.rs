@@ -22,13 +22,13 @@ mod policy;
 mod shape;
 
 pub(crate) use asked::{FetchSource, MirroredAsk, PromiseLookup};
-pub(crate) use derived::{DerivedBody, read_promise};
+pub(crate) use derived::{DerivedBody, read_promise, read_survey};
 pub(crate) use entity_tag::{FETCHED, entity_tag};
 pub(crate) use shape::shape;
 
 use crate::access::{HostPattern, HostPatterns};
 use crate::route::{Route, Routes};
-use shoal_mirrors::{Kind, Mirror, Registry};
+use shoal_mirrors::{Form, Kind, Mirror, Registry};
 use shoal_settings::{MirrorKind, Settings};
 use std::sync::Arc;
 
@@ -69,8 +69,9 @@ impl Mirrors {
                 .ok_or_else(|| (index, format!("mirrors of the kind {kind} are not built yet")))?;
             let patterns = mirror.file_hosts.iter().map(|host| HostPattern::parse(host));
             let patterns = patterns.collect::<Result<Vec<_>, _>>().map_err(|why| (index, why.to_string()))?;
-            if !mirror.minimum_age.is_zero() {
-                return Err((index, "minimum_age is not built yet".to_owned()));
+            let knows_times = Form::ALL_DOCUMENTS.iter().any(|form| registry.dated(*form).is_some());
+            if !mirror.minimum_age.is_zero() && !knows_times {
+                return Err((index, format!("minimum_age: mirrors of the kind {kind} know no times yet")));
             }
             let others = settings
                 .mirror

@@ -1,8 +1,21 @@
 //! Packages that a mirror refuses by name.
 
 use super::MirrorRoute;
+use crate::clock;
+use shoal_core::Timestamp;
 
 impl MirrorRoute {
+    /// Returns the latest publication time that is old enough, in seconds since 1970; `None` if
+    /// releases of the package may have any age.
+    pub fn age_limit(&self, package: Option<&str>, now: Timestamp) -> Option<i64> {
+        let except = &self.settings.minimum_age_except;
+        let is_excepted =
+            package.is_some_and(|package| except.iter().any(|pattern| matches(pattern, package)));
+        let age = self.settings.minimum_age.as_secs();
+        let limit = clock::date_at(now).seconds().saturating_sub(age);
+        (age > 0 && !is_excepted).then(|| i64::try_from(limit).unwrap_or(i64::MAX))
+    }
+
     /// Returns the reason for refusing a package, for the client.
     pub fn refuses(&self, package: &str) -> Option<&'static str> {
         let is_named = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, package));

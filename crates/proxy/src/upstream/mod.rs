@@ -80,8 +80,10 @@ struct Inner {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// `upstream.ca_file`, or that of a mirror, cannot be read, or holds no certificate.
+    /// `upstream.ca_file` cannot be read, or holds no certificate.
     CaFile(PathBuf, io::Error),
+    /// `ca_file` of a mirror cannot be read, or holds no certificate.
+    MirrorCaFile(PathBuf, io::Error),
     /// `upstream.pinned_certificates` cannot be read, or holds no certificate.
     PinnedCertificates(PathBuf, io::Error),
 }
@@ -105,10 +107,10 @@ impl Upstreams {
         resolver: Arc<dyn Resolve>,
     ) -> Result<Self, SetupError> {
         let of_mirrors = settings.mirror.iter().filter_map(|mirror| mirror.ca_file.as_deref());
-        let authorities: Vec<&Path> =
-            settings.upstream.ca_file.as_deref().into_iter().chain(of_mirrors).collect();
-        let trust = TrustStore::new(&authorities, settings.upstream.pinned_certificates.as_deref())?;
+        let of_mirrors: Vec<&Path> = of_mirrors.collect();
         let settings = settings.upstream.clone();
+        let pinned = settings.pinned_certificates.as_deref();
+        let trust = TrustStore::new(settings.ca_file.as_deref(), &of_mirrors, pinned)?;
         let pool = Pool::new(&settings, Arc::clone(&metrics));
         let names = Names::new(resolver, settings.connect_timeout, Arc::clone(&metrics));
         let tunnels = Gate::new(settings.tunnels, 0);
@@ -201,7 +203,10 @@ impl Upstreams {
 impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CaFile(path, source) => write!(f, "ca_file {}: {source}", path.display()),
+            Self::CaFile(path, source) => write!(f, "upstream.ca_file {}: {source}", path.display()),
+            Self::MirrorCaFile(path, source) => {
+                write!(f, "mirror.ca_file {}: {source}", path.display())
+            }
             Self::PinnedCertificates(path, source) => {
                 write!(f, "upstream.pinned_certificates {}: {source}", path.display())
             }

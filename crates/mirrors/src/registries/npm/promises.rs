@@ -5,6 +5,7 @@ use crate::json::{Path, Visitor, Walk, text};
 use crate::npm_name::Name;
 use crate::time::rfc3339;
 use crate::{Algorithm, BadDocument, Digest, Mirror, Place, Promise, Promises};
+use std::collections::HashMap;
 
 /// Search for one tarball.
 pub(super) struct TarballPromise {
@@ -23,7 +24,8 @@ struct Search {
     current: Version,
     /// The version found, and its facts.
     found: Option<(String, Version)>,
-    published: Option<i64>,
+    /// Publication times by version. Registries write them behind the versions; others may not.
+    times: HashMap<String, i64>,
 }
 
 #[derive(Default)]
@@ -41,7 +43,7 @@ impl TarballPromise {
             file: file.to_owned(),
             current: Version::default(),
             found: None,
-            published: None,
+            times: HashMap::new(),
         };
         Self { walk: Walk::new(search), unread: Vec::new() }
     }
@@ -61,10 +63,10 @@ impl Promises for TarballPromise {
     fn finish(&mut self) -> Result<Option<Promise>, BadDocument> {
         self.walk.finish(&mut self.unread)?;
         let search = &mut self.walk.visitor;
-        Ok(search.found.as_ref().map(|(_, version)| Promise {
+        Ok(search.found.as_ref().map(|(name, version)| Promise {
             digest: version.integrity.clone().or_else(|| version.shasum.clone()),
             size: None,
-            published: search.published,
+            published: search.times.get(name).copied(),
             is_withdrawn: false,
         }))
     }
@@ -82,16 +84,18 @@ impl Promises for TarballPromise {
 impl Visitor for Search {
     fn wants(&mut self, path: &Path) -> bool {
         let of_dist = path.depth() == 4 && path.key(0) == "versions" && path.key(2) == "dist";
+        // With the version known, its time is all that matters.
         let is_time = path.depth() == 2
             && path.key(0) == "time"
-            && self.found.as_ref().is_some_and(|(version, _)| version == path.key(1));
+            && self.times.len() < TIMES_MAX
+            && self.found.as_ref().is_none_or(|(version, _)| version == path.key(1));
         of_dist && matches!(path.key(3), "tarball" | "integrity" | "shasum") || is_time
     }
 
     fn scalar(&mut self, path: &Path, raw: &[u8], _: &mut Vec<u8>) {
         let Some(value) = text(raw) else { return };
         match (path.key(0), path.key(3)) {
-            ("time", _) => self.published = rfc3339(&value),
+            ("time", _) => self.times.extend(rfc3339(&value).map(|time| (path.key(1).to_owned(), time))),
             (_, "tarball") => self.current.tarball = Some(value),
             (_, "integrity") => self.current.integrity = Digest::from_sri(&value),
             _ => self.current.shasum = Digest::from_hex(Algorithm::Sha1, &value),
@@ -109,6 +113,9 @@ impl Visitor for Search {
         }
     }
 }
+
+/// Most times that are kept. A version beyond has no known time.
+const TIMES_MAX: usize = 200_000;
 
 /// Bytes of a document taken at a time.
 const STEP: usize = 64 << 10;

@@ -7,7 +7,8 @@ use crate::{BadDocument, Mirror, Rewriter};
 /// Rewriter of a package's document, full or short, or of one version.
 pub(super) struct TarballUrls(Walk<Urls>);
 
-struct Urls {
+/// Visitor that rewrites URLs.
+pub(super) struct Urls {
     external: String,
     upstream: String,
     /// Name of the package, as the document last had it.
@@ -16,8 +17,7 @@ struct Urls {
 
 impl TarballUrls {
     pub fn new(mirror: &Mirror) -> Self {
-        let (external, upstream) = (mirror.external.clone(), mirror.upstream.clone());
-        Self(Walk::new(Urls { external, upstream, name: None }))
+        Self(Walk::new(Urls::new(mirror)))
     }
 }
 
@@ -62,6 +62,10 @@ impl Visitor for Urls {
 }
 
 impl Urls {
+    pub fn new(mirror: &Mirror) -> Self {
+        Self { external: mirror.external.clone(), upstream: mirror.upstream.clone(), name: None }
+    }
+
     /// Returns the mirror's URL of a tarball. It has the usual shape, wherever the origin keeps it.
     fn tarball(&self, url: &str, path: &Path) -> Option<String> {
         let plain = url.split(['?', '#']).next()?;

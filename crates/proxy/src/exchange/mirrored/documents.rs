@@ -1,14 +1,57 @@
 //! Documents: the reply from the cache becomes the form for one client.
 
 use super::{MirrorRequest, reply_fields};
+use crate::exchange::CacheEngine;
 use crate::exchange::request::RequestContext;
 use crate::message::{Reply, ReplyBody, ReplyForm, ReplyHead, StreamBody};
-use crate::mirror::{DerivedBody, FETCHED, entity_tag};
+use crate::mirror::{DerivedBody, FETCHED, entity_tag, read_survey};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Full};
-use shoal_core::Fields;
-use shoal_mirrors::{Fetch, Form};
+use shoal_core::{Fields, Key};
+use shoal_mirrors::{Fetch, Form, Rewriter};
 use shoal_semantics::entity_tag::EntityTag;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+impl CacheEngine {
+    /// Returns the reply with the versions that are old enough, in this form. The document is read
+    /// twice: `reply` has it for the times, and the cache once more.
+    pub(super) async fn selected(
+        self: &Arc<Self>,
+        request: &MirrorRequest,
+        wanted: Form,
+        ask: &Arc<RequestContext>,
+        reply: Reply,
+    ) -> Reply {
+        if reply.head.status() != StatusCode::OK {
+            return request.other(reply);
+        }
+        let (registry, facts) = (request.base.mirror.registry, &request.base.facts);
+        let limit = request.base.age_limit.unwrap_or(i64::MAX);
+        let dated = registry.dated(wanted).and_then(|dated| registry.survey(dated));
+        let Some(survey) = dated else { return request.refused(StatusCode::FORBIDDEN, NO_TIMES) };
+        let Ok(found) = read_survey(frames(reply.body), &reply_fields(&reply.head), survey).await else {
+            return request.refused(StatusCode::BAD_GATEWAY, NO_TIMES);
+        };
+        let old = found.versions.iter().filter(|(_, time)| time.is_some_and(|time| time <= limit));
+        let versions: HashSet<String> = old.map(|(version, _)| version.clone()).collect();
+        let mut names: Vec<&[u8]> = versions.iter().map(|version| version.as_bytes()).collect();
+        names.sort_unstable();
+        let number = Key::unkeyed(&names.join(&0)).low();
+        let Some((rewriter, media)) = registry.selected(facts, wanted, &found, versions) else {
+            return request.refused(StatusCode::FORBIDDEN, NO_TIMES);
+        };
+        let reply = Box::pin(self.serve(ask)).await;
+        if reply.head.status() != StatusCode::OK {
+            return request.other(reply);
+        }
+        let document = reply_fields(&reply.head);
+        let tag = entity_tag(&document, &facts.external, (Some(wanted), number));
+        let mut fields = request.fields(&document, ask, tag.clone());
+        fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+        request.reply(reply, (tag, fields), &document, Some(rewriter))
+    }
+}
 
 impl MirrorRequest {
     /// Returns the reply in the form for this client.
@@ -34,11 +77,22 @@ impl MirrorRequest {
             Some((asked, (rewriter, content_type))) => (Some(rewriter), Some(content_type), asked),
             None => (registry.rewriter(facts, given), None, given),
         };
-        let tag = entity_tag(&document, &facts.external, Some(form));
+        let tag = entity_tag(&document, &facts.external, (Some(form), 0));
         let mut fields = self.fields(&document, ask, tag.clone());
         if let Some(content_type) = content_type {
             fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         }
+        self.reply(reply, (tag, fields), &document, rewriter)
+    }
+
+    /// Returns the reply with a derived form, or 304 if the client has it.
+    fn reply(
+        &self,
+        reply: Reply,
+        (tag, mut fields): (Option<HeaderValue>, HeaderMap),
+        document: &HeaderMap,
+        rewriter: Option<Box<dyn Rewriter + Send>>,
+    ) -> Reply {
         let Reply { body, mut record, .. } = reply;
         record.method = Some(self.method.clone());
         if tag.is_some_and(|tag| self.has(&tag)) {
@@ -47,7 +101,7 @@ impl MirrorRequest {
             let head = ReplyHead::Built(StatusCode::NOT_MODIFIED, fields);
             return Reply { head, body: ReplyBody::Empty, record };
         }
-        let Some(derived) = DerivedBody::new(frames(body), &document, rewriter) else {
+        let Some(derived) = DerivedBody::new(frames(body), document, rewriter) else {
             return self.refused(StatusCode::BAD_GATEWAY, CODING);
         };
         let body = match self.method == Method::HEAD {
@@ -123,4 +177,5 @@ const OF_BYTES: [HeaderName; 9] = [
     HeaderName::from_static("content-digest"),
 ];
 
+const NO_TIMES: &str = "The publication times of the package's versions cannot be read (mirror.minimum_age).";
 const CODING: &str = "The registry sent a document in a coding that was not asked for.";

@@ -27,6 +27,8 @@ pub(in crate::exchange) struct MirrorBase {
     asked_url: Arc<str>,
     ruling: RuleOutcome,
     user_agent: Option<Vec<u8>>,
+    /// Latest publication time that is old enough, if age matters for the package.
+    pub age_limit: Option<i64>,
     requested: Timestamp,
     sequence: Sequence,
 }
@@ -35,8 +37,8 @@ impl MirrorBase {
     /// Takes the facts of a client's request.
     pub fn new(
         admitted: &AdmittedRequest,
-        mirror: Arc<MirrorRoute>,
-        facts: Mirror,
+        (mirror, facts): (Arc<MirrorRoute>, Mirror),
+        age_limit: Option<i64>,
         (requested, sequence): (Timestamp, Sequence),
     ) -> Self {
         let asked_url = admitted.ruling.asked_url.clone().unwrap_or(Arc::clone(&admitted.target.url));
@@ -50,6 +52,7 @@ impl MirrorBase {
             ruling: admitted.ruling.at_place(Arc::clone(&asked_url), None, false),
             asked_url,
             user_agent: admitted.head.fields.value(&header::USER_AGENT).map(<[u8]>::to_vec),
+            age_limit,
             requested,
             sequence,
         }
@@ -69,6 +72,7 @@ impl MirrorBase {
             ruling: ask.ruling.at_place(Arc::clone(&asked_url), None, false),
             asked_url,
             user_agent: ask.fields.value(&header::USER_AGENT).map(<[u8]>::to_vec),
+            age_limit: asked.age_limit,
             requested: ask.requested,
             sequence: ask.sequence,
         })
@@ -122,6 +126,7 @@ impl MirrorBase {
             class: Some(fetch.class.clone()),
             varies: fetch.accept.is_some(),
             is_derived,
+            age_limit: self.age_limit,
             place: fetch.place.clone(),
             promised: OnceLock::new(),
         };
@@ -143,6 +148,7 @@ impl MirrorBase {
             class: None,
             varies: false,
             is_derived: false,
+            age_limit: None,
             place,
             promised: OnceLock::new(),
         };

@@ -3,14 +3,16 @@
 use super::documents::frames;
 use super::places::MirrorBase;
 use super::reply_fields;
+use crate::clock;
 use crate::exchange::handling_report::HandlingReport;
+use crate::exchange::metadata::ResponseMetadata;
 use crate::exchange::request::RequestContext;
 use crate::exchange::{CacheEngine, answers};
 use crate::message::Reply;
 use crate::mirror::{FetchSource, PromiseLookup, read_promise};
 use http::StatusCode;
 use shoal_core::Fields;
-use shoal_mirrors::{Form, Place};
+use shoal_mirrors::{Class, Form, Place};
 use shoal_semantics::status_fields::Reason;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,7 +29,7 @@ impl CacheEngine {
         Box::pin(async move {
             let asked = ask.mirror.as_ref()?;
             let documents = asked.documents();
-            if asked.promised.get().is_some() || ask.directives.only_if_cached {
+            if asked.promised.get().is_some() || ask.directives.only_if_cached && asked.age_limit.is_none() {
                 return None;
             }
             let base = MirrorBase::of(ask)?;
@@ -40,6 +42,9 @@ impl CacheEngine {
             }
             let is_promised = promised.promise.is_some();
             let _ = asked.promised.set(promised);
+            if asked.is_too_young() {
+                return Some(refusal(ask, StatusCode::FORBIDDEN, TOO_YOUNG));
+            }
             let place = asked.fetched_from();
             if let (Place::Elsewhere(_), Some(FetchSource::Elsewhere(origin, _))) = (place, asked.source())
                 && !is_promised
@@ -49,6 +54,22 @@ impl CacheEngine {
             }
             None
         })
+    }
+
+    /// Returns the refusal of a stored file that is too young. A file that has been here for the
+    /// whole minimum age is old enough.
+    pub(in crate::exchange) async fn refuse_young(
+        self: &Arc<Self>,
+        ask: &Arc<RequestContext>,
+        head: &ResponseMetadata,
+    ) -> Option<Box<Reply>> {
+        let asked = ask.mirror.as_ref().filter(|asked| asked.age_limit.is_some())?;
+        let minimum = asked.mirror.settings.minimum_age;
+        let has_been_here = clock::now() >= head.policy.response_time().plus(minimum);
+        if has_been_here || !matches!(asked.class, Some(Class::File(_))) {
+            return None;
+        }
+        self.look_for_promise(ask).await
     }
 
     /// Looks for the promise: in the documents that are stored and fresh, then at the registry. A
@@ -73,7 +94,7 @@ impl CacheEngine {
         // With one document at hand, the other forms of it tell no more.
         let wanted =
             documents.iter().zip(&stored).filter(|(_, is_stored)| **is_stored || !stored.contains(&true));
-        for ((place, form), is_stored) in wanted {
+        for ((place, form), is_stored) in wanted.filter(|_| !ask.directives.only_if_cached) {
             let mut document = base.document(place, *form).ok_or(UNREADABLE)?;
             document.directives.no_cache = *is_stored;
             if let Some(found) = self.promise_in(ask, (document, *form)).await? {
@@ -116,6 +137,8 @@ fn refusal(ask: &RequestContext, status: StatusCode, why: &'static str) -> Box<R
     Box::new(answers::own_answer(ask, status, why, HandlingReport::local(Reason::Mirror)))
 }
 
+const TOO_YOUNG: &str =
+    "The release is younger than this mirror takes, or of an unknown age (mirror.minimum_age).";
 const UNREACHABLE: &str = "The index that names the file cannot be had, so that the file cannot be checked.";
 const UNREADABLE: &str = "The index that names the file cannot be read, so that the file cannot be checked.";
 const UNNAMED_HOST: &str = "No index names a file of this host (mirror.file_hosts allows hosts beside).";
