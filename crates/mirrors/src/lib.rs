@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bearer;
 pub mod digest;
 pub mod document;
 pub mod json;
@@ -92,6 +93,11 @@ pub trait Registry: Send + Sync {
     /// Gives the name of the package that a path below the mirror is about, for rules by name.
     fn package(&self, _path: &str) -> Option<String> {
         None
+    }
+
+    /// Returns `true` if the registry gives tokens for its repositories ([`bearer`]).
+    fn takes_tokens(&self) -> bool {
+        false
     }
 
     /// Returns `true` if clients ask for this path at the root of the mirror's host, and not below

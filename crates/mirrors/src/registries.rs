@@ -5,6 +5,7 @@ pub mod generic;
 pub mod go;
 pub mod maven;
 pub mod npm;
+pub mod oci;
 pub mod pypi;
 pub mod rubygems;
 #[cfg(test)]
@@ -21,6 +22,7 @@ pub fn of(kind: Kind) -> Option<&'static dyn Registry> {
         Kind::Go => Some(&go::Go),
         Kind::Maven => Some(&maven::Maven),
         Kind::RubyGems => Some(&rubygems::RubyGems),
+        Kind::Oci => Some(&oci::Oci),
         Kind::Generic => Some(&generic::Generic),
         _ => None,
     }

@@ -173,7 +173,8 @@ impl Rules<'_> {
         let mut forward = settings.listen.iter().filter(|listen| listen.mode == Mode::Forward).peekable();
         if forward.peek().is_none() {
             // Mirrors connect to the hosts that documents name, under the rules for destinations.
-            let holds_for_mirrors = |name: &str| !settings.mirror.is_empty() && name.ends_with("_destinations");
+            let holds_for_mirrors =
+                |name: &str| !settings.mirror.is_empty() && name.ends_with("_destinations");
             let is_useless = |name: &&&str| self.table.holds("forward", name) && !holds_for_mirrors(name);
             for name in FORWARD_RULES.iter().filter(is_useless) {
                 let hint = match *name {

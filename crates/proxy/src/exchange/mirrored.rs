@@ -12,6 +12,7 @@
 //! object. The origin gets fields of this node alone. `serve` is the step of every request: it
 //! collapses misses, validates, and lets stale responses stand in.
 
+mod bearer;
 mod documents;
 mod places;
 mod promised;

@@ -101,9 +101,12 @@ pub(super) fn fetch_fields(fetch: &Fetch) -> NextHopFieldsBuilder<'_> {
 
 pub(super) fn request_for(
     ask: &RequestContext,
-    fields: NextHopFields,
+    mut fields: NextHopFields,
     reason: MissReason,
 ) -> UpstreamRequest {
+    if let Some(token) = ask.mirror.as_ref().and_then(|asked| asked.token()) {
+        fields.push(header::AUTHORIZATION.as_str().as_bytes(), format!("Bearer {token}").as_bytes());
+    }
     let source = ask.mirror.as_ref().and_then(|asked| asked.source());
     let (destination, host) = match (&source, &ask.site) {
         (Some(FetchSource::Elsewhere(origin, _)), _) => {

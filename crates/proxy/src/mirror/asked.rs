@@ -7,6 +7,7 @@ use http::uri::PathAndQuery;
 use shoal_mirrors::route::PromiseSource;
 use shoal_mirrors::{Class, Form, Mirror, Place, Promise};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// A request at a mirror, on its way through the exchange.
 pub struct MirroredAsk {
@@ -85,6 +86,18 @@ impl MirroredAsk {
     /// join them.
     pub fn fetches_whole(&self) -> bool {
         !matches!(self.class, None | Some(Class::File(PromiseSource::Nothing)))
+    }
+
+    /// Returns the repository that tokens of the registry are for, if it gives tokens.
+    pub fn repository(&self) -> Option<String> {
+        let Place::Below(path) = &self.place else { return None };
+        let registry = self.mirror.registry;
+        registry.takes_tokens().then(|| registry.package(path.split('?').next()?))?
+    }
+
+    /// Returns the token for the repository, if the registry has given one.
+    pub fn token(&self) -> Option<String> {
+        self.mirror.tokens.of(&self.repository()?, Instant::now())
     }
 
     /// Returns the documents that may have a promise about the file.

@@ -20,6 +20,7 @@ mod entity_tag;
 mod inflated;
 mod policy;
 mod shape;
+mod tokens;
 
 pub(crate) use asked::{FetchSource, MirroredAsk, PromiseLookup};
 pub(crate) use derived::{DerivedBody, read_promise, read_survey};
@@ -50,6 +51,8 @@ pub struct MirrorRoute {
     pub path: String,
     /// Number of its site.
     pub site: usize,
+    /// Tokens that the registry has given.
+    pub(crate) tokens: tokens::Tokens,
     file_hosts: HostPatterns,
     /// Patterns of packages that other mirrors of the kind own.
     owned_elsewhere: Vec<String>,
@@ -81,6 +84,7 @@ impl Mirrors {
                 registry,
                 path: mirror.path(),
                 site: first_site + index,
+                tokens: tokens::Tokens::default(),
                 file_hosts: patterns.into_iter().collect(),
                 owned_elsewhere: others.flat_map(|other| other.owned.iter().cloned()).collect(),
                 settings: mirror.clone(),

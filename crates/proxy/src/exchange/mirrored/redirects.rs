@@ -11,6 +11,7 @@ use crate::mirror::FetchSource;
 use crate::upstream::{Cause, Destination, UpstreamError, UpstreamRequest, UpstreamResponse};
 use http::header::LOCATION;
 use shoal_core::{Fields, Key};
+use shoal_semantics::NextHopFields;
 use std::sync::Arc;
 
 impl Fetcher {
@@ -25,6 +26,7 @@ impl Fetcher {
         mut response: UpstreamResponse,
     ) -> Result<UpstreamResponse, UpstreamError> {
         let Some(asked) = &ask.mirror else { return Ok(response) };
+        response = self.with_token(ask, again, response).await?;
         let mut url = asked.url_of(asked.fetched_from());
         for _ in 0..REDIRECTS_MAX {
             let is_redirect = matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308);
@@ -33,33 +35,63 @@ impl Fetcher {
             };
             let location = String::from_utf8_lossy(location).into_owned();
             let to = resolved(&url, &location).ok_or_else(|| astray(&url, "it has no usable Location"))?;
-            if url.starts_with("https:") && !to.starts_with("https:") {
-                return Err(astray(&to, "it leads from https to http"));
-            }
             let mut request = again();
-            match asked.source_of(&to) {
-                Some(FetchSource::Upstream(path)) => {
-                    let site = ask.site.as_ref().ok_or_else(|| astray(&to, "it has no site"))?;
-                    let key = Key::unkeyed(ask.primary.full()).low();
-                    request.destination = Destination::Group { group: Arc::clone(&site.group), key };
-                    request.target = path;
-                }
-                Some(FetchSource::Elsewhere(origin, path)) => {
-                    let rules = Arc::clone(&ask.live.forward);
-                    rules
-                        .request(&origin.host, origin.port)
-                        .map_err(|refusal| UpstreamError::refused(refusal, &origin))?;
-                    request.destination = Destination::Origin { origin, rules };
-                    request.target = path;
-                }
-                None => return Err(astray(&to, "its Location is no URL")),
-            }
+            Onward { ask, from: &url }.redirect(&mut request, &to)?;
             debug_assert!(!request.caller.pins, "no connection of a registry is one client's");
             response = self.upstreams.fetch(request).await?;
             url = to;
         }
         Err(astray(&url, "there are too many of them"))
     }
+}
+
+/// A request that goes on to another URL than the one it was made for.
+pub(super) struct Onward<'a> {
+    /// Request of the client.
+    pub ask: &'a RequestContext,
+    /// URL that leads on.
+    pub from: &'a str,
+}
+
+impl Onward<'_> {
+    /// Gives a request the destination and path of `to`. Tokens and credentials reach the upstream
+    /// alone.
+    ///
+    /// # Errors
+    /// If the URL leads astray, or its host is refused.
+    pub fn redirect(&self, request: &mut UpstreamRequest, to: &str) -> Result<(), UpstreamError> {
+        let Some(asked) = &self.ask.mirror else { return Err(astray(to, "it belongs to no mirror")) };
+        if self.from.starts_with("https:") && !to.starts_with("https:") {
+            return Err(astray(to, "it leads from https to http"));
+        }
+        match asked.source_of(to) {
+            Some(FetchSource::Upstream(path)) => {
+                let site = self.ask.site.as_ref().ok_or_else(|| astray(to, "it has no site"))?;
+                let key = Key::unkeyed(self.ask.primary.full()).low();
+                request.destination = Destination::Group { group: Arc::clone(&site.group), key };
+                request.target = path;
+            }
+            Some(FetchSource::Elsewhere(origin, path)) => {
+                let rules = Arc::clone(&self.ask.live.forward);
+                rules
+                    .request(&origin.host, origin.port)
+                    .map_err(|refusal| UpstreamError::refused(refusal, &origin))?;
+                request.fields = without_authorization(&request.fields);
+                request.destination = Destination::Origin { origin, rules };
+                request.target = path;
+            }
+            None => return Err(astray(to, "it is no URL")),
+        }
+        Ok(())
+    }
+}
+
+fn without_authorization(fields: &NextHopFields) -> NextHopFields {
+    let others = fields.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(b"authorization"));
+    others.fold(NextHopFields::default(), |mut kept, (name, value)| {
+        kept.push(name, value);
+        kept
+    })
 }
 
 /// Returns the absolute URL that a Location means (RFC 3986, section 5.2), without its fragment.
