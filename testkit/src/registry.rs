@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha512};
+use sha2::{Digest, Sha256, Sha512};
 
 /// One version of an npm package.
 pub struct NpmVersion<'a> {
@@ -50,3 +50,8 @@ pub fn sri(body: &[u8]) -> String {
 
 /// The Accept field of npm and pnpm when they install.
 pub const NPM_SHORT: &str = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8, */*";
+
+/// The SHA-256 of a body, hexadecimal.
+pub fn sha256(body: &[u8]) -> String {
+    Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -56,6 +56,8 @@ pub fn file_url(upstream: &str, behind: &str) -> Option<String> {
     let (scheme, rest) =
         behind.split_once('~').filter(|(scheme, _)| WEB.contains(scheme)).unwrap_or((own_scheme, behind));
     let (authority, path) = rest.split_once('/')?;
+    // pip escapes the colon before a port.
+    let authority = authority.replace("%3A", ":").replace("%3a", ":");
     let has_dots = path.split('/').any(|segment| matches!(segment, "." | ".."));
     let url = format!("{scheme}://{authority}/{path}");
     (is_sound(&url) && !has_dots && !path.is_empty()).then_some(url)
@@ -114,6 +116,8 @@ mod tests {
             assert_eq!(file_path(upstream, url).as_deref(), Some(path));
             assert_eq!(file_url(upstream, &path["files/".len()..]).as_deref(), Some(url));
         }
+        let escaped = file_url(upstream, "files.example%3A8080/a%3Ab");
+        assert_eq!(escaped.as_deref(), Some("https://files.example:8080/a%3Ab"));
         for behind in ["", "host", "host/", "host/../x", "a@b/x", "host/a?b", "host/./a", "/x"] {
             assert_eq!(file_url(upstream, behind), None, "{behind}");
         }
