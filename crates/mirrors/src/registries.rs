@@ -1,6 +1,7 @@
 //! The kinds of registries, a file each.
 
 pub mod cargo;
+pub mod deb;
 pub mod generic;
 pub mod go;
 pub mod maven;
@@ -22,6 +23,7 @@ pub fn of(kind: Kind) -> Option<&'static dyn Registry> {
         Kind::Go => Some(&go::Go),
         Kind::Maven => Some(&maven::Maven),
         Kind::RubyGems => Some(&rubygems::RubyGems),
+        Kind::Deb => Some(&deb::Deb),
         Kind::Oci => Some(&oci::Oci),
         Kind::Generic => Some(&generic::Generic),
         _ => None,
