@@ -1,5 +1,6 @@
 //! The kinds of registries, a file each.
 
+pub mod buildcache;
 pub mod generic;
 pub mod npm;
 
@@ -9,6 +10,7 @@ use crate::{Kind, Registry};
 pub fn of(kind: Kind) -> Option<&'static dyn Registry> {
     match kind {
         Kind::Npm => Some(&npm::Npm),
+        Kind::BuildCache => Some(&buildcache::BuildCache),
         Kind::Generic => Some(&generic::Generic),
         _ => None,
     }

@@ -22,6 +22,7 @@ mod policy;
 mod shape;
 
 pub(crate) use asked::{FetchSource, MirroredAsk, PromiseLookup};
+pub(crate) use checked::{BodyCheck, VerifiedBody};
 pub(crate) use derived::{DerivedBody, read_promise, read_survey};
 pub(crate) use entity_tag::{FETCHED, entity_tag};
 pub(crate) use shape::shape;
