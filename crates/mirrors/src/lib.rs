@@ -67,8 +67,8 @@ pub trait Registry: Send + Sync {
         None
     }
 
-    /// Gives the form that has publication times, from which this form can be derived. `None` if the
-    /// kind knows no such times.
+    /// Gives the form that has publication times, from which this form can be derived. `None` if
+    /// the kind knows no such times.
     fn dated(&self, _form: Form) -> Option<Form> {
         None
     }

@@ -1,5 +1,6 @@
 //! The kinds of registries, a file each.
 
+pub mod buildcache;
 pub mod cargo;
 pub mod deb;
 pub mod generic;
@@ -14,18 +15,18 @@ mod testing;
 
 use crate::{Kind, Registry};
 
-/// Gives the code of a kind; `None` for kinds that are not built yet.
-pub fn of(kind: Kind) -> Option<&'static dyn Registry> {
+/// Gives the code of a kind.
+pub fn of(kind: Kind) -> &'static dyn Registry {
     match kind {
-        Kind::Npm => Some(&npm::Npm),
-        Kind::Pypi => Some(&pypi::Pypi),
-        Kind::Cargo => Some(&cargo::Cargo),
-        Kind::Go => Some(&go::Go),
-        Kind::Maven => Some(&maven::Maven),
-        Kind::RubyGems => Some(&rubygems::RubyGems),
-        Kind::Deb => Some(&deb::Deb),
-        Kind::Oci => Some(&oci::Oci),
-        Kind::Generic => Some(&generic::Generic),
-        _ => None,
+        Kind::Npm => &npm::Npm,
+        Kind::Pypi => &pypi::Pypi,
+        Kind::Cargo => &cargo::Cargo,
+        Kind::Go => &go::Go,
+        Kind::Maven => &maven::Maven,
+        Kind::Deb => &deb::Deb,
+        Kind::RubyGems => &rubygems::RubyGems,
+        Kind::Oci => &oci::Oci,
+        Kind::Generic => &generic::Generic,
+        Kind::BuildCache => &buildcache::BuildCache,
     }
 }

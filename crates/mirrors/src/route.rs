@@ -21,6 +21,10 @@ pub enum Route {
     Fetch(Fetch),
     /// Ask the origin and store nothing (audits, searches, tokens).
     Pass(Place),
+    /// Store the request's body as the answer of this place, and answer with this status.
+    Store(Fetch, u16),
+    /// Remove the answer of this place.
+    Remove(Place),
     /// Answer without the origin: status, content type, body.
     Answer(u16, &'static str, Vec<u8>),
     /// Refuse with a status and one line: the reason and the remedy.

@@ -4,7 +4,7 @@ use crate::mistake::{Mistake, Mistakes, position};
 use crate::overrides::{FURTHER_MIRRORS, FURTHER_RULES, LISTEN_ADDRESS};
 use crate::setting::{Fields, Section as _, Setting};
 use crate::tree::{SourceLocation, Table};
-use crate::{Listen, Mirror, Override, Rule, Settings, Site, Store, check};
+use crate::{Listen, Mirror, MirrorKind, Override, Rule, Settings, Site, Store, check};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -106,6 +106,11 @@ impl Settings {
         self.store.require_what_was_given(table);
         if !table.holds("store", "object_max") {
             self.store.object_max = self.store.object_max.min(self.store.smallest_disk());
+        }
+        // A name for the keys of a build cache, at which no server can ever be.
+        let build_caches = self.mirror.iter_mut().filter(|mirror| mirror.kind == MirrorKind::BuildCache);
+        for mirror in build_caches {
+            mirror.upstream = format!("http://{}.invalid", mirror.name()).to_ascii_lowercase();
         }
         let hosts = self.site.iter_mut().flat_map(|site| &mut site.hosts);
         let hosts = hosts.chain(self.mirror.iter_mut().flat_map(|mirror| &mut mirror.hosts));

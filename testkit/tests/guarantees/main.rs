@@ -36,6 +36,7 @@ mod loops;
 mod messages;
 mod migrated;
 mod mirrors;
+mod mirrors_buildcache;
 mod mirrors_images;
 mod mirrors_npm;
 mod mixed_load;

@@ -3,8 +3,9 @@
 use crate::mirrors::npm_mirror;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use shoal_testkit::certificates::Authority;
 use shoal_testkit::registry::{NPM_SHORT, NpmVersion, npm_document};
-use shoal_testkit::{Answer, Origin, Request, Resource, Response, Shoal};
+use shoal_testkit::{Answer, Connection, Origin, Request, Resource, Response, Setup, Shoal};
 use std::io::Write;
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -301,4 +302,37 @@ fn rfc3339(time: std::time::SystemTime) -> String {
     let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let month = 1 + months.iter().position(|month| text[8..11] == **month).expect("a month");
     format!("{}-{month:02}-{}T{}.000Z", &text[12..16], &text[5..7], &text[17..25])
+}
+
+/// One port serves a mirror by path and one by name, over TLS, from a registry with an authority of
+/// its own.
+#[test]
+fn mirrors_share_a_port_by_path_and_by_name() {
+    let authority = Authority::new();
+    let (first, second) = (Origin::start_tls(&authority.issue(&["127.0.0.1"])), Origin::start());
+    let setup = Setup::bare();
+    authority.issue(&["c.test", "npm.test"]).write(setup.folder(), "cache");
+    let ca = setup.file("ca.pem", &authority.pem());
+    let folder = setup.folder().to_string_lossy().into_owned();
+    let upstream = first.url();
+    two_forms(&first, "a", "/a");
+    two_forms(&second, "a", "/a");
+    let pair = format!("{{ certificate = '{folder}/cache.pem', key = '{folder}/cache.key' }}");
+    let shoal = setup
+        .listen("tls", &format!("mode = 'reverse'\ntls = [{pair}]"))
+        .mirror(&format!("kind = 'npm'\nupstream = '{upstream}'\nca_file = '{}'", ca.display()))
+        .mirror(&format!(
+            "kind = 'npm'\nname = 'own'\nhosts = ['npm.test']\npath = '/'\nupstream = '{}'",
+            second.url()
+        ))
+        .start();
+    let get = |name: &str, path: &str| {
+        let mut client = Connection::open_tls(shoal.address("tls"), name, authority.client(&["http/1.1"]));
+        client.ask(&Request::get(path).field("Accept", NPM_SHORT), name)
+    };
+    let by_path = get("c.test", "/npm/a");
+    assert_eq!(by_path.expect_status(200).field("content-type"), Some("application/vnd.npm.install-v1+json"));
+    let by_name = get("npm.test", "/a");
+    assert!(by_name.expect_status(200).text().contains("\"https://npm.test/a/-/a-1.0.0.tgz\""));
+    assert_eq!((first.count("/a"), second.count("/a")), (1, 1));
 }

@@ -59,7 +59,7 @@ fn lines(mirror: &Mirror, url: &str) -> Vec<(&'static str, String)> {
             ("bazel", format!("--remote_cache={url}")),
             ("gradle", format!("buildCache {{ remote<HttpBuildCache> {{ url = uri(\"{url}/\") }} }}")),
             ("ccache", format!("export CCACHE_REMOTE_STORAGE={url}")),
-            ("sccache", format!("export SCCACHE_WEBDAV_ENDPOINT={url}")),
+            ("turborepo", format!("export TURBO_API={url}")),
         ],
     }
 }

@@ -46,7 +46,7 @@ impl MirrorWish {
     /// # Errors
     /// If no registry is known.
     pub fn found(self) -> Result<Self, Failure> {
-        if self.upstream.is_some() {
+        if self.upstream.is_some() || self.kind == MirrorKind::BuildCache {
             return Ok(self);
         }
         let found = discover(self.kind).map_err(|why| {

@@ -17,6 +17,7 @@ mod documents;
 mod places;
 mod promised;
 mod redirects;
+mod written;
 
 use super::admit::AdmitOutcome;
 use super::awaited::AbandonGuard;
@@ -31,6 +32,7 @@ use places::MirrorBase;
 use shoal_core::{Fields, Timestamp};
 use shoal_mirrors::{Class, Fetch, Form, Question, Route};
 use shoal_semantics::status_fields::Reason;
+use shoal_settings::MirrorKind;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -79,6 +81,8 @@ impl CacheEngine {
             Route::Refuse(status, why) => {
                 request.refused(StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN), &why)
             }
+            Route::Store(fetch, status) => self.write_entry(&request, (&fetch, status), body).await,
+            Route::Remove(place) => self.remove_entry(&request, &place).await,
             Route::Pass(_) if request.is_offline() => request.refused(StatusCode::GATEWAY_TIMEOUT, OFFLINE),
             Route::Pass(place) => match request.base.passing(&request.admitted.head, place) {
                 Some(ask) => {
@@ -96,6 +100,9 @@ impl CacheEngine {
                 let engine = Arc::clone(&self);
                 let serve = |ask: Arc<RequestContext>| async move { engine.serve(&ask).await };
                 let reply = self.guarded(&ask, received, serve).await;
+                if request.is_build_cache() && reply.head.status() == StatusCode::GATEWAY_TIMEOUT {
+                    return request.refused(StatusCode::NOT_FOUND, NO_ENTRY);
+                }
                 match (&fetch.class, asked_form) {
                     (Class::Document(_), Some(wanted)) => self.selected(&request, wanted, &ask, reply).await,
                     (Class::Document(form), None) => request.derived(&fetch, *form, &ask, reply),
@@ -160,7 +167,13 @@ impl MirrorRequest {
         let fields = &self.admitted.head.fields;
         let asks = self.admitted.ruling.directives(fields).only_if_cached;
         // Go's own word for it.
-        asks || field_value(fields, "disable-module-fetch").is_some_and(|value| value == "true")
+        asks || self.is_build_cache()
+            || field_value(fields, "disable-module-fetch").is_some_and(|value| value == "true")
+    }
+
+    /// Returns `true` if there is no registry behind the mirror.
+    fn is_build_cache(&self) -> bool {
+        self.base.mirror.settings.kind == MirrorKind::BuildCache
     }
 
     fn is_offline(&self) -> bool {
@@ -239,5 +252,6 @@ fn is_derived(mirror: &MirrorRoute, facts: &shoal_mirrors::Mirror, form: Form) -
     mirror.registry.rewriter(facts, form).is_some()
 }
 
+const NO_ENTRY: &str = "Nothing is stored under this key.";
 const OFFLINE: &str = "This mirror is offline, and such requests are never stored.";
 const NO_PLACE: &str = "The path names no place at the registry.";

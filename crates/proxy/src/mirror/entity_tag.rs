@@ -15,7 +15,8 @@ pub const FETCHED: HeaderName = HeaderName::from_static("shoal-fetched");
 const REWRITE_VERSION: u32 = 1;
 
 /// Returns the entity tag of the form that a mirror at `external` derives from a document with
-/// these fields; `versions` is a number of the versions that stay in it. `None` if nothing tells the document from another one.
+/// these fields; `versions` is a number of the versions that stay in it. `None` if nothing tells
+/// the document from another one.
 pub fn entity_tag(
     document: &HeaderMap,
     external: &str,

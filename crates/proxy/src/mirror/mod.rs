@@ -23,6 +23,7 @@ mod shape;
 mod tokens;
 
 pub(crate) use asked::{FetchSource, MirroredAsk, PromiseLookup};
+pub(crate) use checked::{BodyCheck, VerifiedBody};
 pub(crate) use derived::{DerivedBody, read_promise, read_survey};
 pub(crate) use entity_tag::{FETCHED, entity_tag};
 pub(crate) use shape::shape;
@@ -68,8 +69,7 @@ impl Mirrors {
         let mirrors = settings.mirror.iter().enumerate();
         let all = mirrors.map(|(index, mirror)| {
             let kind = kind_of(mirror.kind);
-            let registry = shoal_mirrors::registries::of(kind)
-                .ok_or_else(|| (index, format!("mirrors of the kind {kind} are not built yet")))?;
+            let registry = shoal_mirrors::registries::of(kind);
             let patterns = mirror.file_hosts.iter().map(|host| HostPattern::parse(host));
             let patterns = patterns.collect::<Result<Vec<_>, _>>().map_err(|why| (index, why.to_string()))?;
             let knows_times = Form::ALL_DOCUMENTS.iter().any(|form| registry.dated(*form).is_some());

@@ -42,8 +42,8 @@ pub(super) enum Protocol {
 }
 
 impl TrustStore {
-    /// Creates a store of the system's authorities, those of `ca_file` and of the mirrors' files, and
-    /// the certificates of the file `pinned`.
+    /// Creates a store of the system's authorities, those of `ca_file` and of the mirrors' files,
+    /// and the certificates of the file `pinned`.
     pub fn new(
         ca_file: Option<&Path>,
         of_mirrors: &[&Path],

@@ -8,7 +8,10 @@ impl Rules<'_> {
     pub(super) fn mirrors(&mut self, settings: &Settings) {
         for (index, mirror) in settings.mirror.iter().enumerate() {
             let at = |name: &str| format!("mirror[{index}].{name}");
-            self.result(&at("upstream"), check_upstream_url(&mirror.upstream).map(drop));
+            match mirror.upstream.is_empty() {
+                true => self.fault(&at("upstream"), "a mirror needs the URL of its registry"),
+                false => self.result(&at("upstream"), check_upstream_url(&mirror.upstream).map(drop)),
+            }
             self.result(&at("path"), check_path(mirror.path.as_deref().unwrap_or("/")));
             self.result(&at("name"), mirror.name.as_deref().map_or(Ok(()), check_name));
             if mirror.hosts.is_empty() {
@@ -65,4 +68,48 @@ fn check_pattern(pattern: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{pattern:?} is neither a name nor a beginning of names with * at its end"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mirrors_are_checked() {
+        let text =
+            |mirrors: &str| format!("[[listen]]\naddress = \"127.0.0.1:80\"\nmode = \"reverse\"\n{mirrors}");
+        let npm = |more: &str| {
+            format!("[[mirror]]\nkind = \"npm\"\nupstream = \"https://npm.example/base/\"\n{more}")
+        };
+        let settings =
+            Settings::parse(&text(&npm("name = \"own\"\nhosts = [\"NPM.example\"]")), "f").expect("sound");
+        let mirror = &settings.mirror[0];
+        assert_eq!(
+            (mirror.name(), mirror.path(), mirror.upstream()),
+            ("own", "/own".into(), "https://npm.example/base")
+        );
+        let site = &settings.all_sites()[0];
+        assert_eq!(
+            (&*site.path_prefix, &*site.hosts, site.via),
+            ("/own", &["npm.example".to_owned()][..], false)
+        );
+        for (mirrors, why) in [
+            (npm("kind = \"nmp\""), "duplicate key"),
+            (npm("").replace("npm.example", "user@npm.example"), "it has no user name"),
+            (npm("name = \"a/b\""), "is not made of letters"),
+            (npm("path = \"npm\""), "does not begin with"),
+            (npm("refuse = [\"a*b\"]"), "neither a name nor a beginning"),
+            (npm("hosts = []"), "needs at least one host"),
+            (npm("") + &npm(""), "there is a mirror called \"npm\" already"),
+            (npm("") + &npm("name = \"b\"\npath = \"/npm\""), "is served already"),
+            (
+                npm("path = \"/\"\n") + "[[site]]\nhosts = [\"*\"]\nupstreams = [{ url = \"http://a\" }]\n",
+                "is served already",
+            ),
+        ] {
+            let mistakes = Settings::parse(&text(&mirrors), "f").expect_err(&mirrors);
+            let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+            assert!(mistakes.iter().any(|mistake| mistake.contains(why)), "{mirrors}\n{mistakes:?}");
+        }
+    }
 }

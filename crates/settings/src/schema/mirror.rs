@@ -11,8 +11,8 @@ entry! {
         /// Kind of the registry.
         pub kind: MirrorKind,
         /// URL of the registry, perhaps with a path. `shoal run --mirror KIND` asks the tool of
-        /// this machine for the one that it uses.
-        pub upstream: String,
+        /// this machine for the one that it uses. A build cache has none.
+        pub upstream: String = String::new(),
         /// Name of the mirror, and its path: `/NAME`. `none` means the name of the kind. Several
         /// mirrors of one kind need names.
         pub name: Option<String> = None,

@@ -94,6 +94,11 @@ impl MirrorBase {
         self.asking_for(&fetch, self.derives(form), Method::GET, Vec::new())
     }
 
+    /// Returns the request of an entry that a client writes.
+    pub fn entry(&self, fetch: &Fetch) -> Option<RequestContext> {
+        self.asking_for(fetch, false, Method::GET, Vec::new())
+    }
+
     /// Returns the request of an answer that may be stored. Conditions and ranges of the client
     /// stay, unless it gets another form than the stored one.
     pub fn asking(&self, fetch: &Fetch, is_derived: bool, head: &RequestParts) -> Option<RequestContext> {
