@@ -13,6 +13,7 @@
 
 pub mod cluster;
 pub mod gossip;
+pub mod mirrors;
 pub mod neighbours;
 pub mod peers;
 pub mod rules;
@@ -64,6 +65,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "peer_ask", run: peers::peer_ask, replays: QUICK },
     Target { name: "icp", run: neighbours::icp, replays: QUICK },
     Target { name: "htcp", run: neighbours::htcp, replays: QUICK },
+    Target { name: "npm_documents", run: mirrors::npm_documents, replays: MIDDLING },
+    Target { name: "registries", run: mirrors::registries, replays: MIDDLING },
     Target { name: "cache_digest", run: neighbours::cache_digest, replays: QUICK },
 ];
 

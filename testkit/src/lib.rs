@@ -26,6 +26,7 @@ pub mod members;
 pub mod missing;
 pub mod neighbours;
 pub mod origin;
+pub mod registry;
 pub mod seeded;
 pub mod shim;
 pub mod shoal;

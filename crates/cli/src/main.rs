@@ -16,6 +16,7 @@ mod failure;
 mod lab;
 mod man;
 mod migrate;
+mod mirror;
 mod model;
 mod plan;
 mod purge;
@@ -75,6 +76,7 @@ enum ShoalCommand {
     Plan(plan::PlanArguments),
     Lab(lab::LabOptions),
     Model(model::ModelOptions),
+    Mirror(mirror::MirrorOptions),
     Migrate(migrate::MigrationOptions),
     Completions(completions::CompletionsOptions),
     Man(man::ManOptions),
@@ -98,6 +100,7 @@ impl ShoalCommand {
             Self::Plan(options) => options.perform(),
             Self::Lab(options) => options.perform(),
             Self::Model(options) => options.perform(),
+            Self::Mirror(options) => options.perform(),
             Self::Migrate(options) => options.perform(),
             Self::Completions(options) => options.perform(),
             Self::Man(options) => options.perform(),

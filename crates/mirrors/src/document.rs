@@ -2,7 +2,7 @@
 //!
 //! Both take pieces of any size and hold a bounded window, never the document.
 
-use crate::Digest;
+use crate::{Digest, Place};
 use std::fmt;
 
 /// The form of a document.
@@ -36,8 +36,61 @@ pub enum Form {
     OciTag,
     /// Manifest of an image by digest.
     OciManifest,
+    /// File with the checksum of the file beside it: `a.jar.sha1`.
+    Sidecar,
     /// Any other document that changes.
     Other,
+}
+
+impl Form {
+    /// Every form.
+    pub const ALL_DOCUMENTS: [Self; 15] = [
+        Self::NpmFull,
+        Self::NpmShort,
+        Self::PypiHtml,
+        Self::PypiJson,
+        Self::CargoConfig,
+        Self::CargoIndex,
+        Self::GoVersions,
+        Self::MavenMetadata,
+        Self::DebRelease,
+        Self::DebPackages,
+        Self::GemVersions,
+        Self::GemInfo,
+        Self::OciTag,
+        Self::OciManifest,
+        Self::Other,
+    ];
+
+    /// Accept field by which an origin gives this form, for forms that need one.
+    pub const fn accept(self) -> Option<&'static str> {
+        match self {
+            Self::NpmShort => {
+                Some("application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8, */*")
+            }
+            Self::NpmFull => Some("application/json"),
+            Self::PypiJson => Some(
+                "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html; q=0.2, text/html; q=0.1",
+            ),
+            Self::PypiHtml => Some("application/vnd.pypi.simple.v1+html, text/html; q=0.5"),
+            _ => None,
+        }
+    }
+
+    /// Form that an origin gave, by its content type: some know one form only.
+    pub fn given(self, content_type: &str) -> Self {
+        let media = content_type.split(';').next().unwrap_or_default().trim();
+        match self {
+            Self::PypiJson | Self::PypiHtml if media.ends_with("json") => Self::PypiJson,
+            Self::PypiJson | Self::PypiHtml if media.ends_with("html") => Self::PypiHtml,
+            form => form,
+        }
+    }
+
+    /// Returns `true` if an origin may give this form as a page of HTML.
+    pub const fn may_be_html(self) -> bool {
+        matches!(self, Self::PypiHtml | Self::PypiJson | Self::Other)
+    }
 }
 
 /// Changes the URLs of a document as it streams.
@@ -54,6 +107,29 @@ pub trait Promises {
     fn push(&mut self, input: &[u8]) -> Result<(), BadDocument>;
     /// Takes the end. `None` if the document does not name the file.
     fn finish(&mut self) -> Result<Option<Promise>, BadDocument>;
+
+    /// After the end: the place at which the origin keeps the file, if it is another than the one
+    /// that was asked for.
+    fn place(&self) -> Option<Place> {
+        None
+    }
+}
+
+/// Reads the versions that a document has, and their times.
+pub trait Survey {
+    /// Takes the next piece.
+    fn push(&mut self, input: &[u8]) -> Result<(), BadDocument>;
+    /// Takes the end.
+    fn finish(&mut self) -> Result<Facts, BadDocument>;
+}
+
+/// Versions of a package.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Each version, with its publication time in seconds since 1970 if the document has it.
+    pub versions: Vec<(String, Option<i64>)>,
+    /// Tags, each with its version.
+    pub tags: Vec<(String, String)>,
 }
 
 /// A document's promise about a file.

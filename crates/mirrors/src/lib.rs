@@ -15,16 +15,23 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bearer;
 pub mod digest;
 pub mod document;
+pub mod json;
 pub mod kind;
+mod npm_name;
 pub mod registries;
 pub mod route;
+pub mod time;
+pub mod url;
 
 pub use digest::{Algorithm, Checker, Digest};
-pub use document::{BadDocument, Form, Promise, Promises, Rewriter};
+pub use document::{BadDocument, Facts, Form, Promise, Promises, Rewriter, Survey};
 pub use kind::Kind;
 pub use route::{Class, Fetch, Place, Question, Route};
+
+use std::collections::HashSet;
 
 /// Facts about one mirror that its registry's code needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,4 +55,54 @@ pub trait Registry: Send + Sync {
     /// Gives a reader that looks for the promise of one file in a document, or `None` if documents
     /// of this form promise nothing. `file` is the file's place at the origin.
     fn promises(&self, mirror: &Mirror, form: Form, file: &Place) -> Option<Box<dyn Promises + Send>>;
+
+    /// Gives the converter of a stored document into another form, and that form's content type.
+    /// `None` if clients get the form that is stored.
+    fn converter(
+        &self,
+        _: &Mirror,
+        _from: Form,
+        _to: Form,
+    ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
+        None
+    }
+
+    /// Gives the form that has publication times, from which this form can be derived. `None` if
+    /// the kind knows no such times.
+    fn dated(&self, _form: Form) -> Option<Form> {
+        None
+    }
+
+    /// Gives a reader of the versions and times of a document in the form of [`Self::dated`].
+    fn survey(&self, _dated: Form) -> Option<Box<dyn Survey + Send>> {
+        None
+    }
+
+    /// Gives the rewriter that makes a form of a dated document with these versions alone, and the
+    /// content type of the form.
+    fn selected(
+        &self,
+        _mirror: &Mirror,
+        _wanted: Form,
+        _facts: &Facts,
+        _versions: HashSet<String>,
+    ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
+        None
+    }
+
+    /// Gives the name of the package that a path below the mirror is about, for rules by name.
+    fn package(&self, _path: &str) -> Option<String> {
+        None
+    }
+
+    /// Returns `true` if the registry gives tokens for its repositories ([`bearer`]).
+    fn takes_tokens(&self) -> bool {
+        false
+    }
+
+    /// Returns `true` if clients ask for this path at the root of the mirror's host, and not below
+    /// the mirror's own path.
+    fn serves_root(&self, _path: &str) -> bool {
+        false
+    }
 }

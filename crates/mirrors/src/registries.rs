@@ -1,13 +1,32 @@
 //! The kinds of registries, a file each.
 
+pub mod buildcache;
+pub mod cargo;
+pub mod deb;
 pub mod generic;
+pub mod go;
+pub mod maven;
+pub mod npm;
+pub mod oci;
+pub mod pypi;
+pub mod rubygems;
+#[cfg(test)]
+mod testing;
 
 use crate::{Kind, Registry};
 
-/// Gives the code of a kind; `None` for kinds that are not built yet.
-pub fn of(kind: Kind) -> Option<&'static dyn Registry> {
+/// Gives the code of a kind.
+pub fn of(kind: Kind) -> &'static dyn Registry {
     match kind {
-        Kind::Generic => Some(&generic::Generic),
-        _ => None,
+        Kind::Npm => &npm::Npm,
+        Kind::Pypi => &pypi::Pypi,
+        Kind::Cargo => &cargo::Cargo,
+        Kind::Go => &go::Go,
+        Kind::Maven => &maven::Maven,
+        Kind::Deb => &deb::Deb,
+        Kind::RubyGems => &rubygems::RubyGems,
+        Kind::Oci => &oci::Oci,
+        Kind::Generic => &generic::Generic,
+        Kind::BuildCache => &buildcache::BuildCache,
     }
 }

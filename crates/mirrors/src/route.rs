@@ -21,6 +21,10 @@ pub enum Route {
     Fetch(Fetch),
     /// Ask the origin and store nothing (audits, searches, tokens).
     Pass(Place),
+    /// Store the request's body as the answer of this place, and answer with this status.
+    Store(Fetch, u16),
+    /// Remove the answer of this place.
+    Remove(Place),
     /// Answer without the origin: status, content type, body.
     Answer(u16, &'static str, Vec<u8>),
     /// Refuse with a status and one line: the reason and the remedy.
@@ -70,6 +74,7 @@ pub enum PromiseSource {
     Here(Digest),
     /// In this document of the registry, under the file's place.
     In(Place, Form),
-    /// In one of these documents, tried in order (apt's package lists).
+    /// In one of these documents: first in one that is stored, then in order (apt's package lists,
+    /// forms of one document).
     InOneOf(Vec<(Place, Form)>),
 }

@@ -21,6 +21,7 @@ pub mod io_pool;
 mod ip_text;
 pub mod message;
 pub mod metrics;
+pub mod mirror;
 pub mod neighbours;
 pub mod node;
 pub mod per_core;

@@ -15,7 +15,7 @@
 
 pub mod date;
 pub mod directives;
-mod entity_tag;
+pub mod entity_tag;
 pub mod fields;
 pub mod groups;
 pub mod invalidation;

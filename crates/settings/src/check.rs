@@ -3,9 +3,9 @@
 //! A rule reports nothing about a setting with an earlier mistake, since the setting's value is
 //! then not the intended one.
 
-mod neighbours;
-
 mod cluster;
+mod mirrors;
+mod neighbours;
 
 use crate::host::{
     check_authority, check_destination, check_host, check_host_pattern, check_upstream_url, is_token,
@@ -29,6 +29,7 @@ pub(crate) fn check(
     for (index, site) in settings.site.iter().enumerate() {
         rules.site(index, site, &settings.site[..index]);
     }
+    rules.mirrors(settings);
     rules.forward(settings);
     rules.cache(settings);
     rules.store(settings);
@@ -99,14 +100,19 @@ impl Rules<'_> {
 
     fn modes(&mut self, settings: &Settings) {
         let reverse = settings.listen.iter().position(|listen| listen.mode == Mode::Reverse);
+        let has_no_site = settings.site.is_empty() && settings.mirror.is_empty();
         match reverse {
-            Some(index) if settings.site.is_empty() && !self.mistakes.touches("site") => self.fault_with(
-                &format!("listen[{index}].mode"),
-                "a reverse listener without a site to serve",
-                Some("add a [[site]]".into()),
-            ),
-            None if !settings.site.is_empty() && !self.mistakes.touches("listen") => self.fault_with(
-                "site[0]",
+            Some(index)
+                if has_no_site && !self.mistakes.touches("site") && !self.mistakes.touches("mirror") =>
+            {
+                self.fault_with(
+                    &format!("listen[{index}].mode"),
+                    "a reverse listener without a site to serve",
+                    Some("add a [[site]] or a [[mirror]]".into()),
+                )
+            }
+            None if !has_no_site && !self.mistakes.touches("listen") => self.fault_with(
+                if settings.site.is_empty() { "mirror[0]" } else { "site[0]" },
                 "no listener would serve it",
                 Some("set the mode of a [[listen]] to \"reverse\"".into()),
             ),
@@ -166,7 +172,11 @@ impl Rules<'_> {
         }
         let mut forward = settings.listen.iter().filter(|listen| listen.mode == Mode::Forward).peekable();
         if forward.peek().is_none() {
-            for name in FORWARD_RULES.iter().filter(|name| self.table.holds("forward", name)) {
+            // Mirrors connect to the hosts that documents name, under the rules for destinations.
+            let holds_for_mirrors =
+                |name: &str| !settings.mirror.is_empty() && name.ends_with("_destinations");
+            let is_useless = |name: &&&str| self.table.holds("forward", name) && !holds_for_mirrors(name);
+            for name in FORWARD_RULES.iter().filter(is_useless) {
                 let hint = match *name {
                     "allow_clients" => "set allow_clients in [[listen]], which holds in reverse mode too",
                     _ => "remove it, or add a [[listen]] in forward mode",
@@ -318,6 +328,10 @@ impl Rules<'_> {
             let credentials = neighbour.credentials.iter();
             files.extend(credentials.map(|path| (format!("neighbour[{index}].credentials"), path)));
         }
+        let mirrors = settings.mirror.iter().enumerate();
+        files.extend(mirrors.filter_map(|(index, mirror)| {
+            Some((format!("mirror[{index}].ca_file"), mirror.ca_file.as_ref()?))
+        }));
         files.extend(settings.upstream.ca_file.iter().map(|path| ("upstream.ca_file".into(), path)));
         for (key, path) in files {
             let result = readable(path).map_err(|why| format!("cannot read {}: {why}", path.display()));

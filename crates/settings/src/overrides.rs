@@ -7,7 +7,7 @@ use crate::mistake::{Mistakes, closest};
 use crate::outline::{kind_of, paths};
 use crate::setting::{Setting as _, SettingKind};
 use crate::tree::{Node, SourceLocation, Table, Value};
-use crate::{Mode, Rule};
+use crate::{Mirror, Mode, Rule};
 use ipnet::IpNet;
 use std::rc::Rc;
 
@@ -57,7 +57,10 @@ impl Override {
             return self.apply_to_listeners(table, &place);
         }
         if self.key == FURTHER_RULES {
-            return self.apply_rules(table, &place);
+            return self.add_entries("rule", &Vec::<Rule>::kind(), table, &place);
+        }
+        if self.key == FURTHER_MIRRORS {
+            return self.add_entries("mirror", &Vec::<Mirror>::kind(), table, &place);
         }
         if self.key == LISTEN_ADDRESS {
             return self.apply_address(&place, table, mistakes);
@@ -104,22 +107,22 @@ impl Override {
         }
     }
 
-    /// Adds rules behind those of the file.
-    fn apply_rules(&self, table: &mut Table, place: &SourceLocation) {
+    /// Adds entries behind those of the file.
+    fn add_entries(&self, key: &str, kind: &SettingKind, table: &mut Table, place: &SourceLocation) {
         let list = |node: Option<&Node>| match node.map(|node| &node.value) {
-            Some(Value::List(rules)) => rules.clone(),
+            Some(Value::List(entries)) => entries.clone(),
             _ => Vec::new(),
         };
-        let further = node(&self.value, &Vec::<Rule>::kind(), place);
-        let rules = [list(table.value("rule")), list(Some(&further))].concat();
-        table.set("rule", Node { place: place.clone(), value: Value::List(rules) });
+        let further = node(&self.value, kind, place);
+        let entries = [list(table.value(key)), list(Some(&further))].concat();
+        table.set(key, Node { place: place.clone(), value: Value::List(entries) });
     }
 
     /// Sets the address of the one listener. If the file has no listener, makes a reverse one if
     /// there is a site, else a forward one.
     fn apply_address(&self, place: &SourceLocation, table: &mut Table, mistakes: &mut Mistakes) {
         let text = |text: &str| Node { place: place.clone(), value: Value::Text(text.into()) };
-        let has_sites = table.value("site").is_some();
+        let has_sites = table.value("site").is_some() || table.value("mirror").is_some();
         let listeners = match table.value("listen").map(|node| &node.value) {
             Some(Value::List(listeners)) => listeners.clone(),
             _ => Vec::new(),
@@ -149,6 +152,9 @@ impl Override {
 
 /// Key of the override that adds rules to those of the file.
 pub(crate) const FURTHER_RULES: &str = "rule[+]";
+
+/// Key of the override that adds mirrors to those of the file.
+pub(crate) const FURTHER_MIRRORS: &str = "mirror[+]";
 
 /// Key of the override for the address of the one listener. No variable has this key.
 pub(crate) const LISTEN_ADDRESS: &str = "listen[].address";

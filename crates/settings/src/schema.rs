@@ -7,6 +7,7 @@ mod choices;
 mod cluster;
 mod listen;
 mod made;
+mod mirror;
 mod neighbour;
 mod operation;
 mod rule;
@@ -17,6 +18,7 @@ pub use choices::{Admission, HeuristicQuery, SegmentPolicy, SetCookie};
 pub use cluster::{Cluster, Placement};
 use ipnet::IpNet;
 pub use listen::{Certificate, ClientCertificate, Listen, Mode};
+pub use mirror::{Mirror, MirrorKind};
 pub use neighbour::{CARP_KEY_PARTS, CarpMode, Neighbour, NeighbourKind, Neighbours};
 pub use operation::{Admin, Log, LogFormat, LogLevel};
 pub use rule::{OriginDirective, Rule, Satisfy};
@@ -46,6 +48,8 @@ section! {
         /// Sites served in reverse mode. The site with the most specific host answers, and among
         /// its sites the one with the longest path prefix.
         pub site: Vec<Site> = Vec::new(),
+        /// Mirrors of package registries, each under a path of its own on reverse listeners.
+        pub mirror: Vec<Mirror> = Vec::new(),
         /// Rules for requests and responses of every site and of forward mode.
         pub rule: Vec<Rule> = Vec::new(),
         /// Rules of forward mode.

@@ -1,10 +1,10 @@
 //! Sources of settings, and the steps from the sources to [`Settings`].
 
 use crate::mistake::{Mistake, Mistakes, position};
-use crate::overrides::{FURTHER_RULES, LISTEN_ADDRESS};
+use crate::overrides::{FURTHER_MIRRORS, FURTHER_RULES, LISTEN_ADDRESS};
 use crate::setting::{Fields, Section as _, Setting};
 use crate::tree::{SourceLocation, Table};
-use crate::{Listen, Override, Rule, Settings, Site, Store, check};
+use crate::{Listen, Mirror, MirrorKind, Override, Rule, Settings, Site, Store, check};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -107,13 +107,26 @@ impl Settings {
         if !table.holds("store", "object_max") {
             self.store.object_max = self.store.object_max.min(self.store.smallest_disk());
         }
+        // A name for the keys of a build cache, at which no server can ever be.
+        let build_caches = self.mirror.iter_mut().filter(|mirror| mirror.kind == MirrorKind::BuildCache);
+        for mirror in build_caches {
+            mirror.upstream = format!("http://{}.invalid", mirror.name()).to_ascii_lowercase();
+        }
         let hosts = self.site.iter_mut().flat_map(|site| &mut site.hosts);
+        let hosts = hosts.chain(self.mirror.iter_mut().flat_map(|mirror| &mut mirror.hosts));
         let forward = &mut self.forward;
         let destinations =
             forward.deny_destinations.iter_mut().chain(&mut forward.allow_private_destinations);
         for name in hosts.chain(destinations) {
             name.make_ascii_lowercase();
         }
+    }
+}
+
+impl Settings {
+    /// Returns every site: those of `site`, then one for each mirror.
+    pub fn all_sites(&self) -> Vec<Site> {
+        self.site.iter().cloned().chain(self.mirror.iter().map(Mirror::site)).collect()
     }
 }
 
@@ -134,6 +147,11 @@ impl Override {
     /// Makes a site for every host that fetches from `url`, as in `shoal run --to URL`.
     pub fn site(origin: &str, url: &str) -> Self {
         Self::entries(origin, "site", &vec![Site::to(url)])
+    }
+
+    /// A mirror behind those of the file, as `shoal run --mirror KIND=URL` makes it.
+    pub fn mirror(origin: &str, mirror: Mirror) -> Self {
+        Self::entries(origin, FURTHER_MIRRORS, &vec![mirror])
     }
 
     /// A general rule behind those of the file, as `shoal run --fresh TIME` makes it.

@@ -136,6 +136,12 @@ impl Setup {
         self.array("neighbour", neighbour)
     }
 
+    /// Adds a mirror; `body` is the inside of its `[[mirror]]`.
+    pub fn mirror(self, body: &str) -> Self {
+        let mirror: Table = body.parse().unwrap_or_else(|error| panic!("{body}: {error}"));
+        self.array("mirror", mirror)
+    }
+
     /// Leaves out the sites added so far.
     pub fn without_sites(mut self) -> Self {
         self.settings.remove("site");

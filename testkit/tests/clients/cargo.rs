@@ -7,10 +7,10 @@ use shoal_testkit::{Origin, Shoal, missing};
 use std::path::PathBuf;
 use std::process::Command;
 
-const CRATES: usize = 8;
+pub(crate) const CRATES: usize = 8;
 
 /// The toolchain's own programs, not shims that need the user's home.
-fn toolchain() -> Option<PathBuf> {
+pub(crate) fn toolchain() -> Option<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let found = |program: &std::ffi::OsString| {
@@ -37,41 +37,52 @@ fn cargo_builds_from_a_silent_registry() {
 fn build_twice(says: Says) {
     let Some(toolchain) = toolchain() else { return };
     let (shop, origin) = (Workshop::new(), Origin::start());
-    for number in 0..CRATES {
-        publish(&shop, number);
-    }
-    let config = json!({ "dl": format!("{}/crates/{{crate}}-{{version}}.crate", origin.url()) });
-    shop.write("index/config.json", &config.to_string());
+    publish_all(&shop, &origin);
     says.serve(&origin, "/index/", shop.path("index"), "max-age=600");
     says.serve(&origin, "/crates/", shop.path("crates"), "max-age=31536000, immutable");
     let shoal = says.start();
     let task = says.task("cargo build with 8 crates, sparse index");
     let [first, second] = twice("cargo", &task, &origin, |round| {
-        build(&shop, &toolchain, &origin, &shoal, round);
+        let config = format!("[registries.local]\nindex = 'sparse+{}/index/'\n", origin.url());
+        let needs = "version = '1', registry = 'local'";
+        build_app(&shop, &toolchain, Some(&shoal), &format!("app-{round}"), &config, needs);
     });
     assert!(first.requests > 2 * CRATES, "{first:?}");
     assert_eq!(second.requests, 0);
 }
 
-fn build(shop: &Workshop, toolchain: &std::path::Path, origin: &Origin, shoal: &Shoal, round: usize) {
-    let app = format!("app-{round}");
+/// Builds and runs a program that needs the first crate. Gives its lock.
+pub(crate) fn build_app(
+    shop: &Workshop,
+    toolchain: &std::path::Path,
+    shoal: Option<&Shoal>,
+    app: &str,
+    config: &str,
+    needs: &str,
+) -> String {
     let first = "[package]\nname = 'app'\nversion = '1.0.0'\nedition = '2021'\n[workspace]\n[dependencies]\n";
-    shop.write(
-        &format!("{app}/Cargo.toml"),
-        &format!("{first}shoal-demo-0 = {{ version = '1', registry = 'local' }}\n"),
-    );
+    shop.write(&format!("{app}/Cargo.toml"), &format!("{first}shoal-demo-0 = {{ {needs} }}\n"));
     shop.write(&format!("{app}/src/main.rs"), "fn main() { println!(\"{}\", shoal_demo_0::depth()); }\n");
-    let home = shop.folder(&format!("cargo-home-{round}"));
-    let config = format!("[registries.local]\nindex = 'sparse+{}/index/'\n", origin.url());
+    let home = shop.folder(&format!("cargo-home-{app}"));
     std::fs::write(home.join("config.toml"), config).expect("writable");
     let cargo = |arguments: &[&str]| {
-        let mut cargo = shop.command(toolchain.join("cargo"), Some(shoal));
-        cargo.args(arguments).current_dir(shop.path(&app));
+        let mut cargo = shop.command(toolchain.join("cargo"), shoal);
+        cargo.args(arguments).current_dir(shop.path(app));
         cargo.env("CARGO_HOME", &home).env("RUSTC", toolchain.join("rustc")).env("CARGO_NET_RETRY", "0");
         line(&mut cargo)
     };
     cargo(&["fetch"]);
     assert_eq!(cargo(&["run", "--quiet", "--offline"]), CRATES.to_string());
+    std::fs::read_to_string(shop.path(&format!("{app}/Cargo.lock"))).expect("cargo writes a lock")
+}
+
+/// Makes all crates with their index.
+pub(crate) fn publish_all(shop: &Workshop, origin: &Origin) {
+    for number in 0..CRATES {
+        publish(shop, number);
+    }
+    let config = json!({ "dl": format!("{}/crates/{{crate}}-{{version}}.crate", origin.url()) });
+    shop.write("index/config.json", &config.to_string());
 }
 
 /// Makes crate `number`, which depends on the next, with its line in the index.

@@ -4,7 +4,7 @@ use crate::rounds::twice;
 use crate::workshop::{Workshop, installed, run};
 use shoal_testkit::{Origin, Setup};
 
-const MODULES: usize = 6;
+pub(crate) const MODULES: usize = 6;
 
 /// Makes a module's archive: all files stand below `path@version/`.
 const MAKE_ZIP: &str = "
@@ -18,11 +18,27 @@ with zipfile.ZipFile(archive, 'w') as made:
 /// Go asks no proxy for loopback, so the module proxy is asked through a reverse proxy.
 #[test]
 fn go_downloads_from_a_silent_proxy() {
-    if !installed("go") || !installed("python3") {
+    let (shop, origin) = (Workshop::new(), Origin::start());
+    if !publish(&shop) {
         return;
     }
-    let (shop, origin) = (Workshop::new(), Origin::start());
-    let path = |number: usize| format!("example.test/shoal{number}");
+    origin.serve_silently("/", shop.path("proxy"));
+    let rule: toml::Table =
+        "lifetime_default = '10m'\nignore_client_no_cache = true".parse().expect("a rule");
+    let shoal = Setup::to(&origin).set("rule", vec![toml::Value::from(rule)]).start();
+    let task = "go mod download of 6 modules, silent origin, `--fresh`";
+    let [first, second] = twice("go", task, &origin, |round| {
+        download(&shop, &format!("http://{}", shoal.address("reverse")), round);
+    });
+    assert!(first.requests >= 2 * MODULES, "{first:?}");
+    assert_eq!(second.requests, 0);
+}
+
+/// Makes the modules in the layout of a proxy; `false` if programs are missing.
+pub(crate) fn publish(shop: &Workshop) -> bool {
+    if !installed("go") || !installed("python3") {
+        return false;
+    }
     for number in 0..MODULES {
         let (path, folder) = (path(number), format!("proxy/{}/@v", path(number)));
         let write = |name: &str, text: &str| shop.write(&format!("{folder}/{name}"), text);
@@ -32,22 +48,20 @@ fn go_downloads_from_a_silent_proxy() {
         let archive = shop.path(&format!("{folder}/v1.0.0.zip"));
         run(shop.command("python3", None).args(["-c", MAKE_ZIP, &path]).arg(archive));
     }
-    origin.serve_silently("/", shop.path("proxy"));
-    let rule: toml::Table =
-        "lifetime_default = '10m'\nignore_client_no_cache = true".parse().expect("a rule");
-    let shoal = Setup::to(&origin).set("rule", vec![toml::Value::from(rule)]).start();
-    let task = "go mod download of 6 modules, silent origin, `--fresh`";
-    let [first, second] = twice("go", task, &origin, |round| {
-        let require: String =
-            (0..MODULES).map(|number| format!("require {} v1.0.0\n", path(number))).collect();
-        shop.write(&format!("app-{round}/go.mod"), &format!("module app\n\ngo 1.19\n\n{require}"));
-        let mut go = shop.command("go", None);
-        go.current_dir(shop.path(&format!("app-{round}"))).args(["mod", "download"]);
-        go.env("GOPROXY", format!("http://{}", shoal.address("reverse")));
-        go.env("GOSUMDB", "off").env("GOFLAGS", "-modcacherw").env("GOTOOLCHAIN", "local");
-        go.env("GOMODCACHE", shop.path(&format!("modules-{round}")));
-        run(go.env("GOCACHE", shop.path("build")).env("GOPATH", shop.path("go")));
-    });
-    assert!(first.requests >= 2 * MODULES, "{first:?}");
-    assert_eq!(second.requests, 0);
+    true
+}
+
+/// Downloads all modules into a cache of this round.
+pub(crate) fn download(shop: &Workshop, proxy: &str, round: usize) {
+    let require: String = (0..MODULES).map(|number| format!("require {} v1.0.0\n", path(number))).collect();
+    shop.write(&format!("app-{round}/go.mod"), &format!("module app\n\ngo 1.19\n\n{require}"));
+    let mut go = shop.command("go", None);
+    go.current_dir(shop.path(&format!("app-{round}"))).args(["mod", "download"]);
+    go.env("GOPROXY", proxy).env("GOSUMDB", "off").env("GOFLAGS", "-modcacherw").env("GOTOOLCHAIN", "local");
+    go.env("GOMODCACHE", shop.path(&format!("modules-{round}")));
+    run(go.env("GOCACHE", shop.path("build")).env("GOPATH", shop.path("go")));
+}
+
+fn path(number: usize) -> String {
+    format!("example.test/shoal{number}")
 }

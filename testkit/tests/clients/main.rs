@@ -12,6 +12,8 @@ mod curl;
 mod git;
 mod go;
 mod grpc;
+mod mirrored;
+mod mirrored_npm;
 mod npm;
 mod pip;
 mod rounds;

@@ -68,7 +68,7 @@ fn install(says: Says) {
 }
 
 /// Makes a tarball as `npm pack` does, below `registry/NAME/-/`; gives its name and its integrity.
-fn pack(shop: &Workshop, name: &str) -> (String, String) {
+pub(crate) fn pack(shop: &Workshop, name: &str) -> (String, String) {
     let manifest = json!({ "name": name, "version": "1.0.0", "main": "index.js" });
     shop.write(&format!("sources/{name}/package/package.json"), &manifest.to_string());
     shop.write(&format!("sources/{name}/package/index.js"), &format!("module.exports = '{name}'\n"));

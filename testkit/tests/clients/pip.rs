@@ -2,11 +2,11 @@
 
 use crate::rounds::{Says, Work, twice};
 use crate::workshop::{Workshop, installed, line, run, sha256};
-use shoal_testkit::{Origin, missing};
-use std::path::PathBuf;
+use shoal_testkit::{Origin, Shoal, missing};
+use std::path::{Path, PathBuf};
 
 /// The interpreter itself, not a shim that needs the user's home.
-fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     if !installed("python3") {
         return None;
     }
@@ -58,36 +58,52 @@ fn pip_installs_from_a_silent_index() {
 fn install(says: Says) -> Option<[Work; 2]> {
     let python = python()?;
     let (shop, origin) = (Workshop::new(), Origin::start());
+    publish(&shop, &python);
+    says.serve(&origin, "/simple/", shop.path("simple"), "max-age=600");
+    says.serve(&origin, "/packages/", shop.path("packages"), "max-age=31536000, immutable");
+    let shoal = says.start();
+    let work = twice("pip", &says.task("3 wheels from a simple index"), &origin, |round| {
+        let target = shop.path(&format!("target-{round}"));
+        let index = format!("{}/simple/", origin.url());
+        install_into(&shop, &python, Some(&shoal), &index, &target);
+    });
+    for name in NAMES {
+        assert_eq!(origin.count(&format!("/packages/{name}-1.0-py3-none-any.whl")), 1, "{name}");
+    }
+    Some(work)
+}
+
+/// Makes the wheels and the pages of their projects.
+pub(crate) fn publish(shop: &Workshop, python: &Path) {
     let packages = shop.folder("packages");
-    for (name, requires) in [("shoal_one", "shoal_two"), ("shoal_two", "shoal_three"), ("shoal_three", "")] {
-        let wheel = packages.join(format!("{name}-1.0-py3-none-any.whl"));
-        run(shop.command(&python, None).args(["-c", MAKE_WHEEL, name, requires]).arg(&wheel));
+    for (name, requires) in NAMES.iter().zip(["shoal_two", "shoal_three", ""]) {
         let file = format!("{name}-1.0-py3-none-any.whl");
+        let wheel = packages.join(&file);
+        run(shop.command(python, None).args(["-c", MAKE_WHEEL, name, requires]).arg(&wheel));
         let link = format!(
             "<!DOCTYPE html><a href=\"../../packages/{file}#sha256={}\">{file}</a>\n",
             sha256(&wheel)
         );
         shop.write(&format!("simple/{}/index.html", name.replace('_', "-")), &link);
     }
-    says.serve(&origin, "/simple/", shop.path("simple"), "max-age=600");
-    says.serve(&origin, "/packages/", packages, "max-age=31536000, immutable");
-    let shoal = says.start();
-    let work = twice("pip", &says.task("3 wheels from a simple index"), &origin, |round| {
-        let target = shop.path(&format!("target-{round}"));
-        let index = format!("{}/simple/", origin.url());
-        let mut pip = shop.command(&python, Some(&shoal));
-        pip.args(["-m", "pip", "--isolated", "--disable-pip-version-check", "install", "--no-cache-dir"]);
-        run(pip
-            .args(["--index-url", &index, "--target"])
-            .arg(&target)
-            .arg("shoal-one")
-            .env("PIP_CONFIG_FILE", "/dev/null"));
-        for name in ["shoal_one", "shoal_two", "shoal_three"] {
-            assert!(target.join(name).join("data.bin").is_file(), "{name} of round {round}");
-        }
-    });
-    for name in ["shoal_one", "shoal_two", "shoal_three"] {
-        assert_eq!(origin.count(&format!("/packages/{name}-1.0-py3-none-any.whl")), 1, "{name}");
-    }
-    Some(work)
 }
+
+/// Installs the first project, and with it all of them.
+pub(crate) fn install_into(
+    shop: &Workshop,
+    python: &Path,
+    shoal: Option<&Shoal>,
+    index: &str,
+    target: &Path,
+) {
+    let mut pip = shop.command(python, shoal);
+    pip.args(["-m", "pip", "--isolated", "--disable-pip-version-check", "install", "--no-cache-dir"]);
+    pip.args(["--index-url", index, "--target"]).arg(target).arg("shoal-one");
+    run(pip.env("PIP_CONFIG_FILE", "/dev/null"));
+    for name in NAMES {
+        assert!(target.join(name).join("data.bin").is_file(), "{name} in {}", target.display());
+    }
+}
+
+/// Projects of the index; each needs the next.
+pub(crate) const NAMES: [&str; 3] = ["shoal_one", "shoal_two", "shoal_three"];

@@ -1,10 +1,11 @@
 //! Text that `shoal run` prints after its start: all addresses and paths, and commands that point
 //! clients at the node.
 
+use crate::mirror::{lines, listener_url as url, reachable};
 use shoal_proxy::admin::DiskStatus;
 use shoal_settings::{AdminAddress, Disk, Listen, Mode, Settings};
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 /// Returns the whole text. `addresses` are the bound addresses of the listeners, in the order of
 /// the settings. `disks` are the states of the store's disks.
@@ -133,6 +134,13 @@ origin, serve it in reverse mode and name Shoal's address to the client instead:
 }
 
 fn reverse(text: &mut String, settings: &Settings, listen: &Listen, address: SocketAddr) {
+    if !settings.mirror.is_empty() {
+        text.push_str("\nLines for the clients of the mirrors; shoal mirror lines prints them again:\n");
+        text.push_str(&lines::text(settings, &url(listen, address)));
+    }
+    if settings.site.is_empty() {
+        return;
+    }
     text.push_str("\nTry it:\n");
     for site in settings.site.iter().take(SITES_SHOWN) {
         let Some(host) = site.hosts.first() else { continue };
@@ -153,22 +161,6 @@ fn reverse(text: &mut String, settings: &Settings, listen: &Listen, address: Soc
     if settings.site.len() > SITES_SHOWN {
         let _ = writeln!(text, "  and {} more sites", settings.site.len() - SITES_SHOWN);
     }
-}
-
-fn url(listen: &Listen, address: SocketAddr) -> String {
-    let scheme = if listen.tls.is_empty() { "http" } else { "https" };
-    format!("{scheme}://{}", reachable(address))
-}
-
-/// Returns the address that a client on this machine connects to: loopback if the listener accepts
-/// all addresses.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        ip if !ip.is_unspecified() => ip,
-        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-    };
-    SocketAddr::new(ip, address.port())
 }
 
 const SITES_SHOWN: usize = 10;

@@ -14,7 +14,7 @@ mod options;
 mod panics;
 mod signals;
 
-pub use options::RunOptions;
+pub use options::{RunOptions, reverse_listener};
 
 use crate::configuration::Configuration;
 use crate::failure::Failure;

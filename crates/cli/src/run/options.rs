@@ -2,6 +2,7 @@
 
 use crate::configuration::Configuration;
 use crate::failure::Failure;
+use crate::mirror::MirrorWish;
 use shoal_settings::{Forward, Override, Rule};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,6 +26,11 @@ pub struct RunOptions {
     /// Serve this origin as a reverse proxy, on 127.0.0.1:8080 or on the address of --listen
     #[arg(long, value_name = "URL")]
     to: Option<String>,
+    /// Mirror a package registry, under the path of its kind: npm, pypi, cargo, go, maven, deb,
+    /// rubygems, oci, generic or buildcache; may be given several times, and KIND:NAME=URL for a
+    /// second one of a kind. Without a URL, the tool of this machine is asked for its registry
+    #[arg(long, value_name = "KIND[=URL]")]
+    mirror: Vec<MirrorWish>,
     /// Listen on this address and port; 3128 alone is 127.0.0.1:3128, and :3128 is port 3128 of all
     /// IPv4 addresses
     #[arg(long, value_name = "ADDRESS", value_parser = shoal_settings::listen_address)]
@@ -88,16 +94,19 @@ impl RunOptions {
                     .into(),
             ));
         }
-        super::run(self.configuration())
+        super::run(self.configuration()?)
     }
 
-    fn configuration(self) -> Configuration {
-        let mut configuration = match self.to.is_some() {
+    fn configuration(mut self) -> Result<Configuration, Failure> {
+        let mirrors = self.mirror.drain(..).map(MirrorWish::found).collect::<Result<_, _>>()?;
+        self.mirror = mirrors;
+        let is_alone = self.to.is_some() || !self.mirror.is_empty() && self.config.is_none();
+        let mut configuration = match is_alone {
             true => Configuration::default(),
             false => Configuration::find(self.config.clone()),
         };
         configuration.options = self.overrides();
-        configuration
+        Ok(configuration)
     }
 
     /// The rule that `--fresh` and `--ignore-client-no-cache` make.
@@ -118,6 +127,11 @@ impl RunOptions {
         if let Some(url) = &self.to {
             overrides.push(Override::site("--to", url));
         }
+        // With a file, the file's listeners serve the mirrors.
+        if self.to.is_none() && self.config.is_none() && !self.mirror.is_empty() {
+            overrides.push(super::reverse_listener("--mirror"));
+        }
+        overrides.extend(self.mirror.iter().map(|wish| wish.clone().into_override()));
         match (&self.to, self.listen) {
             (Some(_), None) => overrides.push(Override::listen("--to", REVERSE_ADDRESS.into(), true)),
             (_, Some(address)) => overrides.push(Override::listen_address("--listen", address)),
@@ -156,6 +170,11 @@ impl RunOptions {
         overrides.extend(self.set.iter().map(set));
         overrides
     }
+}
+
+/// Returns the listener of a reverse proxy that has no file.
+pub fn reverse_listener(origin: &str) -> Override {
+    Override::listen(origin, REVERSE_ADDRESS.into(), true)
 }
 
 /// Default address of a reverse proxy.
@@ -242,6 +261,22 @@ mod tests {
         assert_eq!(section.join, ["127.0.0.2:3131", "cache.internal:3131"]);
         assert!(settings(options(None)).expect_err("no peer")[0].contains("cluster.peer"));
         assert!(settings(options(Some("10.0.0.1:3131"))).expect_err("no key")[0].contains("cluster init"));
+    }
+
+    #[test]
+    fn mirrors_make_a_reverse_proxy() {
+        let mirror = ["npm=http://a.test", "npm:own=http://b.test/c"];
+        let mirror = || mirror.iter().map(|wish| wish.parse().expect("a wish")).collect();
+        let made = settings(RunOptions { mirror: mirror(), ..RunOptions::default() }).expect("valid");
+        assert_eq!((made.listen[0].mode, made.listen[0].address), (Mode::Reverse, REVERSE_ADDRESS.into()));
+        let names: Vec<_> = made.mirror.iter().map(|mirror| (mirror.name(), mirror.upstream())).collect();
+        assert_eq!(names, [("npm", "http://a.test"), ("own", "http://b.test/c")]);
+        let listen = Some(([127, 0, 0, 1], 9090).into());
+        let made = settings(RunOptions { mirror: mirror(), listen, ..RunOptions::default() }).expect("valid");
+        assert_eq!((made.listen[0].mode, made.listen[0].address.port()), (Mode::Reverse, 9090));
+        let twice = vec!["npm=http://a.test".parse().expect("a wish"); 2];
+        let refused = settings(RunOptions { mirror: twice, ..RunOptions::default() }).expect_err("one name");
+        assert!(refused[0].contains("there is a mirror called \"npm\" already"), "{refused:?}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod users;
 pub use address::{canonical, private_class};
 pub use clients::ListenerRules;
 pub(crate) use clients::contains;
-pub use pattern::{HostPattern, PatternError};
+pub use pattern::{HostPattern, HostPatterns, PatternError};
 pub use peers::PeerAddresses;
 pub use rules::{AccessError, AccessRefusal, ForwardRules, PurgeRules, challenge};
 pub use users::{Users, UsersError};

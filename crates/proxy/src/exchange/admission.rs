@@ -111,7 +111,9 @@ impl ExchangeSettings {
                 if client.server_name.as_ref().is_some_and(|name| !name.serves(host)) {
                     return Err(AccessRefusal::Misdirected);
                 }
-                site = Some(self.routes.find(host, path).ok_or(AccessRefusal::Site)?);
+                let found = self.routes.find(host, path);
+                let found = found.or_else(|| self.mirrors.at_root(&self.routes, host, path));
+                site = Some(found.ok_or(AccessRefusal::Site)?);
             }
             (AdmissionView::Tunnel(_), Mode::Reverse) => return Err(AccessRefusal::Tunnels),
             (AdmissionView::Tunnel(Some(authority)), Mode::Forward) => {

@@ -90,8 +90,9 @@ impl CacheEngine {
         let mut target = match target {
             Ok(target) => target,
             Err(why) => {
-                let (status, verdict) = (StatusCode::BAD_REQUEST, HandlingReport::local(Reason::Target));
-                return answered(answers::early(&live, &head, &client, (status, bad_target(why)), verdict));
+                let verdict = HandlingReport::local(Reason::Target);
+                let page = (StatusCode::BAD_REQUEST, bad_target(why));
+                return answered(answers::early(&live, &head, &client, page, verdict));
             }
         };
         if head.method.as_str() == "PURGE" {
@@ -106,10 +107,12 @@ impl CacheEngine {
             Err(reply) => return AdmitOutcome::Answered(of_site(reply, live.routes.meter(site.as_deref()))),
         };
         let user = ruling.take_user().or(user);
-        let ask = Arc::new(RequestContext::new(
-            AdmittedRequest { head, target, ruling, client, way, site, user, live },
-            (interim, requested, sequence),
-        ));
+        let is_mirror = site.as_ref().is_some_and(|site| live.mirrors.of_site(site.site).is_some());
+        let admitted = AdmittedRequest { head, target, ruling, client, way, site, user, live };
+        if is_mirror {
+            return self.at_mirror(admitted, (interim, requested, sequence), (body, received));
+        }
+        let ask = Arc::new(RequestContext::new(admitted, (interim, requested, sequence)));
         AdmitOutcome::Asked(ask, body, received)
     }
 
@@ -186,7 +189,7 @@ fn upgrades(ask: &RequestContext) -> bool {
 }
 
 /// Returns the log record of an abandoned request.
-fn abandoned(ask: &RequestContext) -> Box<AccessRecord> {
+pub(super) fn abandoned(ask: &RequestContext) -> Box<AccessRecord> {
     HandlingReport::local(Reason::Abandoned).record(ask, Bytes::new(), StatusCode::OK, None)
 }
 

@@ -282,7 +282,7 @@ impl Fetcher {
             Some(Err(error)) => return fail(&fetch, owner, &error),
             None => return self.metrics.fetches_abandoned.increment(),
         };
-        let response = ruled(&fetch, response);
+        let response = ruled(&fetch, response, &self.metrics);
         self.answered(fetch, owner, response).await;
     }
 

@@ -53,6 +53,7 @@ mod judgement;
 mod location;
 mod lookup;
 pub(crate) mod metadata;
+mod mirrored;
 mod moments;
 mod neighbours;
 mod outcomes;

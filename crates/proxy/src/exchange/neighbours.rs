@@ -201,6 +201,7 @@ impl Fetcher {
         let over =
             self.neighbours_for(fetch).map(|neighbours| (neighbours, Box::new(OutgoingFetch::of(fetch))));
         let direct = over.is_none().then(|| upstream_request(fetch));
+        let mirrored = fetch.ask.mirror.is_some().then(|| Box::new(OutgoingFetch::of(fetch)));
         async move {
             let request = match (direct, over) {
                 (Some(request), _) => request,
@@ -214,7 +215,13 @@ impl Fetcher {
                 }
                 (None, None) => unreachable!("a fetch goes directly or over neighbours"),
             };
-            self.upstreams.fetch(request).await
+            let response = self.upstreams.fetch(request).await?;
+            match mirrored {
+                Some(outgoing) => {
+                    Box::pin(self.follow(&outgoing.ask, &|| outgoing.to_origin(), response)).await
+                }
+                None => Ok(response),
+            }
         }
     }
 
@@ -227,6 +234,7 @@ impl Fetcher {
             && fetch.stored.is_none()
             && fetch.range.is_none()
             && !fetch.conditional
+            && ask.mirror.is_none()
             && !ask.brings_credentials()
             && !ask.ruling.passes
             && !(directives.no_cache || directives.no_store || directives.max_age == Some(0))

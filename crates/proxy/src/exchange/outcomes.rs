@@ -87,7 +87,14 @@ impl CacheEngine {
         {
             return reply;
         }
-        answers::failure_answer(ask, failure, HandlingReport::forwarded(why.forwarded).failure(failure))
+        let verdict = HandlingReport::forwarded(why.forwarded).failure(failure);
+        // Clients of a registry go elsewhere after some errors, and past the mirror (Go after 404).
+        // All know that 504 says nothing about the package.
+        if ask.mirror.is_some() && !failure.denied {
+            let failure = FetchFailure { status: StatusCode::GATEWAY_TIMEOUT, ..failure.clone() };
+            return answers::failure_answer(ask, &failure, verdict);
+        }
+        answers::failure_answer(ask, failure, verdict)
     }
 
     /// Replies to a follower after its fetch has landed.

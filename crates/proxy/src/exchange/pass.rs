@@ -49,7 +49,7 @@ impl CacheEngine {
         let verdict = if safe && ask.ruling.passes { verdict.detail(Reason::Rule) } else { verdict };
         match self.upstreams.fetch(request).await {
             Ok(mut response) => {
-                ask.live.apply_to_response(ask, None, &mut response);
+                ask.live.apply_to_response(ask, None, &mut response, &self.metrics);
                 self.invalidate_after(ask, response.status, &response.fields).await;
                 let tunnel = response.upgraded.is_some();
                 let verdict = verdict.forward_status(response.status);
@@ -75,12 +75,20 @@ impl CacheEngine {
         let answered = match from_home {
             Some(Ok(response)) => Ok(*response),
             Some(Err(failure)) => return self.failed(ask, &why, &failure),
-            None => self.upstreams.fetch(request_for(ask, lines, why.forwarded.into())).await,
+            None => {
+                let request = || request_for(ask, lines.clone(), why.forwarded.into());
+                match self.upstreams.fetch(request()).await {
+                    Ok(response) if ask.mirror.is_some() => {
+                        Box::pin(self.fetcher.follow(ask, &request, response)).await
+                    }
+                    answered => answered,
+                }
+            }
         };
         let response = match answered {
             Ok(response) if response.from_peer.is_some() => response,
             Ok(mut response) => {
-                ask.live.apply_to_response(ask, why.stored.as_ref(), &mut response);
+                ask.live.apply_to_response(ask, why.stored.as_ref(), &mut response, &self.metrics);
                 response
             }
             Err(error) => return self.failed(ask, &why, &FetchFailure::of(&ask.target.url, &error)),

@@ -10,6 +10,7 @@ use super::target::Target;
 use super::variant::push_selecting;
 use crate::by_site::SiteMeter;
 use crate::message::{Client, InterimSink};
+use crate::mirror::MirroredAsk;
 use crate::route::{FieldStatement, Route, Way};
 use http::uri::PathAndQuery;
 use http::{HeaderName, Method, Version, header};
@@ -50,6 +51,8 @@ pub struct RequestContext {
     pub user: Option<String>,
     /// Outcome of the operator's rules.
     pub ruling: RuleOutcome,
+    /// Meaning of the request at a mirror, if its site is one.
+    pub mirror: Option<Box<MirroredAsk>>,
     /// Settings under which the request is answered.
     pub live: Arc<ExchangeSettings>,
     /// Receiver of interim responses.
@@ -102,6 +105,7 @@ impl RequestContext {
         let directives = ruling.directives(&head.fields);
         let fields = fields::without_nominated(head.fields);
         Self {
+            mirror: None,
             primary: target.key(if site.is_some() { Mode::Reverse } else { Mode::Forward }),
             path: ruling.upstream_path.clone().unwrap_or_else(|| target.path_and_query(&head.uri)),
             target,
@@ -122,6 +126,18 @@ impl RequestContext {
             is_for_peer: false,
             homes: OnceLock::new(),
         }
+    }
+
+    /// Makes the request one at a mirror.
+    pub(super) fn at_mirror(self, asked: MirroredAsk) -> Self {
+        debug_assert!(self.site.is_some() && !self.is_for_peer, "a site of this node");
+        debug_assert!(!self.ruling.leaves_request(), "other nodes would take it for a site's request");
+        Self { primary: self.target.mirror_key(), mirror: Some(Box::new(asked)), ..self }
+    }
+
+    /// Returns `true` if the origin is asked for the whole, also for a client that wants a range.
+    pub fn fetches_whole(&self) -> bool {
+        self.mirror.as_ref().is_some_and(|asked| asked.fetches_whole())
     }
 
     /// Marks the request as one of another node.

@@ -16,10 +16,12 @@ use super::settings::ExchangeSettings;
 use super::target::{Target, TargetError};
 use crate::ip_text::push_address;
 use crate::message::{CacheResult, Client, Reply, ReplyHead};
+use crate::metrics::Metrics;
+use crate::mirror;
 use crate::route::Route;
 use crate::upstream::UpstreamResponse;
 use http::uri::{InvalidUri, PathAndQuery};
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use shoal_core::{FieldLines, Fields, ObjectKey};
 use shoal_rules::{
     MatchedRules, PathMapping, RequestEffects, RequestView, RuleSet, Values, may_leave_prefix,
@@ -42,6 +44,15 @@ impl RuleOutcome {
     /// Takes the user that the rules asked for.
     pub fn take_user(&mut self) -> Option<String> {
         self.0.as_mut()?.user.take()
+    }
+}
+
+impl RuleOutcome {
+    /// Returns the outcome for the place at the origin that a mirror has chosen for a request. The
+    /// rules that match still have a say about the response.
+    pub fn at_place(&self, asked: Arc<str>, upstream_path: Option<PathAndQuery>, passes: bool) -> Self {
+        let (matching, asked_url) = (self.matching.clone(), Some(asked));
+        RuleOutcomeParts { matching, asked_url, upstream_path, passes, ..RuleOutcomeParts::default() }.into()
     }
 }
 
@@ -294,7 +305,11 @@ impl ExchangeSettings {
         ask: &RequestContext,
         stored: Option<&StoredResponse>,
         response: &mut UpstreamResponse,
+        metrics: &Arc<Metrics>,
     ) {
+        if let Some(asked) = &ask.mirror {
+            mirror::shape(asked, ask.method != Method::HEAD, response, metrics);
+        }
         location::rewrite(ask, response);
         if self.rule_set.is_empty() {
             return;
@@ -359,6 +374,7 @@ impl ExchangeSettings {
     /// without rules.
     pub(super) fn keys_of(&self, target: &Target) -> Vec<ObjectKey> {
         let mut keys = target.keys().to_vec();
+        keys.push(target.mirror_key());
         let site = self.routes.find(target.host().as_bytes(), target.path());
         for (mode, site) in [(Mode::Reverse, site.map(|site| site.site)), (Mode::Forward, None)] {
             let mut ruled = target.clone();
@@ -400,9 +416,13 @@ impl ExchangeSettings {
 }
 
 /// Returns the response to a fetch as the rules make it.
-pub(super) fn ruled(fetch: &Fetch, mut response: UpstreamResponse) -> UpstreamResponse {
+pub(super) fn ruled(
+    fetch: &Fetch,
+    mut response: UpstreamResponse,
+    metrics: &Arc<Metrics>,
+) -> UpstreamResponse {
     let stored = fetch.stored.as_ref().map(|(_, stored)| stored);
-    fetch.ask.live.apply_to_response(&fetch.ask, stored, &mut response);
+    fetch.ask.live.apply_to_response(&fetch.ask, stored, &mut response, metrics);
     response
 }
 

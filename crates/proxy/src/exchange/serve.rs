@@ -71,6 +71,9 @@ impl CacheEngine {
             Lookup::Response { key, stored } => self.decide_reuse(ask, key, stored).await,
             Lookup::Parts { key, note } => Box::pin(self.decide_parts(ask, key, note)).await,
             Lookup::Absent { key, variants } => {
+                if let Some(reply) = self.look_for_promise(ask).await {
+                    return ServeStep::Done(reply);
+                }
                 let forwarded = if variants { ForwardReason::VaryMiss } else { ForwardReason::UriMiss };
                 let why = ForwardContext { forwarded, key, stored: None };
                 // There is nothing to wait for here, so no future is needed.
@@ -90,6 +93,11 @@ impl CacheEngine {
         key: ObjectKey,
         stored: StoredResponse,
     ) -> ServeStep {
+        if ask.mirror.is_some()
+            && let Some(reply) = Box::pin(self.refuse_young(ask, &stored.head)).await
+        {
+            return ServeStep::Done(reply);
+        }
         match self.fetcher.judge_stored(ask, &key, &stored.head) {
             StoredUse::Hit => {}
             StoredUse::WhileRevalidated => {
@@ -109,6 +117,9 @@ impl CacheEngine {
             }
             StoredUse::Forwarded { forwarded, while_resting } => {
                 let why = ForwardContext { forwarded, key, stored: Some(stored) };
+                if let Some(reply) = self.look_for_promise(ask).await {
+                    return ServeStep::Done(reply);
+                }
                 if while_resting && let Some(reply) = stale::stale_unasked(&self.cache.objects, ask, &why) {
                     return ServeStep::Done(Box::new(reply));
                 }
@@ -305,13 +316,13 @@ impl Fetcher {
 
     /// Asks the origin within the request's own future.
     pub(super) async fn ask_in_place(&self, fetch: &Fetch) -> Result<UpstreamResponse, FetchFailure> {
-        let outcome = if self.neighbours_for(fetch).is_some() {
+        let outcome = if self.neighbours_for(fetch).is_some() || fetch.ask.mirror.is_some() {
             Box::pin(self.send(fetch)).await
         } else {
             let mut errand = self.upstreams.errand(upstream_request(fetch));
             errand.run().await
         };
-        let outcome = outcome.map(|response| ruled(fetch, response));
+        let outcome = outcome.map(|response| ruled(fetch, response, &self.metrics));
         outcome.map_err(|error| FetchFailure::of(&fetch.ask.target.url, &error))
     }
 
@@ -324,7 +335,7 @@ impl Fetcher {
     ) -> Fetch {
         let stored = why.stored.clone().map(|stored| (why.key.clone(), stored));
         let mut fetch = Fetch { leader, ..self.plan_fetch(ask, stored) };
-        if why.stored.is_none() && ask.range().is_some() {
+        if why.stored.is_none() && ask.range().is_some() && !ask.fetches_whole() {
             fetch.range = ask.fields.shared_value(&header::RANGE);
             fetch.if_range = ask.fields.shared_value(&header::IF_RANGE);
         }
@@ -387,7 +398,7 @@ pub(super) fn reply_or_retry(reply: Option<Reply>) -> ServeStep {
 fn flight_key(ask: &RequestContext, why: &ForwardContext) -> FlightKey {
     let whole = ask.flight(&why.key);
     match ask.range() {
-        Some(range) if why.stored.is_none() => {
+        Some(range) if why.stored.is_none() && !ask.fetches_whole() => {
             let validators = ask.fields.values(&header::IF_RANGE).map(Into::into).collect();
             whole.for_part(PartKey { range: range.as_bytes().into(), validators })
         }

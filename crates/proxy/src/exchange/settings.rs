@@ -5,11 +5,13 @@ use super::judgement::RulesNumber;
 use super::metadata::ResponseMetadata;
 use super::request::RequestContext;
 use super::ruling;
+use super::target::Target;
 use crate::access::{AccessError, ForwardRules, ListenerRules, PurgeRules};
 use crate::access_log::AccessLog;
 use crate::cluster::{ClusterHandle, peer_address};
 use crate::message::HitFields;
-use crate::route::{RouteError, Routes};
+use crate::mirror::Mirrors;
+use crate::route::{Route, RouteError, Routes};
 use http::{HeaderName, HeaderValue};
 use shoal_core::Key;
 use shoal_rules::RuleSet;
@@ -62,6 +64,8 @@ pub struct ExchangeSettings {
     pub(super) access: ClientAccess,
     /// The sites of reverse mode.
     pub routes: Routes,
+    /// The mirrors, each served by a site behind those of the settings.
+    pub mirrors: Mirrors,
     /// Clients that may purge.
     pub purge: PurgeRules,
     /// Proxy-Status of an answer without an origin's part.
@@ -95,6 +99,8 @@ pub enum ExchangeSettingsError {
     Name(String),
     /// The operator's rules.
     Rule(String),
+    /// A mirror, by its number.
+    Mirror(usize, String),
 }
 
 impl ExchangeSettings {
@@ -116,7 +122,7 @@ impl ExchangeSettings {
         own: &[SocketAddr],
         identity: u64,
     ) -> Result<Self, ExchangeSettingsError> {
-        let cache = &settings.cache;
+        let (cache, sites) = (&settings.cache, settings.all_sites());
         let field = |name: &String| {
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| ExchangeSettingsError::Name(name.clone()))
         };
@@ -136,7 +142,7 @@ impl ExchangeSettings {
             // targeted fields are for caches that work for the origin (RFC 9213, section 3.1), not
             // for any proxy
             forward_rules: CacheRules { targeted: Vec::new(), ..rules(cache, None) },
-            site_rules: settings.site.iter().map(|site| rules(cache, Some(site))).collect(),
+            site_rules: sites.iter().map(|site| rules(cache, Some(site))).collect(),
             collapse: cache.collapse,
             reload_interval: cache.reload_interval,
             tag_fields: cache.tag_fields.iter().map(field).collect::<Result<_, _>>()?,
@@ -150,8 +156,9 @@ impl ExchangeSettings {
             access: ClientAccess::new(&rule_set, asks_users)?,
             rule_set,
             rules_number: RulesNumber::next(),
-            routes: Routes::after(previous, &settings.site, identity)
-                .map_err(ExchangeSettingsError::Route)?,
+            routes: Routes::after(previous, &sites, identity).map_err(ExchangeSettingsError::Route)?,
+            mirrors: Mirrors::new(settings)
+                .map_err(|(index, why)| ExchangeSettingsError::Mirror(index, why))?,
             purge: PurgeRules::new(&settings.admin.purge_from),
             cluster: None,
             asks_homes: settings.cluster.placement == Placement::Hash,
@@ -180,6 +187,14 @@ impl ExchangeSettings {
     /// each request, but only a fetch knows the address.
     pub fn allowed_address(&self, head: &ResponseMetadata) -> bool {
         head.names.via_site || head.requested.number() >= self.forward_since.load(Relaxed)
+    }
+
+    /// Returns the site of the mirror of the registry that has this URL. Interception admits
+    /// requests for it as that site's.
+    pub fn mirror_of_origin(&self, target: &Target) -> Option<&Arc<Route>> {
+        let scheme = if target.https { "https" } else { "http" };
+        let (mirror, _) = self.mirrors.for_origin_url(scheme, target.authority(), target.path())?;
+        self.routes.all().get(mirror.site)
     }
 
     /// Returns the caching rules for responses to `ask`.
@@ -259,6 +274,7 @@ impl fmt::Display for ExchangeSettingsError {
             Self::Access(error) => write!(f, "{error}"),
             Self::Route(error) => write!(f, "{error}"),
             Self::Rule(error) => write!(f, "{error}"),
+            Self::Mirror(index, why) => write!(f, "mirror[{index}]: {why}"),
             Self::Name(name) => write!(f, "{name:?} cannot be used as a name"),
         }
     }

@@ -153,6 +153,12 @@ impl Target {
         }
     }
 
+    /// Returns the primary key of a mirror's answer from this place at an origin. A site has other
+    /// keys: its clients might ask by the same URL, and expect the origin's own bytes.
+    pub fn mirror_key(&self) -> ObjectKey {
+        ObjectKey::new([self.url.as_bytes(), MIRROR].concat())
+    }
+
     /// Returns the primary keys of both modes.
     pub fn keys(&self) -> [ObjectKey; 2] {
         [Mode::Reverse, Mode::Forward].map(|mode| self.key(mode))
@@ -182,6 +188,9 @@ pub fn part_key(whole: &ObjectKey, generation: u64, start: u64, end: u64) -> Obj
 
 /// Suffix of the URI in the primary keys of forward mode.
 pub const FORWARD: &[u8] = b"\0forward";
+
+/// Suffix of the URI in the primary keys of mirrors.
+pub const MIRROR: &[u8] = b"\0mirror";
 
 thread_local! {
     /// Buffer for the URL, kept so that the URL is allocated once and at its exact length.

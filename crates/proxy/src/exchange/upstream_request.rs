@@ -4,6 +4,7 @@ use super::fetch::Fetch;
 use super::request::RequestContext;
 use crate::by_site::{CostAccount, MissReason};
 use crate::ip_text::push_address;
+use crate::mirror::FetchSource;
 use crate::neighbours::NeighbourWay;
 use crate::route::{self, FieldStatement};
 use crate::upstream::{Caller, Destination, Origin, Scheme, UpstreamRequest, connection_auth};
@@ -100,16 +101,23 @@ pub(super) fn fetch_fields(fetch: &Fetch) -> NextHopFieldsBuilder<'_> {
 
 pub(super) fn request_for(
     ask: &RequestContext,
-    fields: NextHopFields,
+    mut fields: NextHopFields,
     reason: MissReason,
 ) -> UpstreamRequest {
-    let (destination, host) = match &ask.site {
-        Some(site) => {
+    if let Some(token) = ask.mirror.as_ref().and_then(|asked| asked.token()) {
+        fields.push(header::AUTHORIZATION.as_str().as_bytes(), format!("Bearer {token}").as_bytes());
+    }
+    let source = ask.mirror.as_ref().and_then(|asked| asked.source());
+    let (destination, host) = match (&source, &ask.site) {
+        (Some(FetchSource::Elsewhere(origin, _)), _) => {
+            (Destination::Origin { origin: origin.clone(), rules: Arc::clone(&ask.live.forward) }, None)
+        }
+        (_, Some(site)) => {
             let group = Arc::clone(&site.group);
             let host = site.preserve_host.then(|| named_host(ask)).flatten();
             (Destination::Group { group, key: Key::unkeyed(ask.primary.full()).low() }, host)
         }
-        None => {
+        (_, None) => {
             let scheme = if ask.target.https { Scheme::Https } else { Scheme::Http };
             let origin = Origin::new(scheme, ask.target.host(), ask.target.port);
             (Destination::Origin { origin, rules: Arc::clone(&ask.live.forward) }, None)
@@ -118,7 +126,10 @@ pub(super) fn request_for(
     UpstreamRequest {
         method: ask.method.clone(),
         destination,
-        target: ask.path.clone(),
+        target: match source {
+            Some(FetchSource::Elsewhere(_, path) | FetchSource::Upstream(path)) => path,
+            None => ask.path.clone(),
+        },
         absolute: None,
         fields,
         host,
@@ -164,7 +175,8 @@ pub(super) fn forwardable<'a>(
         onward.member(&header::VIA, |out| fields::write_via(ask.version, &live.hop, out));
     }
     onward.member(&fields::CDN_LOOP, |out| out.extend_from_slice(live.loop_hop.as_bytes()));
-    if ask.site.is_some() {
+    // A registry is none of the operator's servers, and needs to know no client.
+    if ask.site.is_some() && ask.mirror.is_none() {
         if let Some(capability) = &live.surrogate_capability {
             onward.field(&surrogate::SURROGATE_CAPABILITY, capability.as_bytes());
         }

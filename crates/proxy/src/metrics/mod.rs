@@ -169,6 +169,10 @@ metrics! {
     cluster_purges_unsent: shared = "counter" "shoal_cluster_purges_unsent_total" "" "Purges that only this node applied: too many waited, or their URL is too long.";
     cluster_members: shared = "gauge" "shoal_cluster_members" "" "Members of the cluster as this node sees them, itself among them.";
     cluster_purges_lag: shared = "gauge" "shoal_cluster_purges_lag" "" "Purges of this node that the member furthest behind has not confirmed.";
+    mirror_digest: shared = "counter" "shoal_mirror_refused_total" "reason=\"digest\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
+    mirror_length: shared = "counter" "shoal_mirror_refused_total" "reason=\"length\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
+    mirror_document: shared = "counter" "shoal_mirror_refused_total" "reason=\"document\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
+    mirror_html: shared = "counter" "shoal_mirror_refused_total" "reason=\"html\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
     neighbour_icp: shared = "counter" "shoal_neighbour_questions_total" "protocol=\"icp\"" "Questions of neighbours that were answered.";
     neighbour_htcp: shared = "counter" "shoal_neighbour_questions_total" "protocol=\"htcp\"" "Questions of neighbours that were answered.";
     neighbour_hits_told: shared = "counter" "shoal_neighbour_hits_told_total" "" "Questions of neighbours answered with a hit.";

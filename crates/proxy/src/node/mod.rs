@@ -311,7 +311,7 @@ impl Node {
                 status.unwritten += self.objects.pools().filter(|pool| pool.is_changing()).count() as u64;
                 status
             }),
-            upstreams: upstreams(&live, &settings),
+            upstreams: upstreams(&live),
             sites: SiteStatus::all(
                 live.routes.meters(),
                 settings.listen.iter().any(|listen| listen.mode == Mode::Forward),
@@ -416,10 +416,9 @@ pub fn misfits(settings: &Settings) -> Vec<(usize, String)> {
 }
 
 /// Returns the upstreams of every site, in the settings' order.
-fn upstreams(live: &ExchangeSettings, settings: &Settings) -> Vec<UpstreamStatus> {
+fn upstreams(live: &ExchangeSettings) -> Vec<UpstreamStatus> {
     let of_site = |route: &Arc<Route>| {
-        let host = settings.site.get(route.site).and_then(|site| site.hosts.first());
-        let site = format!("{}{}", host.map_or("", String::as_str), route.path_prefix);
+        let site = format!("{}{}", route.name().0, route.path_prefix);
         let status = |member: &Arc<GroupMember>| UpstreamStatus {
             site: site.clone(),
             url: member.url(),

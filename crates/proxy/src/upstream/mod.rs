@@ -49,7 +49,7 @@ use names::Names;
 use pool::{Gate, Pool};
 use shoal_settings::{Settings, Upstream};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
@@ -82,6 +82,8 @@ struct Inner {
 pub enum SetupError {
     /// `upstream.ca_file` cannot be read, or holds no certificate.
     CaFile(PathBuf, io::Error),
+    /// `ca_file` of a mirror cannot be read, or holds no certificate.
+    MirrorCaFile(PathBuf, io::Error),
     /// `upstream.pinned_certificates` cannot be read, or holds no certificate.
     PinnedCertificates(PathBuf, io::Error),
 }
@@ -104,8 +106,11 @@ impl Upstreams {
         metrics: Arc<Metrics>,
         resolver: Arc<dyn Resolve>,
     ) -> Result<Self, SetupError> {
+        let of_mirrors = settings.mirror.iter().filter_map(|mirror| mirror.ca_file.as_deref());
+        let of_mirrors: Vec<&Path> = of_mirrors.collect();
         let settings = settings.upstream.clone();
-        let trust = TrustStore::new(settings.ca_file.as_deref(), settings.pinned_certificates.as_deref())?;
+        let pinned = settings.pinned_certificates.as_deref();
+        let trust = TrustStore::new(settings.ca_file.as_deref(), &of_mirrors, pinned)?;
         let pool = Pool::new(&settings, Arc::clone(&metrics));
         let names = Names::new(resolver, settings.connect_timeout, Arc::clone(&metrics));
         let tunnels = Gate::new(settings.tunnels, 0);
@@ -199,6 +204,9 @@ impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CaFile(path, source) => write!(f, "upstream.ca_file {}: {source}", path.display()),
+            Self::MirrorCaFile(path, source) => {
+                write!(f, "mirror.ca_file {}: {source}", path.display())
+            }
             Self::PinnedCertificates(path, source) => {
                 write!(f, "upstream.pinned_certificates {}: {source}", path.display())
             }

@@ -42,14 +42,21 @@ pub(super) enum Protocol {
 }
 
 impl TrustStore {
-    /// Creates a store of the system's authorities, those of `ca_file`, and the certificates of the
-    /// file `pinned`.
-    pub fn new(ca_file: Option<&Path>, pinned: Option<&Path>) -> Result<Self, SetupError> {
+    /// Creates a store of the system's authorities, those of `ca_file` and of the mirrors' files,
+    /// and the certificates of the file `pinned`.
+    pub fn new(
+        ca_file: Option<&Path>,
+        of_mirrors: &[&Path],
+        pinned: Option<&Path>,
+    ) -> Result<Self, SetupError> {
         let certificates = |file: Option<&Path>, wrong: fn(PathBuf, io::Error) -> SetupError| {
             let read = file.map(|path| read(path).map_err(|error| wrong(path.into(), error)));
             Ok(read.transpose()?.unwrap_or_default())
         };
-        let further = certificates(ca_file, SetupError::CaFile)?;
+        let mut further = certificates(ca_file, SetupError::CaFile)?;
+        for path in of_mirrors {
+            further.extend(certificates(Some(*path), SetupError::MirrorCaFile)?);
+        }
         let pinned = certificates(pinned, SetupError::PinnedCertificates)?;
         Ok(Self { further, pinned, configs: OnceCell::new() })
     }

@@ -182,6 +182,10 @@ reasons! {
             "The answer came from a neighbour whose answers are not stored, or is this node's digest for a neighbour.",
             "`proxy_only` of the `[[neighbour]]`.",
             ["neighbour.proxy_only"];
+        Mirror = "mirror",
+            "A mirror of a package registry answered by itself: it refused the request, or could not check the file.",
+            "The `[[mirror]]`; the body of the answer says which rule.",
+            ["mirror.refuse", "mirror.owned", "mirror.minimum_age", "mirror.offline", "mirror.file_hosts"];
         Abandoned = "abandoned",
             "The client left before the answer.",
             "The client, or a faster origin.",

@@ -165,7 +165,7 @@ fn contradictory_settings_are_refused() {
         (format!("{reverse}{reverse}{site}"), "f:5:11: listen[1].address: 127.0.0.1:80 is listened on twice"),
         (
             reverse.to_owned(),
-            "f:3:8: listen[0].mode: a reverse listener without a site to serve (add a [[site]])",
+            "f:3:8: listen[0].mode: a reverse listener without a site to serve (add a [[site]] or a [[mirror]])",
         ),
         (
             site.to_owned(),

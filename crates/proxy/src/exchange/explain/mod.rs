@@ -372,10 +372,14 @@ fn without_cache(ask: &RequestContext, rules: &RulesView) -> ReuseView {
 }
 
 fn site_view(settings: &Settings, route: &Route) -> SiteView {
-    let site = settings.site.get(route.site);
+    let sites = settings.all_sites();
+    let site = sites.get(route.site);
     let hosts = site.map(|site| site.hosts.clone()).unwrap_or_default();
     let upstreams = site.map(access::upstreams).unwrap_or_default();
-    let key = format!("site[{}]", route.site);
+    let key = match route.site.checked_sub(settings.site.len()) {
+        Some(mirror) => format!("mirror[{mirror}]"),
+        None => format!("site[{}]", route.site),
+    };
     SiteView { key, line: None, hosts, path_prefix: route.path_prefix.clone(), upstreams }
 }
 

@@ -52,7 +52,11 @@ impl MemberChanges {
         if self.host.is_some() {
             head.host.clone_from(&self.host);
         }
-        if let Some(value) = &self.authorization {
+        // A token of an image registry was had by these credentials and stands for them.
+        let has_token = head.fields.iter().any(|(name, value)| {
+            name.eq_ignore_ascii_case(b"authorization") && value.starts_with(b"Bearer ")
+        });
+        if let Some(value) = self.authorization.as_ref().filter(|_| !has_token) {
             head.fields = with_authorization(&head.fields, value);
         }
     }

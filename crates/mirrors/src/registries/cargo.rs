@@ -1,0 +1,133 @@
+//! cargo's sparse index and the crate files that it names.
+//!
+//! ```text
+//!   /config.json                                where crates are; `dl` becomes the mirror's
+//!   /3/f/foo, /se/rd/serde                      index file of a crate: a JSON object a line
+//!   /crates/NAME/VERSION/SHA256/download        crate file; its URL has its digest
+//! ```
+//!
+//! The rewritten `dl` contains `{sha256-checksum}`, so that each download carries the digest of the
+//! index line that cargo has read. Cargo.lock never names the mirror.
+
+mod config;
+
+use crate::route::PromiseSource;
+use crate::{
+    Algorithm, Class, Digest, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route,
+};
+use config::{DownloadPlace, Downloads};
+
+/// The cargo kind.
+pub struct Cargo;
+
+impl Registry for Cargo {
+    fn route(&self, _: &Mirror, question: &Question<'_>) -> Route {
+        if !matches!(question.method, "GET" | "HEAD") {
+            return Route::Refuse(405, "this mirror can only be read: publish at the registry itself".into());
+        }
+        let path = question.path;
+        if path == "/config.json" {
+            return document(path.to_owned(), Form::CargoConfig);
+        }
+        if path.starts_with(CRATES) {
+            return match CrateFile::parse(path) {
+                Some(_) => Route::Fetch(Fetch {
+                    place: Place::Below(path.to_owned()),
+                    class: Class::File(PromiseSource::In(
+                        Place::Below("/config.json".into()),
+                        Form::CargoConfig,
+                    )),
+                    accept: None,
+                    form_asked: None,
+                }),
+                None => Route::Refuse(404, "no crate file has such a path".into()),
+            };
+        }
+        match index_name(path) {
+            Some(_) => document(path.to_owned(), Form::CargoIndex),
+            None => Route::Refuse(404, "a sparse index has no such file".into()),
+        }
+    }
+
+    fn rewriter(&self, mirror: &Mirror, form: Form) -> Option<Box<dyn Rewriter + Send>> {
+        (form == Form::CargoConfig).then(|| Box::new(Downloads::new(mirror)) as Box<dyn Rewriter + Send>)
+    }
+
+    fn promises(&self, _: &Mirror, form: Form, file: &Place) -> Option<Box<dyn Promises + Send>> {
+        let (Form::CargoConfig, Place::Below(path)) = (form, file) else { return None };
+        Some(Box::new(DownloadPlace::new(CrateFile::parse(path)?)))
+    }
+
+    fn package(&self, path: &str) -> Option<String> {
+        match CrateFile::parse(path) {
+            Some(file) => Some(file.name.to_ascii_lowercase()),
+            None => index_name(path).map(str::to_owned),
+        }
+    }
+}
+
+fn document(path: String, form: Form) -> Route {
+    Route::Fetch(Fetch {
+        place: Place::Below(path),
+        class: Class::Document(form),
+        accept: None,
+        form_asked: None,
+    })
+}
+
+/// A crate file, as the mirror's download URL names it.
+#[derive(Debug, PartialEq, Eq)]
+struct CrateFile {
+    name: String,
+    version: String,
+    digest: Digest,
+}
+
+impl CrateFile {
+    /// Reads `/crates/NAME/VERSION/SHA256/download`.
+    fn parse(path: &str) -> Option<Self> {
+        let mut parts = path.strip_prefix(CRATES)?.split('/');
+        let (name, version, hex) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_end = parts.next() == Some("download") && parts.next().is_none();
+        // Build metadata of a version has a plus, as it stands or escaped.
+        let version = version.replace("%2B", "+").replace("%2b", "+");
+        let is_version = !version.is_empty()
+            && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-+".contains(&byte));
+        let digest = Digest::from_hex(Algorithm::Sha256, hex)?;
+        (is_end && is_name(name) && is_version).then(|| Self { name: name.to_owned(), version, digest })
+    }
+
+    /// Folders of the crate in an index: `{prefix}` of a download URL.
+    fn prefix(&self) -> String {
+        folders(&self.name)
+    }
+}
+
+/// Returns the crate of an index path: lower case, below the folders of its name.
+fn index_name(path: &str) -> Option<&str> {
+    let (folders_of_path, name) = path.strip_prefix('/')?.rsplit_once('/')?;
+    let is_lower = !name.bytes().any(|byte| byte.is_ascii_uppercase());
+    (is_lower && is_name(name) && folders(name) == folders_of_path).then_some(name)
+}
+
+/// Folders of a name: `1`, `2`, `3/f`, `ab/cd`.
+fn folders(name: &str) -> String {
+    match name.len() {
+        1 => "1".into(),
+        2 => "2".into(),
+        3 => format!("3/{}", &name[..1]),
+        _ => format!("{}/{}", &name[..2], &name[2..4]),
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=NAME_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+const CRATES: &str = "/crates/";
+/// Longest name of a crate in bytes, as registries allow it.
+const NAME_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests;

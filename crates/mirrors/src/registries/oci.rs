@@ -1,0 +1,166 @@
+//! Registries of container images (OCI distribution specification 1.1).
+//!
+//! ```text
+//!   /v2/                                   the client looks for a registry
+//!   /v2/NAME/manifests/TAG                 manifest by tag: a document
+//!   /v2/NAME/manifests/DIGEST, /blobs/...  constant; the URL has the digest
+//!   /v2/NAME/tags/list, /referrers/DIGEST  documents
+//! ```
+//!
+//! Clients ask at the root of a host, whatever the mirror's path is. Manifests are fetched with all
+//! types accepted, so that a tag is one object. Tokens are fetched by the node ([`crate::bearer`]).
+
+use crate::route::PromiseSource;
+use crate::{Class, Digest, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route};
+
+/// The oci kind.
+pub struct Oci;
+
+impl Registry for Oci {
+    fn route(&self, _: &Mirror, question: &Question<'_>) -> Route {
+        if !matches!(question.method, "GET" | "HEAD") {
+            return Route::Refuse(405, "this mirror can only be read: push to the registry itself".into());
+        }
+        if matches!(question.path, "/v2/" | "/v2") {
+            return Route::Answer(200, "application/json", b"{}".to_vec());
+        }
+        let Some((_, asked)) = parse(question.path) else {
+            return Route::Refuse(404, "an image registry has no such path".into());
+        };
+        let (class, accept, has_query) = match asked {
+            Asked::Manifest(reference) => match Digest::from_named_hex(reference) {
+                Some(digest) => (Class::File(PromiseSource::Here(digest)), Some(MANIFESTS), false),
+                None => (Class::Document(Form::OciTag), Some(MANIFESTS), false),
+            },
+            Asked::Blob(digest) => (Class::File(PromiseSource::Here(digest)), None, false),
+            Asked::List => (Class::Document(Form::Other), None, true),
+        };
+        let place = match question.query.filter(|_| has_query) {
+            Some(query) => format!("{}?{query}", question.path),
+            None => question.path.to_owned(),
+        };
+        Route::Fetch(Fetch { place: Place::Below(place), class, accept, form_asked: None })
+    }
+
+    fn rewriter(&self, _: &Mirror, _: Form) -> Option<Box<dyn Rewriter + Send>> {
+        None
+    }
+
+    fn promises(&self, _: &Mirror, _: Form, _: &Place) -> Option<Box<dyn Promises + Send>> {
+        None
+    }
+
+    fn package(&self, path: &str) -> Option<String> {
+        parse(path).map(|(name, _)| name.to_owned())
+    }
+
+    fn serves_root(&self, path: &str) -> bool {
+        path == "/v2" || path.starts_with("/v2/")
+    }
+
+    fn takes_tokens(&self) -> bool {
+        true
+    }
+}
+
+/// A request about a repository.
+enum Asked<'a> {
+    /// Manifest by tag or digest.
+    Manifest(&'a str),
+    /// Blob by digest.
+    Blob(Digest),
+    /// List of tags or of referrers.
+    List,
+}
+
+/// Splits a path into a repository's name, which may have many parts, and the rest.
+fn parse(path: &str) -> Option<(&str, Asked<'_>)> {
+    let rest = path.strip_prefix("/v2/")?;
+    let (rest, last) = rest.rsplit_once('/')?;
+    let (name, what) = rest.rsplit_once('/')?;
+    let asked = match what {
+        "manifests" if is_reference(last) => Asked::Manifest(last),
+        "blobs" => Asked::Blob(Digest::from_named_hex(last)?),
+        "tags" if last == "list" => Asked::List,
+        "referrers" => Digest::from_named_hex(last).map(|_| Asked::List)?,
+        _ => return None,
+    };
+    is_name(name).then_some((name, asked))
+}
+
+/// Returns `true` for a repository's name: `[a-z0-9]+([._-]+[a-z0-9]+)*`, joined by slashes.
+fn is_name(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= NAME_MAX
+        && name.split('/').all(|part| {
+            let bytes = part.as_bytes();
+            bytes.first().is_some_and(|byte| is_inner(*byte))
+                && bytes.last().is_some_and(|byte| is_inner(*byte))
+                && bytes.iter().all(|byte| is_inner(*byte) || b"._-".contains(byte))
+        })
+}
+
+/// Returns `true` for a tag or a digest.
+fn is_reference(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let is_tag =
+        (1..=TAG_MAX).contains(&text.len()) && text.bytes().all(is_part) && !text.starts_with(['.', '-']);
+    is_tag || Digest::from_named_hex(text).is_some()
+}
+
+/// Types of manifests, indexes among them.
+const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, \
+                         application/vnd.docker.distribution.manifest.list.v2+json, \
+                         application/vnd.oci.image.manifest.v1+json, \
+                         application/vnd.docker.distribution.manifest.v2+json, */*;q=0.1";
+const NAME_MAX: usize = 255;
+const TAG_MAX: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registries::testing::{below, routed};
+
+    const DIGEST: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    fn mirror() -> Mirror {
+        Mirror { external: "http://cache.test/oci".into(), upstream: "https://images.example".into() }
+    }
+
+    #[test]
+    fn digests_are_files_and_tags_change() {
+        let file = Class::File(PromiseSource::Here(Digest::from_named_hex(DIGEST).expect("a digest")));
+        for (path, wanted) in [
+            ("/v2/library/debian/manifests/12.1-slim".to_owned(), Class::Document(Form::OciTag)),
+            (format!("/v2/a/b-c/d__e/manifests/{DIGEST}"), file.clone()),
+            (format!("/v2/a/blobs/{DIGEST}"), file),
+            ("/v2/a/tags/list?n=5&last=x".to_owned(), Class::Document(Form::Other)),
+            (format!("/v2/a/referrers/{DIGEST}?artifactType=x"), Class::Document(Form::Other)),
+        ] {
+            assert_eq!(below(routed(&Oci, &mirror(), "GET", &path, "")), (path, wanted));
+        }
+        assert!(matches!(routed(&Oci, &mirror(), "GET", "/v2/", ""), Route::Answer(200, _, _)));
+        assert!(matches!(routed(&Oci, &mirror(), "POST", "/v2/a/blobs/uploads/", ""), Route::Refuse(405, _)));
+        for path in [
+            "/v2/A/manifests/x",
+            "/v2/a/../b/manifests/x",
+            "/v2//manifests/x",
+            "/v2/a/manifests/",
+            "/v2/a/blobs/latest",
+            "/v2/a/manifests/-x",
+            "/v2/a/blobs/sha256:12",
+            "/v2/_catalog",
+            "/",
+        ] {
+            assert!(matches!(routed(&Oci, &mirror(), "GET", path, ""), Route::Refuse(404, _)), "{path}");
+        }
+        assert_eq!(Oci.package("/v2/a/b/manifests/1").as_deref(), Some("a/b"));
+        assert!(Oci.serves_root("/v2/") && !Oci.serves_root("/v2x"));
+    }
+
+    #[test]
+    fn query_of_a_file_is_no_part_of_it() {
+        let (place, _) = below(routed(&Oci, &mirror(), "GET", "/v2/a/manifests/1?ns=images.example", ""));
+        assert_eq!(place, "/v2/a/manifests/1");
+    }
+}

@@ -1,0 +1,144 @@
+//! Python's package index: project pages in HTML and JSON, and the files that they name.
+//!
+//! ```text
+//!   /simple/NAME/           project page (PEP 503, PEP 691)
+//!   /files/HOST/PATH        file of a project, wherever the origin keeps it; PATH is the origin's
+//!   /files/HOST/PATH.metadata      core metadata of a wheel (PEP 658)
+//! ```
+//!
+//! The mirror's upstream is the index itself, for example `https://index.example/simple`. Pages get
+//! relative URLs without a query: pip appends `.metadata` to a path. Digests, sizes, versions and
+//! all other members stay as they came. A client that asks for HTML gets a page made from the
+//! stored JSON document.
+
+mod file_name;
+mod html;
+mod json;
+mod page;
+
+use crate::route::PromiseSource;
+use crate::url::{FILES, file_url, last_segment};
+use crate::{Class, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route};
+use file_name::{normalized, project_of};
+use html::{HtmlLinks, HtmlPromise};
+use json::{JsonPromise, JsonUrls};
+use page::JsonToHtml;
+
+/// The pypi kind.
+pub struct Pypi;
+
+impl Registry for Pypi {
+    fn route(&self, mirror: &Mirror, question: &Question<'_>) -> Route {
+        if !matches!(question.method, "GET" | "HEAD") {
+            return Route::Refuse(405, "this mirror can only be read: upload to the index itself".into());
+        }
+        if let Some(behind) = question.path.strip_prefix('/').and_then(|path| path.strip_prefix(FILES)) {
+            return file(mirror, behind);
+        }
+        let Some(rest) = question.path.strip_prefix("/simple") else {
+            return Route::Refuse(404, "a package index has /simple/ and /files/ alone".into());
+        };
+        match rest.trim_matches('/') {
+            "" => page("/".into(), question),
+            name => match normalized(name) {
+                Some(name) => page(format!("/{name}/"), question),
+                None => Route::Refuse(404, "no project has such a name".into()),
+            },
+        }
+    }
+
+    fn rewriter(&self, mirror: &Mirror, form: Form) -> Option<Box<dyn Rewriter + Send>> {
+        match form {
+            Form::PypiJson => Some(Box::new(JsonUrls::new(mirror))),
+            Form::PypiHtml => Some(Box::new(HtmlLinks::new(mirror))),
+            _ => None,
+        }
+    }
+
+    fn promises(&self, mirror: &Mirror, form: Form, file: &Place) -> Option<Box<dyn Promises + Send>> {
+        let Place::Elsewhere(url) = file else { return None };
+        match form {
+            Form::PypiJson => Some(Box::new(JsonPromise::new(mirror, url))),
+            Form::PypiHtml => Some(Box::new(HtmlPromise::new(mirror, url))),
+            _ => None,
+        }
+    }
+
+    fn converter(
+        &self,
+        mirror: &Mirror,
+        from: Form,
+        to: Form,
+    ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
+        let is_page = (from, to) == (Form::PypiJson, Form::PypiHtml);
+        is_page.then(|| (Box::new(JsonToHtml::new(mirror)) as Box<dyn Rewriter + Send>, HTML))
+    }
+
+    fn package(&self, path: &str) -> Option<String> {
+        match path.strip_prefix("/simple/") {
+            Some(name) => normalized(name.trim_end_matches('/')),
+            None => project_of(last_segment(path)),
+        }
+    }
+}
+
+/// Routes a page. The origin is asked for JSON, from which HTML is made.
+fn page(path: String, question: &Question<'_>) -> Route {
+    let asked = form_asked(question);
+    Route::Fetch(Fetch {
+        place: Place::Below(path),
+        class: Class::Document(Form::PypiJson),
+        accept: Form::PypiJson.accept(),
+        form_asked: Some(asked),
+    })
+}
+
+/// Form that a client takes: JSON if it names it with a weight above HTML's (PEP 691).
+fn form_asked(question: &Question<'_>) -> Form {
+    let by_query =
+        question.query.unwrap_or_default().split('&').find_map(|part| part.strip_prefix("format="));
+    let accept = (question.field)("accept").unwrap_or_default();
+    let named = by_query.map(|format| format.replace("%2B", "+").replace("%2F", "/")).unwrap_or(accept);
+    let weight = |is_form: fn(&str) -> bool| {
+        named.split(',').filter_map(|member| weighed(member, is_form)).fold(0.0, f32::max)
+    };
+    let json = weight(|media| matches!(media, SIMPLE_JSON | "application/vnd.pypi.simple.latest+json"));
+    let html = weight(|media| media.ends_with("html"));
+    if json > 0.0 && json >= html { Form::PypiJson } else { Form::PypiHtml }
+}
+
+/// Weight of a member of Accept, if its media type is one of a form's.
+fn weighed(member: &str, is_form: fn(&str) -> bool) -> Option<f32> {
+    let mut parts = member.split(';').map(str::trim);
+    let media = parts.next()?.to_ascii_lowercase();
+    let weight =
+        parts.find_map(|part| part.strip_prefix("q=")).map_or(Some(1.0), |weight| weight.parse().ok());
+    is_form(&media).then(|| weight.unwrap_or(0.0))
+}
+
+/// Routes a file. The page of its project has its digest.
+fn file(mirror: &Mirror, behind: &str) -> Route {
+    let url = behind.strip_prefix('/').and_then(|behind| file_url(&mirror.upstream, behind));
+    let Some(url) = url else { return Route::Refuse(404, "no file has such a path".into()) };
+    let source = match project_of(last_segment(&url)) {
+        Some(project) => PromiseSource::In(Place::Below(format!("/{project}/")), Form::PypiJson),
+        None => PromiseSource::Nothing,
+    };
+    Route::Fetch(Fetch {
+        place: Place::Elsewhere(url),
+        class: Class::File(source),
+        accept: None,
+        form_asked: None,
+    })
+}
+
+/// Base URL of the links on a project's page. All pages lie at one depth.
+fn page_url(mirror: &Mirror) -> String {
+    format!("{}/project/", mirror.upstream)
+}
+
+const SIMPLE_JSON: &str = "application/vnd.pypi.simple.v1+json";
+const HTML: &str = "application/vnd.pypi.simple.v1+html";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! RubyGems: the compact index, and the gems that it names.
+//!
+//! ```text
+//!   /versions, /names, /info/NAME      compact index: documents; /info has the digest of each gem
+//!   /gems/NAME-VERSION[-PLATFORM].gem  gem
+//!   /quick/Marshal.4.8/FILE            specification of a gem
+//!   /specs.4.8.gz and its kin          index of old clients
+//! ```
+//!
+//! A line of `/info` is `VERSION[-PLATFORM] DEPENDENCIES|checksum:SHA256,...`.
+
+use crate::route::PromiseSource;
+use crate::{
+    Algorithm, BadDocument, Class, Digest, Fetch, Form, Mirror, Place, Promise, Promises, Question, Registry,
+    Rewriter, Route,
+};
+
+/// The rubygems kind.
+pub struct RubyGems;
+
+impl Registry for RubyGems {
+    fn route(&self, _: &Mirror, question: &Question<'_>) -> Route {
+        if !matches!(question.method, "GET" | "HEAD") {
+            return Route::Refuse(405, "this mirror can only be read: push to the registry itself".into());
+        }
+        let path = question.path;
+        let class = match path {
+            "/versions" | "/names" => Class::Document(Form::GemVersions),
+            "/specs.4.8.gz" | "/latest_specs.4.8.gz" | "/prerelease_specs.4.8.gz" => {
+                Class::Document(Form::Other)
+            }
+            _ => match of_part(path) {
+                Some(class) => class,
+                None => return Route::Refuse(404, "a gem registry has no such path".into()),
+            },
+        };
+        Route::Fetch(Fetch { place: Place::Below(path.to_owned()), class, accept: None, form_asked: None })
+    }
+
+    fn rewriter(&self, _: &Mirror, _: Form) -> Option<Box<dyn Rewriter + Send>> {
+        None
+    }
+
+    fn promises(&self, _: &Mirror, form: Form, file: &Place) -> Option<Box<dyn Promises + Send>> {
+        let (Form::GemInfo, Place::Below(path)) = (form, file) else { return None };
+        let stem = path.strip_prefix(GEMS)?.strip_suffix(".gem")?;
+        Some(Box::new(GemPromise::new(stem)))
+    }
+
+    fn package(&self, path: &str) -> Option<String> {
+        match path.strip_prefix("/info/") {
+            Some(name) => is_name(name).then(|| name.to_owned()),
+            None => names(path.strip_prefix(GEMS)?.strip_suffix(".gem")?).next().map(str::to_owned),
+        }
+    }
+}
+
+fn of_part(path: &str) -> Option<Class> {
+    if let Some(name) = path.strip_prefix("/info/") {
+        return is_name(name).then_some(Class::Document(Form::GemInfo));
+    }
+    if let Some(file) = path.strip_prefix("/quick/Marshal.4.8/") {
+        return is_name(file).then_some(Class::File(PromiseSource::Nothing));
+    }
+    let stem = path.strip_prefix(GEMS)?.strip_suffix(".gem").filter(|stem| is_name(stem))?;
+    let documents: Vec<(Place, Form)> =
+        names(stem).map(|name| (Place::Below(format!("/info/{name}")), Form::GemInfo)).collect();
+    (!documents.is_empty()).then_some(Class::File(PromiseSource::InOneOf(documents)))
+}
+
+/// Names that the file of a gem may belong to, longest last: names may have dashes before digits.
+fn names(stem: &str) -> impl Iterator<Item = &str> {
+    let is_cut = |(place, _): &(usize, &str)| {
+        *place > 0 && stem[place + 1..].starts_with(|char: char| char.is_ascii_digit())
+    };
+    stem.match_indices('-').filter(is_cut).map(|(place, _)| &stem[..place]).take(NAMES_MAX)
+}
+
+fn is_name(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_part) && !name.starts_with('.')
+}
+
+/// Search for one gem in the lines of `/info`.
+struct GemPromise {
+    /// File name without its end.
+    stem: String,
+    line: Vec<u8>,
+    found: Option<Promise>,
+    at: u64,
+}
+
+impl GemPromise {
+    fn new(stem: &str) -> Self {
+        Self { stem: stem.to_owned(), line: Vec::new(), found: None, at: 0 }
+    }
+
+    fn end_line(&mut self) {
+        let line = String::from_utf8_lossy(&self.line).into_owned();
+        self.line.clear();
+        if self.found.is_some() {
+            return;
+        }
+        let Some((version, rest)) = line.split_once(' ') else { return };
+        // The name is that of the document, which was chosen to fit.
+        if !self.stem.strip_suffix(version).is_some_and(|name| name.ends_with('-')) {
+            return;
+        }
+        let requirements = rest.rsplit_once('|').map_or("", |(_, requirements)| requirements);
+        let digest = requirements.split(',').find_map(|part| part.strip_prefix("checksum:"));
+        let digest = digest.and_then(|hex| Digest::from_hex(Algorithm::Sha256, hex));
+        self.found = Some(Promise { digest, size: None, published: None, is_withdrawn: false });
+    }
+}
+
+impl Promises for GemPromise {
+    fn push(&mut self, input: &[u8]) -> Result<(), BadDocument> {
+        let mut rest = input;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            self.line.extend_from_slice(&rest[..end]);
+            self.end_line();
+            rest = &rest[end + 1..];
+        }
+        self.line.extend_from_slice(rest);
+        self.at += input.len() as u64;
+        if self.line.len() > LINE_MAX {
+            return Err(BadDocument { at: self.at, why: "a longer line than any gem has" });
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Option<Promise>, BadDocument> {
+        self.end_line();
+        Ok(self.found.take())
+    }
+}
+
+const GEMS: &str = "/gems/";
+/// Longest line in bytes.
+const LINE_MAX: usize = 256 << 10;
+/// Most names that are tried for one file.
+const NAMES_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registries::testing::{below, promised, routed};
+
+    const SHA256: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    fn mirror() -> Mirror {
+        Mirror { external: "http://cache.test/rubygems".into(), upstream: "https://gems.example".into() }
+    }
+
+    #[test]
+    fn gems_are_promised_by_their_info() {
+        let documents = |names: &[&str]| {
+            let document = |name: &&str| (Place::Below(format!("/info/{name}")), Form::GemInfo);
+            Class::File(PromiseSource::InOneOf(names.iter().map(document).collect()))
+        };
+        for (path, wanted) in [
+            ("/versions", Class::Document(Form::GemVersions)),
+            ("/info/rack", Class::Document(Form::GemInfo)),
+            ("/gems/rack-3.0.0.gem", documents(&["rack"])),
+            ("/gems/nokogiri-1.16.0-x86_64-linux.gem", documents(&["nokogiri"])),
+            ("/gems/a-2b-1.0.gem", documents(&["a", "a-2b"])),
+            ("/quick/Marshal.4.8/rack-3.0.0.gemspec.rz", Class::File(PromiseSource::Nothing)),
+            ("/specs.4.8.gz", Class::Document(Form::Other)),
+        ] {
+            assert_eq!(below(routed(&RubyGems, &mirror(), "GET", path, "")), (path.to_owned(), wanted));
+        }
+        for path in ["/", "/info/", "/info/../x", "/gems/rack.gem", "/gems/a/b-1.gem", "/api/v1/gems"] {
+            assert!(matches!(routed(&RubyGems, &mirror(), "GET", path, ""), Route::Refuse(404, _)), "{path}");
+        }
+        assert_eq!(RubyGems.package("/gems/rack-3.0.0.gem").as_deref(), Some("rack"));
+    }
+
+    #[test]
+    fn info_lines_have_digests() {
+        let document = format!(
+            "---\n1.0.0 |checksum:{},ruby:>= 2.0\n1.0.0-java b:>= 1&< 2,c:>= 0|checksum:{SHA256},rubygems:>= 1\n2.0.0 ",
+            SHA256.replace("ba", "00")
+        );
+        let found = |path: &str| {
+            let place = Place::Below(path.into());
+            promised(&RubyGems, &mirror(), Form::GemInfo, &place, &document).0.map(|promise| promise.digest)
+        };
+        let digest = |hex: &str| Digest::from_hex(Algorithm::Sha256, hex);
+        assert_eq!(found("/gems/a-1.0.0-java.gem"), Some(digest(SHA256)));
+        assert_eq!(found("/gems/a-1.0.0.gem"), Some(digest(&SHA256.replace("ba", "00"))));
+        assert_eq!(found("/gems/a-2.0.0.gem"), Some(None));
+        assert_eq!(found("/gems/a-11.0.0.gem"), None);
+    }
+}

@@ -1,0 +1,62 @@
+//! Publication times as registries spell them.
+
+/// Reads `2015-01-31T23:59:59.000Z`, or with an offset such as `+02:00`, as seconds since 1970.
+pub fn rfc3339(text: &str) -> Option<i64> {
+    let digits = |range: std::ops::Range<usize>| {
+        let part = text.get(range)?;
+        part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse::<i64>().ok())?
+    };
+    let mark =
+        |at: usize, marks: &[u8]| text.as_bytes().get(at).filter(|byte| marks.contains(byte)).is_some();
+    let is_date = mark(4, b"-") && mark(7, b"-") && mark(10, b"Tt ") && mark(13, b":") && mark(16, b":");
+    let (year, month, day) = (digits(0..4)?, digits(5..7)?, digits(8..10)?);
+    let (hour, minute, second) = (digits(11..13)?, digits(14..16)?, digits(17..19)?);
+    let is_in_range =
+        (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
+    if !is_date || !is_in_range {
+        return None;
+    }
+    let rest = text[19..].trim_start_matches(|char: char| char == '.' || char.is_ascii_digit());
+    let offset = match rest.as_bytes() {
+        b"" | b"Z" | b"z" => 0,
+        [sign @ (b'+' | b'-'), ..] => {
+            let hours: i64 = rest.get(1..3)?.parse().ok()?;
+            let minutes: i64 = rest.get(3..)?.trim_start_matches(':').parse().ok()?;
+            (hours * 60 + minutes) * if *sign == b'-' { -60 } else { 60 }
+        }
+        _ => return None,
+    };
+    Some(days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset)
+}
+
+/// Returns the days from 1970 to a date of the Gregorian calendar.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    // Years begin in March, so that the leap day is the last.
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    debug_assert!((0..400).contains(&of_era) && (0..366).contains(&of_year));
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read() {
+        for (text, seconds) in [
+            ("1970-01-01T00:00:00Z", Some(0)),
+            ("2000-02-29T12:30:15.123Z", Some(951_827_415)),
+            ("2026-11-27T20:51:36+02:00", Some(1_795_805_496)),
+            ("1969-12-31T23:59:59-0030", Some(1799)),
+            ("2026-11-27T20:51:36.000000", Some(1_795_812_696)),
+            ("2026-13-01T00:00:00Z", None),
+            ("2026-11-27", None),
+            ("2026-11-27T20:51:36x", None),
+            ("2026-11-27T20:51:3é", None),
+        ] {
+            assert_eq!(rfc3339(text), seconds, "{text}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! References in documents: relative ones joined to the document's own URL, and files of other
+//! hosts as paths below a mirror.
+//!
+//! ```text
+//!   https://files.example/packages/a.whl ─► files/files.example/packages/a.whl
+//!   http://files.example/a.whl           ─► files/http~files.example/a.whl   (upstream is https)
+//! ```
+
+/// Joins a reference to the URL of its document (RFC 3986, section 5.2). Query and fragment of the
+/// reference must be cut off before. `None` if the result is no URL over http or https.
+pub fn joined(base: &str, reference: &str) -> Option<String> {
+    let (scheme, rest) = base.split_once("://")?;
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let url = if let Some((scheme, _)) = reference.split_once("://") {
+        let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+        is_web.then(|| reference.to_owned())?
+    } else if reference.starts_with("//") {
+        format!("{scheme}:{reference}")
+    } else {
+        let from_root = match reference.strip_prefix('/') {
+            Some(_) => reference.to_owned(),
+            None => format!("{}/{reference}", path.rsplit_once('/').map_or("", |(folder, _)| folder)),
+        };
+        format!("{scheme}://{authority}{}", without_dots(&from_root))
+    };
+    is_sound(&url).then_some(url)
+}
+
+/// Removes `.` and `..` from a path.
+fn without_dots(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in path.split('/').skip(1) {
+        match segment {
+            "." => {}
+            ".." => drop(kept.pop()),
+            segment => kept.push(segment),
+        }
+    }
+    format!("/{}", kept.join("/"))
+}
+
+/// Returns the path below a mirror, without a slash in front, under which a file of any host is
+/// served. `upstream` is the mirror's.
+pub fn file_path(upstream: &str, url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://").filter(|_| is_sound(url))?;
+    let own_scheme = upstream.split_once("://")?.0;
+    Some(match scheme.eq_ignore_ascii_case(own_scheme) {
+        true => format!("{FILES}/{rest}"),
+        false => format!("{FILES}/{}~{rest}", scheme.to_ascii_lowercase()),
+    })
+}
+
+/// Returns the URL of the file that a path names: the part behind `/files/`.
+pub fn file_url(upstream: &str, behind: &str) -> Option<String> {
+    let own_scheme = upstream.split_once("://")?.0;
+    let (scheme, rest) =
+        behind.split_once('~').filter(|(scheme, _)| WEB.contains(scheme)).unwrap_or((own_scheme, behind));
+    let (authority, path) = rest.split_once('/')?;
+    // pip escapes the colon before a port.
+    let authority = authority.replace("%3A", ":").replace("%3a", ":");
+    let has_dots = path.split('/').any(|segment| matches!(segment, "." | ".."));
+    let url = format!("{scheme}://{authority}/{path}");
+    (is_sound(&url) && !has_dots && !path.is_empty()).then_some(url)
+}
+
+/// Returns `true` for a URL with a plain authority and without characters that end it elsewhere.
+fn is_sound(url: &str) -> bool {
+    let Some((_, rest)) = url.split_once("://") else { return false };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+    !authority.is_empty()
+        && authority.bytes().all(is_of_host)
+        && rest.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}?#".contains(&byte))
+}
+
+/// Returns the last segment of a URL's path.
+pub fn last_segment(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default().rsplit('/').next().unwrap_or_default()
+}
+
+/// Folder of files of other hosts.
+pub const FILES: &str = "files";
+const WEB: [&str; 2] = ["http", "https"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_join_their_document() {
+        let base = "https://index.example/simple/a/";
+        for (reference, url) in [
+            ("https://files.example/x/a.whl", Some("https://files.example/x/a.whl")),
+            ("HTTP://files.example/x", Some("HTTP://files.example/x")),
+            ("//cdn.example/a", Some("https://cdn.example/a")),
+            ("/packages/a", Some("https://index.example/packages/a")),
+            ("../../packages/./a", Some("https://index.example/packages/a")),
+            ("../../../../a", Some("https://index.example/a")),
+            ("a.whl", Some("https://index.example/simple/a/a.whl")),
+            ("ftp://files.example/a", None),
+            ("https://user@files.example/a", None),
+            ("https:///a", None),
+            ("a b", None),
+        ] {
+            assert_eq!(joined(base, reference).as_deref(), url, "{reference}");
+        }
+    }
+
+    #[test]
+    fn files_are_named_by_host_and_back() {
+        let upstream = "https://index.example/simple";
+        for (url, path) in [
+            ("https://files.example/x/a.whl", "files/files.example/x/a.whl"),
+            ("http://files.example:8080/a.whl", "files/http~files.example:8080/a.whl"),
+        ] {
+            assert_eq!(file_path(upstream, url).as_deref(), Some(path));
+            assert_eq!(file_url(upstream, &path["files/".len()..]).as_deref(), Some(url));
+        }
+        let escaped = file_url(upstream, "files.example%3A8080/a%3Ab");
+        assert_eq!(escaped.as_deref(), Some("https://files.example:8080/a%3Ab"));
+        for behind in ["", "host", "host/", "host/../x", "a@b/x", "host/a?b", "host/./a", "/x"] {
+            assert_eq!(file_url(upstream, behind), None, "{behind}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Files: before one is fetched, its index document tells digest and place.
+
+use super::documents::frames;
+use super::places::MirrorBase;
+use super::reply_fields;
+use crate::clock;
+use crate::exchange::handling_report::HandlingReport;
+use crate::exchange::metadata::ResponseMetadata;
+use crate::exchange::request::RequestContext;
+use crate::exchange::{CacheEngine, answers};
+use crate::message::Reply;
+use crate::mirror::{FetchSource, PromiseLookup, read_promise};
+use http::StatusCode;
+use shoal_core::Fields;
+use shoal_mirrors::{Class, Form, Place};
+use shoal_semantics::status_fields::Reason;
+use std::pin::Pin;
+use std::sync::Arc;
+
+impl CacheEngine {
+    /// Looks for the promise about a file that is about to be fetched. Returns a reply if the file
+    /// must not be fetched.
+    ///
+    /// Boxed: a document is served by the steps that ask for it.
+    pub(in crate::exchange) fn look_for_promise<'a>(
+        self: &'a Arc<Self>,
+        ask: &'a Arc<RequestContext>,
+    ) -> Pin<Box<dyn Future<Output = Option<Box<Reply>>> + Send + 'a>> {
+        Box::pin(async move {
+            let asked = ask.mirror.as_ref()?;
+            let documents = asked.documents();
+            if asked.promised.get().is_some() || ask.directives.only_if_cached && asked.age_limit.is_none() {
+                return None;
+            }
+            let base = MirrorBase::of(ask)?;
+            let mut promised = match self.find_promise(&base, ask, &documents).await {
+                Ok(found) => found.unwrap_or_default(),
+                Err(why) => return Some(refusal(ask, StatusCode::BAD_GATEWAY, why)),
+            };
+            if promised.place.as_ref() == Some(&asked.place) {
+                promised.place = None;
+            }
+            let is_promised = promised.promise.is_some();
+            let _ = asked.promised.set(promised);
+            if asked.is_too_young() {
+                return Some(refusal(ask, StatusCode::FORBIDDEN, TOO_YOUNG));
+            }
+            let place = asked.fetched_from();
+            if let (Place::Elsewhere(_), Some(FetchSource::Elsewhere(origin, _))) = (place, asked.source())
+                && !is_promised
+                && !asked.mirror.allows_files_of(&origin.host)
+            {
+                return Some(refusal(ask, StatusCode::FORBIDDEN, UNNAMED_HOST));
+            }
+            None
+        })
+    }
+
+    /// Returns the refusal of a stored file that is too young. A file that has been here for the
+    /// whole minimum age is old enough.
+    pub(in crate::exchange) async fn refuse_young(
+        self: &Arc<Self>,
+        ask: &Arc<RequestContext>,
+        head: &ResponseMetadata,
+    ) -> Option<Box<Reply>> {
+        let asked = ask.mirror.as_ref().filter(|asked| asked.age_limit.is_some())?;
+        let minimum = asked.mirror.settings.minimum_age;
+        let has_been_here = clock::now() >= head.policy.response_time().plus(minimum);
+        if has_been_here || !matches!(asked.class, Some(Class::File(_))) {
+            return None;
+        }
+        self.look_for_promise(ask).await
+    }
+
+    /// Looks for the promise: in the documents that are stored and fresh, then at the registry. A
+    /// stored document may be older than the file, so that it is validated before it has the last
+    /// word.
+    async fn find_promise(
+        self: &Arc<Self>,
+        base: &MirrorBase,
+        ask: &RequestContext,
+        documents: &[(Place, Form)],
+    ) -> Result<Option<PromiseLookup>, &'static str> {
+        let mut stored = Vec::with_capacity(documents.len());
+        for (place, form) in documents {
+            let mut document = base.document(place, *form).ok_or(UNREADABLE)?;
+            document.directives.only_if_cached = true;
+            let found = self.promise_in(ask, (document, *form)).await;
+            if let Ok(Some(found)) = found {
+                return Ok(Some(found));
+            }
+            stored.push(found.is_ok());
+        }
+        // With one document at hand, the other forms of it tell no more.
+        let wanted =
+            documents.iter().zip(&stored).filter(|(_, is_stored)| **is_stored || !stored.contains(&true));
+        for ((place, form), is_stored) in wanted.filter(|_| !ask.directives.only_if_cached) {
+            let mut document = base.document(place, *form).ok_or(UNREADABLE)?;
+            document.directives.no_cache = *is_stored;
+            if let Some(found) = self.promise_in(ask, (document, *form)).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks for the promise in one document. `None` if the document is absent or does not name the
+    /// file.
+    async fn promise_in(
+        self: &Arc<Self>,
+        ask: &RequestContext,
+        (document, form): (RequestContext, Form),
+    ) -> Result<Option<PromiseLookup>, &'static str> {
+        let asked = ask.mirror.as_ref().ok_or(UNREADABLE)?;
+        let document = Arc::new(document);
+        let reply = self.serve(&document).await;
+        match reply.head.status() {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(None),
+            _ => return Err(UNREACHABLE),
+        }
+        let fields = reply_fields(&reply.head);
+        let content_type = fields.value(&http::header::CONTENT_TYPE).unwrap_or_default();
+        let given = form.given(&String::from_utf8_lossy(content_type));
+        let registry = asked.mirror.registry;
+        let Some(promises) = registry.promises(&asked.facts, given, &asked.place) else { return Ok(None) };
+        let read = read_promise(frames(reply.body), &fields, promises).await;
+        let (promise, place) = read.map_err(|error| {
+            tracing::warn!(url = %document.target.url, %error, "the index of a file cannot be read");
+            UNREADABLE
+        })?;
+        Ok(promise.map(|promise| PromiseLookup { promise: Some(promise), place }))
+    }
+}
+
+fn refusal(ask: &RequestContext, status: StatusCode, why: &'static str) -> Box<Reply> {
+    Box::new(answers::own_answer(ask, status, why, HandlingReport::local(Reason::Mirror)))
+}
+
+const TOO_YOUNG: &str =
+    "The release is younger than this mirror takes, or of an unknown age (mirror.minimum_age).";
+const UNREACHABLE: &str = "The index that names the file cannot be had, so that the file cannot be checked.";
+const UNREADABLE: &str = "The index that names the file cannot be read, so that the file cannot be checked.";
+const UNNAMED_HOST: &str = "No index names a file of this host (mirror.file_hosts allows hosts beside).";

@@ -1,0 +1,185 @@
+//! Mirrors of package registries: the settings of each, ready for requests.
+//!
+//! `shoal_mirrors` knows the registries. The exchange asks it for the meaning of a request before
+//! the key is made ([`crate::exchange`], `mirrored`). This module has the parts without state:
+//!
+//! ```text
+//!   table, this file   request's place ─► mirror, path below it
+//!   shape              fields of an origin's response ─► fields that are stored and sent
+//!   checked            body ─► the same body, its last block held back until the digest agrees
+//!   derived            stored document ─► the form for one client
+//!   entity_tag         the validator of that form
+//!   asked              meaning of one request
+//!   policy             packages that are refused
+//! ```
+
+mod asked;
+mod checked;
+mod derived;
+mod entity_tag;
+mod inflated;
+mod policy;
+mod shape;
+mod tokens;
+
+pub(crate) use asked::{FetchSource, MirroredAsk, PromiseLookup};
+pub(crate) use checked::{BodyCheck, VerifiedBody};
+pub(crate) use derived::{DerivedBody, read_promise, read_survey};
+pub(crate) use entity_tag::{FETCHED, entity_tag};
+pub(crate) use shape::shape;
+
+use crate::access::{HostPattern, HostPatterns};
+use crate::route::{Route, Routes};
+use shoal_mirrors::{Form, Kind, Mirror, Registry};
+use shoal_settings::{MirrorKind, Settings};
+use std::sync::Arc;
+
+/// All mirrors of the settings.
+#[derive(Default)]
+pub struct Mirrors {
+    all: Vec<Arc<MirrorRoute>>,
+    /// Number of the first mirror's site.
+    first_site: usize,
+}
+
+/// One mirror.
+pub struct MirrorRoute {
+    /// Settings of the mirror.
+    pub settings: shoal_settings::Mirror,
+    /// Code of its kind.
+    pub registry: &'static dyn Registry,
+    /// Path without a slash at its end; empty for the root.
+    pub path: String,
+    /// Number of its site.
+    pub site: usize,
+    /// Tokens that the registry has given.
+    pub(crate) tokens: tokens::Tokens,
+    file_hosts: HostPatterns,
+    /// Patterns of packages that other mirrors of the kind own.
+    owned_elsewhere: Vec<String>,
+}
+
+impl Mirrors {
+    /// Prepares the mirrors of these settings.
+    ///
+    /// # Errors
+    /// Names the first mirror that cannot be served, and why.
+    pub fn new(settings: &Settings) -> Result<Self, (usize, String)> {
+        let first_site = settings.site.len();
+        let mirrors = settings.mirror.iter().enumerate();
+        let all = mirrors.map(|(index, mirror)| {
+            let kind = kind_of(mirror.kind);
+            let registry = shoal_mirrors::registries::of(kind);
+            let patterns = mirror.file_hosts.iter().map(|host| HostPattern::parse(host));
+            let patterns = patterns.collect::<Result<Vec<_>, _>>().map_err(|why| (index, why.to_string()))?;
+            let knows_times = Form::ALL_DOCUMENTS.iter().any(|form| registry.dated(*form).is_some());
+            if !mirror.minimum_age.is_zero() && !knows_times {
+                return Err((index, format!("minimum_age: mirrors of the kind {kind} know no times yet")));
+            }
+            let others = settings
+                .mirror
+                .iter()
+                .filter(|other| other.kind == mirror.kind && other.name() != mirror.name());
+            Ok(Arc::new(MirrorRoute {
+                registry,
+                path: mirror.path(),
+                site: first_site + index,
+                tokens: tokens::Tokens::default(),
+                file_hosts: patterns.into_iter().collect(),
+                owned_elsewhere: others.flat_map(|other| other.owned.iter().cloned()).collect(),
+                settings: mirror.clone(),
+            }))
+        });
+        let all = all.collect::<Result<Vec<_>, _>>()?;
+        debug_assert_eq!(first_site + all.len(), settings.all_sites().len(), "a site for each mirror");
+        Ok(Self { all, first_site })
+    }
+
+    /// Returns `true` without any mirror.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Returns the mirror that is served by the site of this number.
+    pub fn of_site(&self, site: usize) -> Option<&Arc<MirrorRoute>> {
+        self.all.get(site.checked_sub(self.first_site)?)
+    }
+
+    /// Returns the site of the mirror with clients that ask for `path` at the root of `host`. If
+    /// two mirrors could answer, neither does.
+    pub fn at_root<'r>(&self, routes: &'r Routes, host: &[u8], path: &str) -> Option<&'r Arc<Route>> {
+        let plain = path.split('?').next()?;
+        let mut serving = self.all.iter().filter(|mirror| {
+            let below = format!("{}/", mirror.path);
+            mirror.registry.serves_root(plain)
+                && routes.find(host, &below).is_some_and(|route| route.site == mirror.site)
+        });
+        let first = serving.next()?;
+        debug_assert!(routes.all().len() > first.site, "the mirrors of these routes");
+        routes.all().get(first.site).filter(|_| serving.next().is_none())
+    }
+
+    /// Returns the mirror of the registry to which a URL belongs, and the URL's path below the
+    /// registry's. Interception shares the keys, digests and rules of that mirror.
+    pub fn for_origin_url(
+        &self,
+        scheme: &str,
+        host: &str,
+        path: &str,
+    ) -> Option<(&Arc<MirrorRoute>, String)> {
+        self.all.iter().find_map(|mirror| {
+            let (own_scheme, rest) = mirror.settings.upstream().split_once("://")?;
+            let (own_host, own_path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let is_same = own_scheme.eq_ignore_ascii_case(scheme) && own_host.eq_ignore_ascii_case(host);
+            let below = path.strip_prefix(own_path).filter(|_| is_same)?;
+            match below.as_bytes().first() {
+                Some(b'/') => Some((mirror, below.to_owned())),
+                None | Some(b'?') => Some((mirror, format!("/{below}"))),
+                _ => None,
+            }
+        })
+    }
+}
+
+impl MirrorRoute {
+    /// Returns the facts for the registry's code, for clients that asked at this origin: scheme and
+    /// authority.
+    pub fn facts(&self, origin: &str) -> Mirror {
+        debug_assert!(origin.contains("://") && !origin.ends_with('/'), "scheme and authority");
+        debug_assert!(self.path.is_empty() || self.path.starts_with('/'), "a path");
+        Mirror { external: format!("{origin}{}", self.path), upstream: self.settings.upstream().to_owned() }
+    }
+
+    /// Returns the path below the mirror's own, with its query. At the root it is the whole path.
+    pub fn below<'p>(&self, path: &'p str) -> &'p str {
+        match path.strip_prefix(&*self.path) {
+            Some("") => "/",
+            Some(rest) if rest.starts_with('/') => rest,
+            _ => path,
+        }
+    }
+
+    /// Returns `true` if files may be fetched from `host` although no document names it.
+    pub fn allows_files_of(&self, host: &str) -> bool {
+        self.file_hosts.match_name(host)
+    }
+}
+
+/// Returns the kind that a setting names.
+fn kind_of(kind: MirrorKind) -> Kind {
+    match kind {
+        MirrorKind::Npm => Kind::Npm,
+        MirrorKind::Pypi => Kind::Pypi,
+        MirrorKind::Cargo => Kind::Cargo,
+        MirrorKind::Go => Kind::Go,
+        MirrorKind::Maven => Kind::Maven,
+        MirrorKind::Deb => Kind::Deb,
+        MirrorKind::RubyGems => Kind::RubyGems,
+        MirrorKind::Oci => Kind::Oci,
+        MirrorKind::Generic => Kind::Generic,
+        MirrorKind::BuildCache => Kind::BuildCache,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Mirrors of image registries: one fetch of a blob, tokens fetched inside, redirects to another
+//! host without them, and wrong bytes refused.
+
+use shoal_testkit::registry::sha256;
+use shoal_testkit::seeded::body;
+use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
+
+fn start(origin: &Origin, more: &str) -> Shoal {
+    Setup::bare()
+        .listen("reverse", "mode = 'reverse'")
+        .mirror(&format!("kind = 'oci'\nupstream = '{}'\n{more}", origin.url()))
+        .start()
+}
+
+/// Answers with 401 until the request has the token.
+fn guarded(origin: &Origin, path: &str, answer: Answer) {
+    let realm =
+        format!("Bearer realm=\"{0}/token\",service=\"images\",scope=\"repository:a/b:pull\"", origin.url());
+    origin.on_request(path, move |request| match request.fields.first("authorization") {
+        Some("Bearer secret-token") => answer.clone(),
+        _ => Answer::new(401).field("WWW-Authenticate", &realm),
+    });
+}
+
+#[test]
+fn tokens_are_fetched_once_and_stay_inside() {
+    let (origin, files) = (Origin::start(), Origin::start());
+    let (blob, manifest) = (body("blob", 200_000), b"{\"schemaVersion\":2}".to_vec());
+    let blob_path = format!("/v2/a/b/blobs/sha256:{}", sha256(&blob));
+    let kind = "application/vnd.oci.image.manifest.v1+json";
+    let by_digest = format!("/v2/a/b/manifests/sha256:{}", sha256(&manifest));
+    guarded(&origin, "/v2/a/b/manifests/1.0", Answer::ok(manifest.clone()).field("Content-Type", kind));
+    guarded(&origin, &by_digest, Answer::ok(manifest.clone()).field("Content-Type", kind));
+    let to = format!("{}/signed/blob?x=1", files.url());
+    guarded(&origin, &blob_path, Answer::new(307).field("Location", &to));
+    files.on("/signed/blob", Answer::ok(blob.clone()));
+    origin.on("/token", Answer::ok("{\"token\":\"secret-token\",\"expires_in\":300}"));
+    let shoal = start(&origin, "");
+    shoal.get("/v2/").expect_status(200);
+    for _ in 0..2 {
+        let tag = shoal.get("/v2/a/b/manifests/1.0");
+        assert_eq!(tag.expect_status(200).field("content-type"), Some(kind));
+        shoal.get(&by_digest).expect_status(200).expect_body(&manifest);
+        shoal.get(&blob_path).expect_status(200).expect_body(&blob);
+    }
+    shoal.get(&blob_path).expect_hit();
+    assert_eq!(origin.count("/token"), 1, "one token for the repository");
+    assert!(origin.last("/token").target.contains("service=images&scope=repository:a/b:pull"));
+    assert_eq!(origin.count(&blob_path), 1);
+    assert_eq!(files.count("/signed/blob"), 1);
+    assert!(!files.last("/signed/blob").fields.has("authorization"), "the token stays at its registry");
+}
+
+#[test]
+fn credentials_buy_a_token_at_the_registry_alone() {
+    let origin = Origin::start();
+    let blob = body("blob", 10_000);
+    let path = format!("/v2/a/b/blobs/sha256:{}", sha256(&blob));
+    guarded(&origin, &path, Answer::ok(blob.clone()));
+    origin.on("/token", Answer::ok("{\"access_token\":\"secret-token\"}"));
+    let setup = Setup::bare();
+    let secret = setup.file("secret", "user:password\n");
+    let more = format!("credentials = '{}'", secret.display());
+    let shoal = start(&origin, &more);
+    let client = Request::get(&path).field("Authorization", "Basic Y2xpZW50OnNlY3JldA==");
+    shoal.ask(&client).expect_status(200).expect_body(&blob);
+    let basic = "Basic dXNlcjpwYXNzd29yZA==";
+    assert_eq!(origin.last("/token").fields.first("authorization"), Some(basic));
+    assert_eq!(origin.last(&path).fields.first("authorization"), Some("Bearer secret-token"));
+}
+
+#[test]
+fn wrong_blob_reaches_no_client() {
+    let origin = Origin::start();
+    let right = body("blob", 100_000);
+    let mut wrong = right.clone();
+    wrong[0] ^= 1;
+    let path = format!("/v2/a/blobs/sha256:{}", sha256(&right));
+    origin.on(&path, Answer::ok(wrong));
+    let shoal = start(&origin, "");
+    assert!(!shoal.get(&path).complete(), "a cut connection");
+    origin.on(&path, Answer::ok(right.clone()));
+    shoal.get(&path).expect_status(200).expect_body(&right);
+    assert!(shoal.ask(&Request::new("POST", "/v2/a/blobs/uploads/")).status == 405);
+}
