@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   401  WWW-Authenticate: Bearer realm="https://auth.example/token",service="images",scope="..."
-//!   GET  https://auth.example/token?service=images&scope=...      {"token": "...", "expires_in": 300}
+//!   GET  https://auth.example/token?service=images&scope=...   {"token": "...", "expires_in": 300}
 //! ```
 
 use crate::json::{Path, Visitor, Walk, text};
 
-/// A challenge: where a token is had, and for what.
+/// A challenge: the token server, and the rights to ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge {
     /// URL of the token server.
@@ -129,7 +129,7 @@ impl Visitor for Members {
     }
 }
 
-/// Lifetime of a token whose answer does not say it.
+/// Lifetime of a token if the answer has none.
 const LIFETIME_SECONDS: u64 = 60;
 
 #[cfg(test)]

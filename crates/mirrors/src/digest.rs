@@ -141,6 +141,7 @@ impl Checker {
 
     /// Takes the end of the body: true if the digest is the promised one.
     pub fn agrees(self) -> bool {
+        debug_assert_eq!(self.wanted.bytes.len(), self.wanted.algorithm.byte_count());
         let found = match self.state {
             State::Md5(state) => state.finalize().to_vec(),
             State::Sha1(state) => state.finalize().to_vec(),

@@ -44,6 +44,7 @@ fn without_dots(path: &str) -> String {
 pub fn file_path(upstream: &str, url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://").filter(|_| is_sound(url))?;
     let own_scheme = upstream.split_once("://")?.0;
+    debug_assert!(!rest.contains(['?', '#']), "a path alone");
     Some(match scheme.eq_ignore_ascii_case(own_scheme) {
         true => format!("{FILES}/{rest}"),
         false => format!("{FILES}/{}~{rest}", scheme.to_ascii_lowercase()),

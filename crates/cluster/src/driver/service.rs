@@ -90,7 +90,7 @@ impl MembersService {
     }
 }
 
-/// Sentence about a living node whose name another one wants.
+/// Sentence about a living node and another that wants its name.
 fn namesake(known: &NodeIdentity) -> String {
     let facts = known.facts();
     format!(

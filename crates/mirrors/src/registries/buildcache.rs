@@ -48,13 +48,13 @@ impl Registry for BuildCache {
     }
 }
 
-/// Returns the entry at a path. A query says who asks (Turborepo's team), not what for.
+/// Returns the entry at a path. The query (Turborepo's team) names the client alone.
 fn entry(path: &str) -> Fetch {
     let source = contents(path).map_or(PromiseSource::Nothing, PromiseSource::Here);
     Fetch { place: Place::Below(path.to_owned()), class: Class::File(source), accept: None, form_asked: None }
 }
 
-/// Returns the digest that contents of Bazel's have in their path, perhaps below an instance's name.
+/// Returns the digest in the path of Bazel's contents, perhaps below the name of an instance.
 fn contents(path: &str) -> Option<Digest> {
     let (_, hex) = path.rsplit_once("/cas/")?;
     Digest::from_hex(Algorithm::Sha256, hex)

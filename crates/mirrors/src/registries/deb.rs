@@ -85,7 +85,7 @@ fn class(path: &str) -> Option<Class> {
     })
 }
 
-/// Names of lists, with what may follow a dash.
+/// Names of lists; a dash and more may follow.
 const LISTS: [&str; 6] = ["Packages", "Sources", "Contents", "Translation", "Components", "Commands"];
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ impl Registry for Go {
         let path = question.path;
         let class = match path.strip_prefix("/sumdb/") {
             Some(rest) => of_checksums(rest),
-            None => Asked::parse(path).map(|asked| asked.class()),
+            None => ModulePart::parse(path).map(|asked| asked.class()),
         };
         match class {
             Some(class) => Route::Fetch(Fetch {
@@ -46,18 +46,18 @@ impl Registry for Go {
     }
 
     fn package(&self, path: &str) -> Option<String> {
-        Asked::parse(path).map(|asked| asked.module)
+        ModulePart::parse(path).map(|asked| asked.module)
     }
 }
 
 /// A request about a module.
-struct Asked<'a> {
+struct ModulePart<'a> {
     module: String,
     /// `latest`, `list`, or a version with its extension.
     rest: &'a str,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ModulePart<'a> {
     fn parse(path: &'a str) -> Option<Self> {
         let (module, rest) = match path.strip_suffix("/@latest") {
             Some(module) => (module, "latest"),

@@ -7,8 +7,9 @@
 //!   /v2/NAME/tags/list, /referrers/DIGEST  documents
 //! ```
 //!
-//! Clients ask at the root of a host, whatever the mirror's path is. Manifests are fetched with all
-//! types accepted, so that a tag is one object. Tokens are fetched by the node ([`crate::bearer`]).
+//! Clients ask at the root of a host; the mirror's own path plays no part. Manifests are fetched
+//! with all types accepted, so that a tag is one object. The node fetches tokens
+//! ([`crate::bearer`]).
 
 use crate::route::PromiseSource;
 use crate::{Class, Digest, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route};
@@ -28,12 +29,12 @@ impl Registry for Oci {
             return Route::Refuse(404, "an image registry has no such path".into());
         };
         let (class, accept, has_query) = match asked {
-            Asked::Manifest(reference) => match Digest::from_named_hex(reference) {
+            RepositoryPart::Manifest(reference) => match Digest::from_named_hex(reference) {
                 Some(digest) => (Class::File(PromiseSource::Here(digest)), Some(MANIFESTS), false),
                 None => (Class::Document(Form::OciTag), Some(MANIFESTS), false),
             },
-            Asked::Blob(digest) => (Class::File(PromiseSource::Here(digest)), None, false),
-            Asked::List => (Class::Document(Form::Other), None, true),
+            RepositoryPart::Blob(digest) => (Class::File(PromiseSource::Here(digest)), None, false),
+            RepositoryPart::List => (Class::Document(Form::Other), None, true),
         };
         let place = match question.query.filter(|_| has_query) {
             Some(query) => format!("{}?{query}", question.path),
@@ -64,7 +65,7 @@ impl Registry for Oci {
 }
 
 /// A request about a repository.
-enum Asked<'a> {
+enum RepositoryPart<'a> {
     /// Manifest by tag or digest.
     Manifest(&'a str),
     /// Blob by digest.
@@ -74,15 +75,15 @@ enum Asked<'a> {
 }
 
 /// Splits a path into a repository's name, which may have many parts, and the rest.
-fn parse(path: &str) -> Option<(&str, Asked<'_>)> {
+fn parse(path: &str) -> Option<(&str, RepositoryPart<'_>)> {
     let rest = path.strip_prefix("/v2/")?;
     let (rest, last) = rest.rsplit_once('/')?;
     let (name, what) = rest.rsplit_once('/')?;
     let asked = match what {
-        "manifests" if is_reference(last) => Asked::Manifest(last),
-        "blobs" => Asked::Blob(Digest::from_named_hex(last)?),
-        "tags" if last == "list" => Asked::List,
-        "referrers" => Digest::from_named_hex(last).map(|_| Asked::List)?,
+        "manifests" if is_reference(last) => RepositoryPart::Manifest(last),
+        "blobs" => RepositoryPart::Blob(Digest::from_named_hex(last)?),
+        "tags" if last == "list" => RepositoryPart::List,
+        "referrers" => Digest::from_named_hex(last).map(|_| RepositoryPart::List)?,
         _ => return None,
     };
     is_name(name).then_some((name, asked))

@@ -96,6 +96,7 @@ impl GemPromise {
     }
 
     fn end_line(&mut self) {
+        debug_assert!(self.line.len() <= LINE_MAX, "pushes bound a line");
         let line = String::from_utf8_lossy(&self.line).into_owned();
         self.line.clear();
         if self.found.is_some() {

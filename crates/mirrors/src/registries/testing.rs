@@ -1,4 +1,4 @@
-//! What the tests of all registries share: questions, and documents in pieces of several sizes.
+//! Shared by the tests of all registries: questions, and documents in pieces of several sizes.
 
 use crate::{Class, Fetch, Form, Mirror, Place, Promise, Question, Registry, Route};
 

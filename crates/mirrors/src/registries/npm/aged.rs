@@ -3,7 +3,7 @@
 //! Times stand behind the versions, in the full document alone. So it is read twice: for the times,
 //! then for the form that clients get. The short form is derived from the full one.
 
-use super::urls::Urls;
+use super::urls::PackageUrls;
 use crate::json::{Path, Visitor, Walk, quoted, text};
 use crate::time::rfc3339;
 use crate::{BadDocument, Facts, Mirror, Rewriter, Survey};
@@ -81,7 +81,7 @@ impl Visitor for TimesVisitor {
 pub(super) struct Selection(Walk<SelectionVisitor>);
 
 struct SelectionVisitor {
-    urls: Urls,
+    urls: PackageUrls,
     versions: HashSet<String>,
     /// Tags of versions that stay.
     tags: HashSet<String>,
@@ -100,7 +100,7 @@ impl Selection {
             let older = versions.iter().filter(|version| numbers(version) <= numbers(hidden));
             older.filter(|version| numbers(version).is_some()).max_by_key(|version| numbers(version)).cloned()
         });
-        Self(Walk::new(SelectionVisitor { urls: Urls::new(mirror), versions, tags, latest, is_short }))
+        Self(Walk::new(SelectionVisitor { urls: PackageUrls::new(mirror), versions, tags, latest, is_short }))
     }
 }
 

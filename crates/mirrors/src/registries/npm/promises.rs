@@ -7,14 +7,14 @@ use crate::time::rfc3339;
 use crate::{Algorithm, BadDocument, Digest, Mirror, Place, Promise, Promises};
 use std::collections::HashMap;
 
-/// Search for one tarball.
+/// TarballSearch for one tarball.
 pub(super) struct TarballPromise {
-    walk: Walk<Search>,
+    walk: Walk<TarballSearch>,
     /// Output that nobody reads.
     unread: Vec<u8>,
 }
 
-struct Search {
+struct TarballSearch {
     upstream: String,
     /// Name of the package.
     name: Name,
@@ -37,7 +37,7 @@ struct Version {
 
 impl TarballPromise {
     pub fn new(mirror: &Mirror, name: &Name, file: &str) -> Self {
-        let search = Search {
+        let search = TarballSearch {
             upstream: mirror.upstream.clone(),
             name: name.clone(),
             file: file.to_owned(),
@@ -81,7 +81,7 @@ impl Promises for TarballPromise {
     }
 }
 
-impl Visitor for Search {
+impl Visitor for TarballSearch {
     fn wants(&mut self, path: &Path) -> bool {
         let of_dist = path.depth() == 4 && path.key(0) == "versions" && path.key(2) == "dist";
         // With the version known, its time is all that matters.

@@ -5,10 +5,10 @@ use crate::npm_name::Name;
 use crate::{BadDocument, Mirror, Rewriter};
 
 /// Rewriter of a package's document, full or short, or of one version.
-pub(super) struct TarballUrls(Walk<Urls>);
+pub(super) struct TarballUrls(Walk<PackageUrls>);
 
 /// Visitor that rewrites URLs.
-pub(super) struct Urls {
+pub(super) struct PackageUrls {
     external: String,
     upstream: String,
     /// Name of the package, as the document last had it.
@@ -17,7 +17,7 @@ pub(super) struct Urls {
 
 impl TarballUrls {
     pub fn new(mirror: &Mirror) -> Self {
-        Self(Walk::new(Urls::new(mirror)))
+        Self(Walk::new(PackageUrls::new(mirror)))
     }
 }
 
@@ -31,7 +31,7 @@ impl Rewriter for TarballUrls {
     }
 }
 
-impl Visitor for Urls {
+impl Visitor for PackageUrls {
     fn wants(&mut self, path: &Path) -> bool {
         if path.is(&["name"]) || path.is(&["versions", "*", "name"]) {
             return true;
@@ -61,7 +61,7 @@ impl Visitor for Urls {
     }
 }
 
-impl Urls {
+impl PackageUrls {
     pub fn new(mirror: &Mirror) -> Self {
         Self { external: mirror.external.clone(), upstream: mirror.upstream.clone(), name: None }
     }

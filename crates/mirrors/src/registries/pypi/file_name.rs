@@ -17,6 +17,7 @@ pub(super) fn normalized(name: &str) -> Option<String> {
             char => made.push(char.to_ascii_lowercase()),
         }
     }
+    debug_assert!(!made.is_empty() && !made.ends_with('-'), "a name ends with a letter or digit");
     Some(made)
 }
 

@@ -8,16 +8,16 @@ use crate::url::{file_path, joined};
 use crate::{Algorithm, BadDocument, Digest, Mirror, Place, Promise, Promises, Rewriter};
 
 /// Rewriter of `files[].url` to relative URLs.
-pub(super) struct JsonUrls(Walk<Urls>);
+pub(super) struct JsonUrls(Walk<FileUrls>);
 
-struct Urls {
+struct FileUrls {
     upstream: String,
     page: String,
 }
 
 impl JsonUrls {
     pub fn new(mirror: &Mirror) -> Self {
-        Self(Walk::new(Urls { upstream: mirror.upstream.clone(), page: page_url(mirror) }))
+        Self(Walk::new(FileUrls { upstream: mirror.upstream.clone(), page: page_url(mirror) }))
     }
 }
 
@@ -31,7 +31,7 @@ impl Rewriter for JsonUrls {
     }
 }
 
-impl Visitor for Urls {
+impl Visitor for FileUrls {
     fn wants(&mut self, path: &Path) -> bool {
         path.is(&["files", "*", "url"])
     }
@@ -55,25 +55,25 @@ pub(super) fn relative(upstream: &str, page: &str, url: &str) -> Option<String> 
     })
 }
 
-/// Search for one file.
+/// FileSearch for one file.
 pub(super) struct JsonPromise {
-    walk: Walk<Search>,
+    walk: Walk<FileSearch>,
     unread: Vec<u8>,
 }
 
-struct Search {
+struct FileSearch {
     page: String,
     /// URL of the file itself.
     wanted: String,
     /// `true` if the metadata of the file is wanted.
     is_metadata: bool,
-    current: File,
-    found: Option<File>,
+    current: IndexFile,
+    found: Option<IndexFile>,
 }
 
 /// Facts about one file.
 #[derive(Default)]
-struct File {
+struct IndexFile {
     url: String,
     digest: Option<Digest>,
     metadata_digest: Option<Digest>,
@@ -85,11 +85,11 @@ struct File {
 impl JsonPromise {
     pub fn new(mirror: &Mirror, url: &str) -> Self {
         let (wanted, is_metadata) = url.strip_suffix(METADATA).map_or((url, false), |url| (url, true));
-        let search = Search {
+        let search = FileSearch {
             page: page_url(mirror),
             wanted: wanted.to_owned(),
             is_metadata,
-            current: File::default(),
+            current: IndexFile::default(),
             found: None,
         };
         Self { walk: Walk::new(search), unread: Vec::new() }
@@ -122,7 +122,7 @@ impl Promises for JsonPromise {
     }
 }
 
-impl Visitor for Search {
+impl Visitor for FileSearch {
     fn wants(&mut self, path: &Path) -> bool {
         if path.key(0) != "files" || self.found.is_some() {
             return false;

@@ -14,7 +14,7 @@ pub(super) struct JsonToHtml {
 struct Page {
     upstream: String,
     page: String,
-    file: File,
+    file: Anchor,
     /// Written lines that were not taken yet.
     made: String,
     has_begun: bool,
@@ -22,7 +22,7 @@ struct Page {
 
 /// Members of one file.
 #[derive(Default)]
-struct File {
+struct Anchor {
     name: String,
     url: String,
     /// `sha256=HEX`.
@@ -39,7 +39,7 @@ impl JsonToHtml {
         let page = Page {
             upstream: mirror.upstream.clone(),
             page: page_url(mirror),
-            file: File::default(),
+            file: Anchor::default(),
             made: String::new(),
             has_begun: false,
         };
@@ -113,7 +113,7 @@ impl Visitor for Page {
 }
 
 impl Page {
-    fn anchor(&mut self, file: &File) {
+    fn anchor(&mut self, file: &Anchor) {
         let Some(url) = relative(&self.upstream, &self.page, &file.url) else { return };
         let fragment = file.digest.as_ref().map(|digest| format!("#{digest}")).unwrap_or_default();
         self.made.push_str(&format!("<a href=\"{}\"", escaped(&format!("{url}{fragment}"))));

@@ -84,7 +84,7 @@ fn page_is_made_from_the_document() {
          data-core-metadata=\"sha256={SHA256}\" data-dist-info-metadata=\"sha256={SHA256}\">a-2-py3-none-any.whl</a><br>"
     );
     assert!(page.contains(first) && page.contains(&second), "{page}");
-    // What the page says can be read again.
+    // The page can be read again.
     assert!(rewritten(&Pypi, &mirror(), Form::PypiHtml, &page).contains("index.example/files/index.example"));
 }
 

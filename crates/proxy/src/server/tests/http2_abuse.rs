@@ -11,8 +11,8 @@ fn impatient() -> Server {
     Server::with(|settings: &mut Settings| settings.client.idle_timeout = Duration::from_millis(300))
 }
 
-/// Opens a connection with large windows, and requests replies of 48 MB: with receive buffers that grow,
-/// the kernel has taken 15 MB.
+/// Opens a connection with large windows, and requests replies of 48 MB. The kernel has taken 15 MB
+/// where receive buffers grow.
 async fn asks_for_much(server: &Server) -> Raw {
     let mut raw = Raw::open(server, &[(4, 1 << 24)]).await;
     raw.send(&window_update(0, 1 << 30)).await;
