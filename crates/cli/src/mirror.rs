@@ -36,7 +36,7 @@ struct LinesOptions {
     /// Mirrors that are not in the file, as given to `shoal run`
     #[arg(long, value_name = "KIND[=URL]")]
     mirror: Vec<MirrorWish>,
-    /// Address by which clients reach the node, such as https://cache.example; default: the
+    /// Address by which clients reach the node, such as `https://cache.example`; default: the
     /// address of the first listener in reverse mode
     #[arg(long, value_name = "URL")]
     at: Option<String>,

@@ -29,7 +29,7 @@ impl Path {
         self.depth
     }
 
-    /// Key at this level, from 0; empty below [`KEYS_MAX`] levels.
+    /// Key at this level, from 0; empty below eight levels.
     pub fn key(&self, level: usize) -> &str {
         if level < self.depth { self.keys.get(level).map_or("", String::as_str) } else { "" }
     }

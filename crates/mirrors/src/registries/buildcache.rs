@@ -4,7 +4,7 @@
 //!   /cas/SHA256                 Bazel's contents: checked when they are written
 //!   /ac/SHA256                  Bazel's results of actions
 //!   /v8/artifacts/HASH          Turborepo's artifacts
-//!   any other path              Gradle, ccache: what was put there
+//!   any other path              Gradle, ccache: the body that was put there
 //! ```
 //!
 //! There is no registry behind it: a miss is 404. Gradle ends its use of the cache for a build at
@@ -48,13 +48,13 @@ impl Registry for BuildCache {
     }
 }
 
-/// Returns the entry at a path. A query says who asks (Turborepo's team), not what for.
+/// Returns the entry at a path. A query names the client (Turborepo's team) and not the entry.
 fn entry(path: &str) -> Fetch {
     let source = contents(path).map_or(PromiseSource::Nothing, PromiseSource::Here);
     Fetch { place: Place::Below(path.to_owned()), class: Class::File(source), accept: None, form_asked: None }
 }
 
-/// Returns the digest that contents of Bazel's have in their path, perhaps below an instance's name.
+/// Returns the digest in the path of Bazel's contents, perhaps below an instance's name.
 fn contents(path: &str) -> Option<Digest> {
     let (_, hex) = path.rsplit_once("/cas/")?;
     Digest::from_hex(Algorithm::Sha256, hex)
