@@ -38,7 +38,7 @@ fn rewritten(document: &[u8], cut: usize) -> Option<Vec<u8>> {
     Some(output)
 }
 
-/// Whatever versions stay, the selection is a document.
+/// A selection of any versions is a document.
 fn selected(document: &[u8], form: Form, cut: usize) {
     let npm = kinds::of(shoal_mirrors::Kind::Npm);
     let mut survey = npm.survey(Form::NpmFull).expect("dated");

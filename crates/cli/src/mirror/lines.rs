@@ -12,7 +12,11 @@ pub fn text(settings: &Settings, base: &str) -> String {
             None => base.to_owned(),
         };
         let url = format!("{base}{}", mirror.path());
-        let _ = writeln!(text, "\n{} ({}, from {}):", mirror.name(), mirror.kind, mirror.upstream());
+        let from = match mirror.kind {
+            MirrorKind::BuildCache => String::new(),
+            _ => format!(", from {}", mirror.upstream()),
+        };
+        let _ = writeln!(text, "\n{} ({}{from}):", mirror.name(), mirror.kind);
         for (client, line) in lines(mirror, &url) {
             let _ = writeln!(text, "  {client:<22} {line}");
         }

@@ -71,7 +71,9 @@ impl CacheEngine {
             Lookup::Response { key, stored } => self.decide_reuse(ask, key, stored).await,
             Lookup::Parts { key, note } => Box::pin(self.decide_parts(ask, key, note)).await,
             Lookup::Absent { key, variants } => {
-                if let Some(reply) = self.look_for_promise(ask).await {
+                if ask.mirror.is_some()
+                    && let Some(reply) = self.look_for_promise(ask).await
+                {
                     return ServeStep::Done(reply);
                 }
                 let forwarded = if variants { ForwardReason::VaryMiss } else { ForwardReason::UriMiss };
@@ -117,7 +119,9 @@ impl CacheEngine {
             }
             StoredUse::Forwarded { forwarded, while_resting } => {
                 let why = ForwardContext { forwarded, key, stored: Some(stored) };
-                if let Some(reply) = self.look_for_promise(ask).await {
+                if ask.mirror.is_some()
+                    && let Some(reply) = self.look_for_promise(ask).await
+                {
                     return ServeStep::Done(reply);
                 }
                 if while_resting && let Some(reply) = stale::stale_unasked(&self.cache.objects, ask, &why) {
