@@ -213,13 +213,13 @@ def go(url, folder):
     run(["go", "list", "-m", "-versions", "example.test/shoal0"], folder, GOCACHE=f"{folder}/build", **own)
 
 
-def cargo(url, folder):
+def cargo(url, folder, path="/index/"):
     os.makedirs(f"{folder}/src")
     servers.write(folder, "src/lib.rs", "")
     needs = 'shoal-demo-0 = { version = "1", registry = "local" }'
     servers.write(folder, "Cargo.toml", f'[package]\nname = "app"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\n{needs}\n')
     os.makedirs(f"{folder}/cargo")
-    servers.write(folder, "cargo/config.toml", f'[registries.local]\nindex = "sparse+{url}/index/"\n')
+    servers.write(folder, "cargo/config.toml", f'[registries.local]\nindex = "sparse+{url}{path}"\n')
     toolchain = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=True).stdout.strip()
     run([f"{toolchain}/bin/cargo", "fetch"], folder, CARGO_HOME=f"{folder}/cargo", RUSTC=f"{toolchain}/bin/rustc")
 

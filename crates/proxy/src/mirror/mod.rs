@@ -29,6 +29,7 @@ pub(crate) use entity_tag::{FETCHED, entity_tag};
 pub(crate) use shape::shape;
 
 use crate::access::{HostPattern, HostPatterns};
+use crate::exchange::target::Target;
 use crate::route::{Route, Routes};
 use shoal_mirrors::{Form, Kind, Mirror, Registry, RootClaim};
 use shoal_settings::{MirrorKind, Settings};
@@ -165,9 +166,9 @@ impl MirrorRoute {
         }
     }
 
-    /// Returns `true` if files may be fetched from `host` although no document names it.
-    pub fn allows_files_of(&self, host: &str) -> bool {
-        self.file_hosts.match_name(host)
+    /// Returns `true` if files of this URL's host may be fetched although no document names them.
+    pub fn allows_files_at(&self, url: &str) -> bool {
+        Target::parse(url).is_ok_and(|target| self.file_hosts.match_name(target.host()))
     }
 }
 
