@@ -10,6 +10,8 @@ pip install devpi-server proxpi in FOLDER/py). Peers that are not there are left
 """
 
 import argparse
+import base64
+import json
 import os
 import statistics
 import subprocess
@@ -17,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 import machine
 import page
@@ -40,7 +43,6 @@ def verdaccio(options, upstream, port, folder):
 storage: {folder}/storage
 uplinks: {{ own: {{ url: "{upstream}" }} }}
 packages: {{ "**": {{ access: $all, proxy: own }} }}
-logs: {{ type: stdout, format: pretty, level: error }}
 """
     servers.write(folder, "config.yaml", settings)
     return [f"{options.peers}/npm/node_modules/.bin/verdaccio", "--config", f"{folder}/config.yaml", "--listen", f"127.0.0.1:{port}"]
@@ -48,22 +50,17 @@ logs: {{ type: stdout, format: pretty, level: error }}
 
 def devpi(options, upstream, port, folder):
     py = f"{options.peers}/py/bin"
-    subprocess.run([f"{py}/devpi-init", "--serverdir", f"{folder}/devpi", "--no-root-pypi"], check=True, capture_output=True)
-    return [f"{py}/devpi-server", "--serverdir", f"{folder}/devpi", "--port", str(port), "--root-passwd", "x"]
+    subprocess.run([f"{py}/devpi-init", "--serverdir", f"{folder}/devpi", "--no-root-pypi", "--root-passwd", "x"], check=True, capture_output=True)
+    return [f"{py}/devpi-server", "--serverdir", f"{folder}/devpi", "--port", str(port)]
 
 
 def devpi_index(options, upstream, url):
     """devpi is told of its upstream while it runs."""
-    import json
-    import urllib.request
-
     def call(method, path, body, token=None):
         fields = {"Content-Type": "application/json", "Accept": "application/json"} | ({"X-Devpi-Auth": token} if token else {})
         request = urllib.request.Request(url + path, json.dumps(body).encode(), fields, method=method)
         with urllib.request.urlopen(request, timeout=20) as reply:
             return json.loads(reply.read())
-
-    import base64
 
     login = call("POST", "/+login", {"user": "root", "password": "x"})["result"]["password"]
     token = base64.b64encode(f"root:{login}".encode()).decode()
@@ -84,8 +81,6 @@ SETUPS = {
     "go": [("Shoal", *shoal("go", ""), None)],
     "cargo": [("Shoal", *shoal("cargo", "/index"), None)],
 }
-# What a client puts behind the address of a mirror, where it differs from its registry's.
-SUFFIXES = {"devpi": ("/simple/", "/+simple/"), "proxpi": ("/simple/", "/index/"), "cargo": ("/index/", "/")}
 
 
 def pip(url, folder):
@@ -160,12 +155,12 @@ def measure(options, client, name, command, path, prepare):
         try:
             if prepare:
                 prepare(options, registry.url, mirror.url)
-            before = registry.past_shoal
+            before = registry.asked
             cold = job(client, name, mirror.url + path)
-            asked_cold = registry.past_shoal - before
-            before, cpu = registry.past_shoal, used(mirror.process.pid)[0]
+            asked_cold = registry.asked - before
+            before, cpu = registry.asked, used(mirror.process.pid)[0]
             warm = [job(client, name, mirror.url + path) for _ in range(ROUNDS)]
-            cpu, asked = used(mirror.process.pid)[0] - cpu, registry.past_shoal - before
+            cpu, asked = used(mirror.process.pid)[0] - cpu, registry.asked - before
             registry.stop()
             registry = None
             try:
