@@ -44,7 +44,7 @@ class Registry(servers.Loopback):
 
     def __init__(self, answers):
         self.answers = answers
-        self.past_shoal = 0
+        self.asked = self.past_shoal = 0
         super().__init__(RegistryHandler)
 
 
@@ -53,6 +53,7 @@ class RegistryHandler(http.server.BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_GET(self):
+        self.server.asked += 1
         self.server.past_shoal += "Via" not in self.headers
         path = self.path.split("?")[0].replace("%2f", "/").replace("%2F", "/")
         kinds = self.server.answers.get(path)
@@ -68,6 +69,7 @@ class RegistryHandler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         """npm asks for advisories about what it installs; there are none."""
+        self.server.asked += 1
         self.server.past_shoal += "Via" not in self.headers
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.answer(200, "application/json", b"{}", False)
@@ -125,6 +127,8 @@ def pip_index():
         link = f'<!DOCTYPE html><a href="../../packages/{file}#sha256={hashlib.sha256(wheel).hexdigest()}">{file}</a>\n'
         answers[f"/simple/shoal-{number}/"] = {"text/html": link.encode()}
         answers[f"/packages/{file}"] = {"application/octet-stream": wheel}
+    names = [f"shoal-{number}" for number in range(PIP_PACKAGES)]
+    answers["/simple/"] = {"text/html": "".join(f'<a href="{name}/">{name}</a>\n' for name in names).encode()}
     return answers
 
 
@@ -213,13 +217,13 @@ def go(url, folder):
     run(["go", "list", "-m", "-versions", "example.test/shoal0"], folder, GOCACHE=f"{folder}/build", **own)
 
 
-def cargo(url, folder):
+def cargo(url, folder, path="/index/"):
     os.makedirs(f"{folder}/src")
     servers.write(folder, "src/lib.rs", "")
     needs = 'shoal-demo-0 = { version = "1", registry = "local" }'
     servers.write(folder, "Cargo.toml", f'[package]\nname = "app"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\n{needs}\n')
     os.makedirs(f"{folder}/cargo")
-    servers.write(folder, "cargo/config.toml", f'[registries.local]\nindex = "sparse+{url}/index/"\n')
+    servers.write(folder, "cargo/config.toml", f'[registries.local]\nindex = "sparse+{url}{path}"\n')
     toolchain = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=True).stdout.strip()
     run([f"{toolchain}/bin/cargo", "fetch"], folder, CARGO_HOME=f"{folder}/cargo", RUSTC=f"{toolchain}/bin/rustc")
 

@@ -43,6 +43,17 @@ pub struct Mirror {
     pub upstream: String,
 }
 
+/// Claim of a mirror on a path at the root of its host, weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RootClaim {
+    /// None: the path belongs to other mirrors or sites.
+    None,
+    /// Clients of the kind ask for such paths.
+    OfKind,
+    /// The path has the mirror's own name.
+    ByName,
+}
+
 /// One kind of registry. Implementations have no state: a mirror's facts are arguments.
 pub trait Registry: Send + Sync {
     /// Gives the meaning of a request. The path is below the mirror's own, percent-encoded as the
@@ -100,9 +111,8 @@ pub trait Registry: Send + Sync {
         false
     }
 
-    /// Returns `true` if clients ask for this path at the root of the mirror's host, and not below
-    /// the mirror's own path.
-    fn serves_root(&self, _path: &str) -> bool {
-        false
+    /// Gives the claim of a mirror on a path at the root of its host. `own_path` is the mirror's.
+    fn root_claim(&self, _own_path: &str, _path: &str) -> RootClaim {
+        RootClaim::None
     }
 }

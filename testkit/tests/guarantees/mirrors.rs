@@ -291,3 +291,58 @@ fn purge_by_the_registrys_url_removes_the_answer() {
     answer.expect_status(200);
     assert!(!document(&shoal, &[]).hit());
 }
+
+/// Credentials of this node open the registry's own path, and the files that its documents name.
+#[test]
+fn requests_stay_below_the_upstream() {
+    let origin = Origin::start();
+    origin.on("/*", Answer::ok("secret"));
+    origin.on("/base/file", Answer::ok("file"));
+    let setup = Setup::bare();
+    let secret = setup.file("secret", "user:password\n");
+    let mirror = |kind: &str, path: &str| {
+        let (url, secret) = (origin.url(), secret.display());
+        format!("kind = '{kind}'\nupstream = '{url}{path}'\ncredentials = '{secret}'")
+    };
+    let shoal = Setup::bare()
+        .listen("reverse", "mode = 'reverse'")
+        .mirror(&mirror("generic", "/base"))
+        .mirror(&mirror("pypi", "/simple"))
+        .start();
+    shoal.get("/generic/file").expect_status(200).expect_body("file");
+    let host = origin.url().replace("http://", "");
+    for path in [
+        "/generic/../admin".to_owned(),
+        "/generic/%2e%2e/admin".to_owned(),
+        "/generic/a/..%2f..%2f..%2fadmin".to_owned(),
+        "/generic/..\\admin".to_owned(),
+        format!("/pypi/files/{host}/admin/a-1.0.zip"),
+        format!("/pypi/files/{host}/admin"),
+    ] {
+        let answer = shoal.get(&path);
+        assert!(answer.text() != "secret", "{path}: {answer:?}");
+    }
+    for received in origin.received() {
+        assert!(!received.target.contains("admin"), "{}", received.target);
+    }
+}
+
+/// A private index names files beside itself: the operator named the host.
+#[test]
+fn files_of_the_upstream_host_need_no_setting() {
+    let origin = Origin::start();
+    let wheel = body("wheel", 10_000);
+    let digest = shoal_testkit::registry::sha256(&wheel);
+    let page = format!("<a href=\"/packages/a-1.0-py3-none-any.whl#sha256={digest}\">a</a>");
+    origin.on("/simple/a/", Answer::ok(page).field("Content-Type", "text/html"));
+    origin.on("/packages/a-1.0-py3-none-any.whl", Answer::ok(wheel.clone()));
+    let shoal = Setup::bare()
+        .listen("reverse", "mode = 'reverse'")
+        .set_list("forward.allow_private_destinations", &[])
+        .mirror(&format!("kind = 'pypi'\nupstream = '{}/simple'", origin.url()))
+        .start();
+    let host = origin.url().replace("http://", "");
+    shoal.get("/pypi/simple/a/").expect_status(200);
+    let path = format!("/pypi/files/{host}/packages/a-1.0-py3-none-any.whl");
+    shoal.get(&path).expect_status(200).expect_body(&wheel);
+}

@@ -17,7 +17,8 @@ mod urls;
 use crate::npm_name::{Name, named};
 use crate::route::PromiseSource;
 use crate::{
-    Class, Facts, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route, Survey,
+    Class, Facts, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, RootClaim, Route,
+    Survey,
 };
 use aged::{Selection, Times};
 use promises::TarballPromise;
@@ -73,10 +74,13 @@ impl Registry for Npm {
         named(path).map(|(name, _)| name.to_string())
     }
 
-    fn serves_root(&self, path: &str) -> bool {
+    fn root_claim(&self, _: &str, path: &str) -> RootClaim {
         // npm asks for attestations at the root of the registry's host. Of a URL in a lock it keeps
         // the path alone, and drops the path of the registry (npm/cli#8216).
-        path.starts_with("/-/npm/v1/") || path.contains("/-/") && path.ends_with(".tgz")
+        match path.starts_with("/-/npm/v1/") || path.contains("/-/") && path.ends_with(".tgz") {
+            true => RootClaim::OfKind,
+            false => RootClaim::None,
+        }
     }
 }
 

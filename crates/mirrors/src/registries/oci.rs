@@ -12,20 +12,24 @@
 //! ([`crate::bearer`]).
 
 use crate::route::PromiseSource;
-use crate::{Class, Digest, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route};
+use crate::{
+    Class, Digest, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, RootClaim, Route,
+};
+use std::borrow::Cow;
 
 /// The oci kind.
 pub struct Oci;
 
 impl Registry for Oci {
-    fn route(&self, _: &Mirror, question: &Question<'_>) -> Route {
+    fn route(&self, mirror: &Mirror, question: &Question<'_>) -> Route {
         if !matches!(question.method, "GET" | "HEAD") {
             return Route::Refuse(405, "this mirror can only be read: push to the registry itself".into());
         }
         if matches!(question.path, "/v2/" | "/v2") {
             return Route::Answer(200, "application/json", b"{}".to_vec());
         }
-        let Some((_, asked)) = parse(question.path) else {
+        let path = without_name(mirror, question.path);
+        let Some((_, asked)) = parse(&path) else {
             return Route::Refuse(404, "an image registry has no such path".into());
         };
         let (class, accept, has_query) = match asked {
@@ -37,8 +41,8 @@ impl Registry for Oci {
             RepositoryPart::List => (Class::Document(Form::Other), None, true),
         };
         let place = match question.query.filter(|_| has_query) {
-            Some(query) => format!("{}?{query}", question.path),
-            None => question.path.to_owned(),
+            Some(query) => format!("{path}?{query}"),
+            None => path.into_owned(),
         };
         Route::Fetch(Fetch { place: Place::Below(place), class, accept, form_asked: None })
     }
@@ -55,13 +59,33 @@ impl Registry for Oci {
         parse(path).map(|(name, _)| name.to_owned())
     }
 
-    fn serves_root(&self, path: &str) -> bool {
-        path == "/v2" || path.starts_with("/v2/")
+    fn root_claim(&self, own_path: &str, path: &str) -> RootClaim {
+        match path.strip_prefix("/v2") {
+            Some(rest) if is_below(rest, own_path) => RootClaim::ByName,
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => RootClaim::OfKind,
+            _ => RootClaim::None,
+        }
     }
 
     fn takes_tokens(&self) -> bool {
         true
     }
+}
+
+/// Removes the mirror's name from `/v2/NAME/REPOSITORY/...`: clients put the path of a registry
+/// before its repositories.
+fn without_name<'a>(mirror: &Mirror, path: &'a str) -> Cow<'a, str> {
+    let host = mirror.external.split("://").nth(1).unwrap_or_default();
+    let own_path = host.find('/').map_or("", |place| &host[place..]);
+    match path.strip_prefix("/v2").filter(|rest| is_below(rest, own_path)) {
+        Some(rest) => format!("/v2{}", &rest[own_path.len()..]).into(),
+        None => path.into(),
+    }
+}
+
+/// Returns `true` for a path below another that is not the root.
+fn is_below(path: &str, folder: &str) -> bool {
+    !folder.is_empty() && path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// A request about a repository.
@@ -156,7 +180,22 @@ mod tests {
             assert!(matches!(routed(&Oci, &mirror(), "GET", path, ""), Route::Refuse(404, _)), "{path}");
         }
         assert_eq!(Oci.package("/v2/a/b/manifests/1").as_deref(), Some("a/b"));
-        assert!(Oci.serves_root("/v2/") && !Oci.serves_root("/v2x"));
+    }
+
+    #[test]
+    fn mirror_name_in_a_path_is_no_repository() {
+        for (path, claim) in [
+            ("/v2/", RootClaim::OfKind),
+            ("/v2/a/tags/list", RootClaim::OfKind),
+            ("/v2/oci/a/tags/list", RootClaim::ByName),
+            ("/v2x", RootClaim::None),
+            ("/oci", RootClaim::None),
+        ] {
+            assert_eq!(Oci.root_claim("/oci", path), claim, "{path}");
+        }
+        for path in ["/v2/oci/a/b/manifests/1", "/v2/a/b/manifests/1"] {
+            assert_eq!(below(routed(&Oci, &mirror(), "GET", path, "")).0, "/v2/a/b/manifests/1");
+        }
     }
 
     #[test]

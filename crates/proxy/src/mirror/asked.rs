@@ -40,7 +40,7 @@ pub struct PromiseLookup {
 
 /// Server and path from which a place is fetched.
 pub enum FetchSource {
-    /// The mirror's upstream, with this path below its own.
+    /// The mirror's upstream, with this path.
     Upstream(PathAndQuery),
     /// Another host, and the whole path there.
     Elsewhere(Origin, PathAndQuery),
@@ -66,13 +66,14 @@ impl MirroredAsk {
         self.source_of(&self.url_of(self.fetched_from()))
     }
 
-    /// Returns server and path of a URL. A URL below the upstream's goes to the upstream, with the
-    /// credentials of this node; no other one does.
+    /// Returns server and path of a URL. A URL of the upstream's origin goes to the upstream, with
+    /// the credentials of this node; no other one does.
     pub fn source_of(&self, url: &str) -> Option<FetchSource> {
-        if let Some(below) = url.strip_prefix(&self.facts.upstream)
-            && below.starts_with('/')
+        let origin = self.mirror.settings.upstream_origin();
+        if let Some(path) = url.strip_prefix(origin)
+            && path.starts_with('/')
         {
-            return Some(FetchSource::Upstream(below.parse().ok()?));
+            return Some(FetchSource::Upstream(path.parse().ok()?));
         }
         let target = Target::parse(url).ok()?;
         let scheme = if target.https { Scheme::Https } else { Scheme::Http };

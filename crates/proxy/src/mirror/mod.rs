@@ -29,8 +29,9 @@ pub(crate) use entity_tag::{FETCHED, entity_tag};
 pub(crate) use shape::shape;
 
 use crate::access::{HostPattern, HostPatterns};
+use crate::exchange::target::Target;
 use crate::route::{Route, Routes};
-use shoal_mirrors::{Form, Kind, Mirror, Registry};
+use shoal_mirrors::{Form, Kind, Mirror, Registry, RootClaim};
 use shoal_settings::{MirrorKind, Settings};
 use std::sync::Arc;
 
@@ -109,14 +110,20 @@ impl Mirrors {
     /// two mirrors could answer, neither does.
     pub fn at_root<'r>(&self, routes: &'r Routes, host: &[u8], path: &str) -> Option<&'r Arc<Route>> {
         let plain = path.split('?').next()?;
-        let mut serving = self.all.iter().filter(|mirror| {
-            let below = format!("{}/", mirror.path);
-            mirror.registry.serves_root(plain)
-                && routes.find(host, &below).is_some_and(|route| route.site == mirror.site)
+        let claims = self.all.iter().filter_map(|mirror| {
+            let claim = mirror.registry.root_claim(&mirror.path, plain);
+            let is_of_host = || {
+                let below = format!("{}/", mirror.path);
+                routes.find(host, &below).is_some_and(|route| route.site == mirror.site)
+            };
+            (claim > RootClaim::None && is_of_host()).then_some((claim, mirror.site))
         });
-        let first = serving.next()?;
-        debug_assert!(routes.all().len() > first.site, "the mirrors of these routes");
-        routes.all().get(first.site).filter(|_| serving.next().is_none())
+        let claims: Vec<(RootClaim, usize)> = claims.collect();
+        let best = claims.iter().map(|(claim, _)| *claim).max()?;
+        let mut serving = claims.iter().filter(|(claim, _)| *claim == best);
+        let (_, site) = serving.next()?;
+        debug_assert!(routes.all().len() > *site, "the mirrors of these routes");
+        routes.all().get(*site).filter(|_| serving.next().is_none())
     }
 
     /// Returns the mirror of the registry to which a URL belongs, and the URL's path below the
@@ -159,9 +166,9 @@ impl MirrorRoute {
         }
     }
 
-    /// Returns `true` if files may be fetched from `host` although no document names it.
-    pub fn allows_files_of(&self, host: &str) -> bool {
-        self.file_hosts.match_name(host)
+    /// Returns `true` if files of this URL's host may be fetched although no document names them.
+    pub fn allows_files_at(&self, url: &str) -> bool {
+        Target::parse(url).is_ok_and(|target| self.file_hosts.match_name(target.host()))
     }
 }
 

@@ -184,7 +184,7 @@ reasons! {
             ["neighbour.proxy_only"];
         Mirror = "mirror",
             "A mirror of a package registry answered by itself: it refused the request, or could not check the file.",
-            "The `[[mirror]]`; the body of the answer says which rule.",
+            "`refuse`, `owned`, `minimum_age`, `offline` and `file_hosts` of the `[[mirror]]`; the body of the answer says which.",
             ["mirror.refuse", "mirror.owned", "mirror.minimum_age", "mirror.offline", "mirror.file_hosts"];
         Abandoned = "abandoned",
             "The client left before the answer.",

@@ -125,6 +125,14 @@ impl Mirror {
         self.upstream.trim_end_matches('/')
     }
 
+    /// Returns scheme and authority of the upstream. Documents name files anywhere below.
+    pub fn upstream_origin(&self) -> &str {
+        let upstream = self.upstream();
+        let authority = upstream.find("://").map_or(0, |place| place + 3);
+        let end = upstream[authority..].find('/').map_or(upstream.len(), |place| authority + place);
+        &upstream[..end]
+    }
+
     /// Returns the site under which the mirror is served.
     pub fn site(&self) -> Site {
         let path = self.path();
@@ -133,11 +141,11 @@ impl Mirror {
             path_prefix: if path.is_empty() { "/".into() } else { path },
             upstreams: vec![UpstreamServer {
                 credentials: self.credentials.clone(),
-                ..UpstreamServer::at(self.upstream())
+                ..UpstreamServer::at(self.upstream_origin())
             }],
             via: false,
             rewrite_location: Some(false),
-            ..Site::to(self.upstream())
+            ..Site::to(self.upstream_origin())
         }
     }
 }

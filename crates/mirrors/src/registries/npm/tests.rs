@@ -63,8 +63,13 @@ fn audits_pass_and_writes_are_refused() {
     assert!(matches!(route("GET", "/-/v1/search", ""), Route::Pass(_)));
     assert!(matches!(route("GET", "/-/npm/v1/keys", ""), Route::Fetch(_)));
     assert!(matches!(route("GET", "/..", ""), Route::Refuse(404, _)));
-    assert!(Npm.serves_root("/-/npm/v1/attestations/a@1") && Npm.serves_root("/a/-/a-1.tgz"));
-    assert!(!Npm.serves_root("/a"));
+    for (path, claim) in [
+        ("/-/npm/v1/attestations/a@1", RootClaim::OfKind),
+        ("/a/-/a-1.tgz", RootClaim::OfKind),
+        ("/a", RootClaim::None),
+    ] {
+        assert_eq!(Npm.root_claim("/npm", path), claim, "{path}");
+    }
 }
 
 #[test]

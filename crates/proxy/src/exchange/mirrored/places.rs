@@ -12,6 +12,7 @@ use crate::route::Route;
 use http::{Method, header};
 use shoal_core::{FieldLines, Fields, Timestamp};
 use shoal_mirrors::{Class, Fetch, Form, Mirror, Place};
+use shoal_rules::may_leave_prefix;
 use shoal_wire::RequestParts;
 use std::sync::{Arc, OnceLock};
 
@@ -170,6 +171,7 @@ impl MirrorBase {
         debug_assert!(!fields.has(&header::AUTHORIZATION) && !fields.has(&header::COOKIE), "no client's");
         let target = Target::parse(&asked.url_of(&asked.place)).ok()?;
         let path = match &asked.place {
+            Place::Below(path) if leaves_upstream(path) => return None,
             Place::Below(path) => Some(path.parse().ok()?),
             Place::Elsewhere(_) => None,
         };
@@ -187,4 +189,10 @@ impl MirrorBase {
         };
         Some(RequestContext::new(admitted, (None, self.requested, self.sequence)).at_mirror(asked))
     }
+}
+
+/// Returns `true` if a path below the upstream could lead out of the upstream's own path.
+fn leaves_upstream(path: &str) -> bool {
+    let plain = path.split('?').next().unwrap_or_default();
+    plain.split('/').any(|segment| matches!(segment, "." | "..")) || may_leave_prefix(plain)
 }

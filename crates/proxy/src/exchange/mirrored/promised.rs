@@ -9,7 +9,7 @@ use crate::exchange::metadata::ResponseMetadata;
 use crate::exchange::request::RequestContext;
 use crate::exchange::{CacheEngine, answers};
 use crate::message::Reply;
-use crate::mirror::{FetchSource, PromiseLookup, read_promise};
+use crate::mirror::{PromiseLookup, read_promise};
 use http::StatusCode;
 use shoal_core::Fields;
 use shoal_mirrors::{Class, Form, Place};
@@ -46,13 +46,12 @@ impl CacheEngine {
                 return Some(refusal(ask, StatusCode::FORBIDDEN, TOO_YOUNG));
             }
             let place = asked.fetched_from();
-            if let (Place::Elsewhere(_), Some(FetchSource::Elsewhere(origin, _))) = (place, asked.source())
-                && !is_promised
-                && !asked.mirror.allows_files_of(&origin.host)
-            {
-                return Some(refusal(ask, StatusCode::FORBIDDEN, UNNAMED_HOST));
-            }
-            None
+            let is_allowed = match place {
+                Place::Below(_) => true,
+                // The upstream's own origin has further paths, which are nobody's but its users'.
+                Place::Elsewhere(url) => is_promised || asked.mirror.allows_files_at(url),
+            };
+            (!is_allowed).then(|| refusal(ask, StatusCode::FORBIDDEN, UNNAMED_HOST))
         })
     }
 
