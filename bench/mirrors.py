@@ -28,6 +28,8 @@ import registries
 import servers
 
 ROUNDS = 5
+# The index of a user of devpi who may make indexes.
+DEVPI_INDEX = "/".join(["", "root", "own"])
 
 
 def shoal(kind, path):
@@ -64,7 +66,7 @@ def devpi_index(options, upstream, url):
 
     login = call("POST", "/+login", {"user": "root", "password": "x"})["result"]["password"]
     token = base64.b64encode(f"root:{login}".encode()).decode()
-    call("PUT", "/root/own", {"type": "mirror", "mirror_url": f"{upstream}/simple/", "volatile": True}, token)
+    call("PUT", DEVPI_INDEX, {"type": "mirror", "mirror_url": f"{upstream}/simple/", "volatile": True}, token)
 
 
 def proxpi(options, upstream, port, folder):
@@ -77,7 +79,7 @@ def proxpi(options, upstream, port, folder):
 # client: its set-ups, each a name, a command, the path below the mirror's address, and what is done once it runs
 SETUPS = {
     "npm": [("Shoal", *shoal("npm", ""), None), ("verdaccio", verdaccio, "", None)],
-    "pip": [("Shoal", *shoal("pypi", "/simple"), None), ("devpi", devpi, "/root/own", devpi_index), ("proxpi", proxpi, "", None)],
+    "pip": [("Shoal", *shoal("pypi", "/simple"), None), ("devpi", devpi, DEVPI_INDEX, devpi_index), ("proxpi", proxpi, "", None)],
     "go": [("Shoal", *shoal("go", ""), None)],
     "cargo": [("Shoal", *shoal("cargo", "/index"), None)],
 }
