@@ -14,6 +14,7 @@ mod configuration;
 mod explain;
 mod failure;
 mod lab;
+mod lock;
 mod man;
 mod migrate;
 mod mirror;
@@ -77,6 +78,7 @@ enum ShoalCommand {
     Lab(lab::LabOptions),
     Model(model::ModelOptions),
     Mirror(mirror::MirrorOptions),
+    Lock(lock::LockOptions),
     Migrate(migrate::MigrationOptions),
     Completions(completions::CompletionsOptions),
     Man(man::ManOptions),
@@ -101,6 +103,7 @@ impl ShoalCommand {
             Self::Lab(options) => options.perform(),
             Self::Model(options) => options.perform(),
             Self::Mirror(options) => options.perform(),
+            Self::Lock(options) => options.perform(),
             Self::Migrate(options) => options.perform(),
             Self::Completions(options) => options.perform(),
             Self::Man(options) => options.perform(),

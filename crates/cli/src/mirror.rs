@@ -64,7 +64,7 @@ impl MirrorOptions {
 }
 
 /// Returns the URL of the first listener in reverse mode.
-fn own_url(settings: &Settings) -> String {
+pub fn own_url(settings: &Settings) -> String {
     let listen = settings.listen.iter().find(|listen| listen.mode == Mode::Reverse);
     listen.map_or_else(String::new, |listen| listener_url(listen, listen.address))
 }

@@ -400,3 +400,25 @@ fn model_wan_reports_hit_rates() {
         assert_eq!(output.status.code(), Some(2), "{bad:?}: {}", stderr(&output));
     }
 }
+
+#[test]
+fn locks_are_rewritten_and_checked() {
+    let folder = TempDir::new().expect("a folder");
+    let lock = folder.path().join("yarn.lock");
+    let own = "resolved \"https://npm.example/a/-/a-1.tgz#00\"\r\n";
+    std::fs::write(&lock, own).expect("written");
+    let run = |direction: &[&str]| {
+        let mirror = ["--mirror", "npm=https://npm.example", "--at", "http://cache.test:8080"];
+        shoal(&[&["lock"], direction, &mirror[..], &[name(&lock)]].concat())
+    };
+    assert_eq!(run(&["--to-mirror", "--check"]).status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(&lock).expect("there"), own, "a check changes nothing");
+    assert_eq!(stdout(&run(&["--to-mirror"])), format!("{}: 1 URLs changed\n", lock.display()));
+    let mirrored = own.replace("https://npm.example", "http://cache.test:8080/npm");
+    assert_eq!(std::fs::read_to_string(&lock).expect("there"), mirrored);
+    assert_eq!(run(&["--to-origin"]).status.code(), Some(0));
+    assert_eq!(std::fs::read_to_string(&lock).expect("there"), own);
+    assert_eq!(run(&["--to-origin", "--check"]).status.code(), Some(0));
+    let both = shoal(&["lock", "--to-origin", "--to-mirror", name(&lock)]);
+    assert_eq!(both.status.code(), Some(2));
+}

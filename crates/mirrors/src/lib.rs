@@ -20,6 +20,7 @@ pub mod digest;
 pub mod document;
 pub mod json;
 pub mod kind;
+pub mod lock;
 mod npm_name;
 pub mod registries;
 pub mod route;
