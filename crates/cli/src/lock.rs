@@ -20,7 +20,7 @@ pub struct LockOptions {
     /// Put the mirrors' URLs in the place of the registries'
     #[arg(long)]
     to_mirror: bool,
-    /// Say what would change, change nothing, and end with 1 if anything would
+    /// Count the changes, make none of them, and end with 1 if there are any
     #[arg(long)]
     check: bool,
     /// Take the mirrors and their address from this configuration file

@@ -19,7 +19,7 @@ pub enum Direction {
     ToMirror,
 }
 
-/// One mirror whose URLs are rewritten.
+/// One mirror and its registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MirroredRegistry {
     /// Kind of the registry.
