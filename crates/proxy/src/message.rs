@@ -10,6 +10,7 @@ pub use crate::server_name::{ServerName, Shown};
 pub use crate::stored_head::StoredHead;
 
 use crate::by_site::SiteMeter;
+use crate::intercept::{Intercepted, ServerInside};
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -67,6 +68,8 @@ pub struct Client {
     /// Names in the certificate that the connection's far end has proven; that of the nearest
     /// proxy, if there is one.
     pub certificate: Option<Arc<CertificateNames>>,
+    /// CONNECT around the requests, if this node answers it itself.
+    pub intercepted: Option<Arc<Intercepted>>,
 }
 
 impl Client {
@@ -217,6 +220,9 @@ pub struct AccessRecord {
     /// `true` for the answer to another node of the cluster, which counts and logs the request of
     /// its client itself.
     pub is_for_peer: bool,
+    /// `true` for a CONNECT that this node answers itself. The requests inside are counted, and this
+    /// one only logged.
+    pub carries_requests: bool,
 }
 
 /// The server asked for a response.
@@ -299,6 +305,9 @@ pub trait Handler: Send + Sync + 'static {
     ) -> FastPathOutcome {
         FastPathOutcome::NotTaken
     }
+
+    /// Takes the server that serves requests inside a CONNECT.
+    fn join_server(&self, _: ServerInside) {}
 
     /// Processes the complete record of a reply that was sent or cut.
     fn record_sent(&self, record: Box<AccessRecord>);

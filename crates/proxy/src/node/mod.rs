@@ -9,8 +9,8 @@ mod reopening;
 
 use crate::access_log::AccessLog;
 use crate::admin::{
-    ExplainRequest, Explanation, PurgeOutcome, PurgeRequest, Ram, Readiness, Responses, SiteStatus, Space,
-    Status, StoreStatus, TopMisses, TopRequest, UpstreamStatus,
+    ExplainRequest, Explanation, InterceptionStatus, PurgeOutcome, PurgeRequest, Ram, Readiness, Responses,
+    SiteStatus, Space, Status, StoreStatus, TopMisses, TopRequest, UpstreamStatus,
 };
 use crate::cluster::{
     ClusterHandle, check_keys, check_reloaded_keys, peer_address, reload_cluster, start_cluster,
@@ -118,6 +118,7 @@ impl Node {
         let door = cluster.as_ref().map(|cluster| Arc::clone(cluster.door()));
         let running =
             bound.with_door(door).start(front, Arc::clone(&metrics), on_worker).map_err(NodeError::Server)?;
+        tell_interception(&settings);
         let membership = cluster.as_ref().map(|cluster| start_cluster(&settings, cluster));
         let membership = membership.transpose().map_err(NodeError::Cluster)?;
         let reopening = disks.as_ref().and_then(|disks| {
@@ -193,6 +194,9 @@ impl Node {
         {
             let mut settings = self.settings.lock();
             self.exchange.reload(live);
+            if new.intercept != settings.intercept {
+                tell_interception(&new);
+            }
             *settings = Arc::new(new);
         }
         if let Some(handle) = self.checks.get() {
@@ -311,6 +315,10 @@ impl Node {
                 status.unwritten += self.objects.pools().filter(|pool| pool.is_changing()).count() as u64;
                 status
             }),
+            interception: settings
+                .intercept
+                .is_on()
+                .then(|| InterceptionStatus::of(&settings, &self.metrics)),
             upstreams: upstreams(&live),
             sites: SiteStatus::all(
                 live.routes.meters(),
@@ -436,6 +444,17 @@ fn own_addresses(settings: &Settings, bound: &[SocketAddr]) -> Vec<SocketAddr> {
         AdminAddress::Unix(_) => None,
     });
     bound.iter().copied().chain(admin).chain(peer_address(settings)).collect()
+}
+
+/// Logs that interception is on, which a reader of the log must know.
+fn tell_interception(settings: &Settings) {
+    if settings.intercept.is_on() {
+        let hosts = settings.intercept.hosts.join(", ");
+        tracing::warn!(
+            hosts,
+            "interception is on: this node reads the https of forward clients to these hosts"
+        );
+    }
 }
 
 /// Returns a number that is unique to this node and survives a restart, from the host's name and
