@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod admin_client;
+mod ca;
 mod check;
 mod cluster;
 mod completions;
@@ -77,6 +78,7 @@ enum ShoalCommand {
     Lab(lab::LabOptions),
     Model(model::ModelOptions),
     Mirror(mirror::MirrorOptions),
+    Ca(ca::CaOptions),
     Migrate(migrate::MigrationOptions),
     Completions(completions::CompletionsOptions),
     Man(man::ManOptions),
@@ -101,6 +103,7 @@ impl ShoalCommand {
             Self::Lab(options) => options.perform(),
             Self::Model(options) => options.perform(),
             Self::Mirror(options) => options.perform(),
+            Self::Ca(options) => options.perform(),
             Self::Migrate(options) => options.perform(),
             Self::Completions(options) => options.perform(),
             Self::Man(options) => options.perform(),
