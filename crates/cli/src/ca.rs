@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// Make the authority of interception, and show how clients trust it
 ///
-/// Interception lets a forward proxy cache the https of listed hosts. docs/INTERCEPTION.md says
-/// what that means, and when not to use it.
+/// Interception lets a forward proxy cache the https of listed hosts. docs/INTERCEPTION.md tells
+/// its meaning, and the cases in which not to use it.
 #[derive(clap::Args)]
 pub struct CaOptions {
     #[command(subcommand)]
@@ -23,8 +23,8 @@ enum CaCommand {
     /// Make a root and an intermediate that may sign for these hosts alone, and throw the root's
     /// key away
     ///
-    /// A folder that holds an authority is not overwritten: new hosts need a new folder, and clients
-    /// need its root.
+    /// A folder with an authority is not overwritten: new hosts need a new folder, and clients need
+    /// its root.
     Init(InitOptions),
     /// Write the file of the system's roots and ours anew, and print the lines for each client
     Lines(FolderOptions),

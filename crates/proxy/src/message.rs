@@ -10,7 +10,7 @@ pub use crate::server_name::{ServerName, Shown};
 pub use crate::stored_head::StoredHead;
 
 use crate::by_site::SiteMeter;
-use crate::intercept::{Intercepted, ServerInside};
+use crate::intercept::{OuterConnect, ServerInside};
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -69,7 +69,7 @@ pub struct Client {
     /// proxy, if there is one.
     pub certificate: Option<Arc<CertificateNames>>,
     /// CONNECT around the requests, if this node answers it itself.
-    pub intercepted: Option<Arc<Intercepted>>,
+    pub intercepted: Option<Arc<OuterConnect>>,
 }
 
 impl Client {
@@ -87,7 +87,7 @@ impl Client {
 pub struct Reply {
     /// Status and fields.
     pub head: ReplyHead,
-    /// Place of the body.
+    /// ConnectionPlace of the body.
     pub body: ReplyBody,
     /// Record for the access log. The transport completes the record and returns it through
     /// [`Handler::record_sent`].
@@ -151,7 +151,7 @@ impl ReplyHead {
     }
 }
 
-/// Place of a reply's body.
+/// ConnectionPlace of a reply's body.
 pub enum ReplyBody {
     /// No body (HEAD, 204, 304, or length 0). `Content-Length` in the head is sent as it stands.
     Empty,
@@ -220,8 +220,8 @@ pub struct AccessRecord {
     /// `true` for the answer to another node of the cluster, which counts and logs the request of
     /// its client itself.
     pub is_for_peer: bool,
-    /// `true` for a CONNECT that this node answers itself. The requests inside are counted, and this
-    /// one only logged.
+    /// `true` for a CONNECT that this node answers itself. The requests inside are counted; the
+    /// CONNECT is only logged.
     pub carries_requests: bool,
 }
 

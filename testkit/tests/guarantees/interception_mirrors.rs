@@ -3,7 +3,7 @@
 
 use shoal_testkit::certificates::Authority;
 use shoal_testkit::interception::{inside, root, shoal as run, trusting};
-use shoal_testkit::registry::{NPM_SHORT, NpmVersion, npm_document};
+use shoal_testkit::registry::{NPM_SHORT, NpmVersion, npm_document, sha256};
 use shoal_testkit::seeded::body;
 use shoal_testkit::{Answer, Connection, Origin, Request, Resource, Setup, Shoal};
 
@@ -106,4 +106,36 @@ fn mirrors_without_a_registry_are_a_mistake() {
     let checked = run(setup.folder(), &["check", "f.toml"]);
     let said = String::from_utf8_lossy(&checked.stderr).into_owned();
     assert!(checked.status.code() == Some(2) && said.contains("no mirror has a registry by https"), "{said}");
+}
+
+/// A lock of uv or pip names files by the registry's own URLs.
+#[test]
+fn python_files_by_their_own_urls_are_the_mirrors() {
+    let authority = Authority::new();
+    let origin = Origin::start_tls(&authority.issue(&["localhost"]));
+    let host = format!("localhost:{}", origin.address().port());
+    let (wheel, path) = (body("wheel", 50_000), "/p/a_b-1.0-py3-none-any.whl");
+    let page = format!(
+        r#"{{"meta":{{"api-version":"1.0"}},"name":"a-b","files":[{{"filename":"a_b-1.0-py3-none-any.whl","url":"https://{host}{path}","hashes":{{"sha256":"{}"}}}}]}}"#,
+        sha256(&wheel)
+    );
+    let json = "application/vnd.pypi.simple.v1+json";
+    origin.serve("/simple/a-b/", Resource::new(page.clone()).field("Content-Type", json).etag("\"p\""));
+    origin.on(path, Answer::ok(wheel.clone()).field("Cache-Control", "no-store"));
+    let setup = Setup::bare();
+    let trusted = setup.file("origins.pem", &authority.pem()).to_string_lossy().into_owned();
+    let shoal = setup
+        .intercepting(&["mirrors"], &[443], &["localhost"])
+        .set("forward.connect_ports", vec![i64::from(origin.address().port())])
+        .listen("reverse", "mode = 'reverse'")
+        .mirror(&format!("kind = 'pypi'\nupstream = 'https://{host}/simple'\nca_file = '{trusted}'"))
+        .start();
+    let (mut client, host) = client(&shoal, &format!("https://{host}"));
+    client.ask(&Request::get(path), &host).expect_status(200).expect_body(&wheel);
+    let own = client.ask(&Request::get("/simple/a-b/").field("Accept", json), &host);
+    own.expect_status(200).expect_body(&page);
+    let html = client.ask(&Request::get("/simple/a-b/").field("Accept", "text/html"), &host);
+    assert!(html.text().contains(&format!("href=\"https://{host}{path}#sha256=")), "{}", html.text());
+    shoal.get(&format!("/pypi/files/{host}{path}")).expect_hit().expect_body(&wheel);
+    assert_eq!((origin.count(path), origin.count("/simple/a-b/")), (1, 1));
 }

@@ -170,9 +170,6 @@ pub struct FetchFailure {
     pub kind: FailureKind,
 }
 
-/// Explanation of an origin whose certificate does not hold.
-const UNTRUSTED: &str = "The origin server's certificate is not trusted, or is not for this host.";
-
 impl FetchFailure {
     /// Describes an error from asking for `url`, for client and logs. Refusals by rules are logged
     /// rarely, since any client can cause them at any rate. An upstream that is down is logged
@@ -193,7 +190,7 @@ impl FetchFailure {
             },
             explanation: match &error.cause {
                 Cause::Refused(refusal) => answers::denial(refusal),
-                Cause::TlsCertificate => UNTRUSTED,
+                Cause::TlsCertificate => answers::UNTRUSTED,
                 _ => answers::explain(error.status()),
             },
             retry_after_seconds: error.retry_after.map(|wait| wait.as_secs().max(1)),

@@ -3,7 +3,7 @@
 use super::handling_report::HandlingReport;
 use super::settings::ExchangeSettings;
 use super::{CacheEngine, answers};
-use crate::intercept::{InnerServer, Intercepted, Interception, Places, ServerInside};
+use crate::intercept::{InnerServer, Interception, OuterConnect, Places, ServerInside};
 use crate::message::{Client, Reply, ReplyBody, ReplyHead};
 use http::{HeaderMap, StatusCode, header};
 use shoal_semantics::status_fields::{ProxyError, Reason};
@@ -79,7 +79,7 @@ fn inner(head: &RequestParts, client: &Client, host: String, port: u16) -> Clien
         tls: true,
         server_name: None,
         certificate: client.certificate.clone(),
-        intercepted: Some(Arc::new(Intercepted { host: host.into(), port, authorization })),
+        intercepted: Some(Arc::new(OuterConnect { host: host.into(), port, authorization })),
     }
 }
 

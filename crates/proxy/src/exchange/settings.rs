@@ -204,8 +204,8 @@ impl ExchangeSettings {
         self.routes.all().get(mirror.site)
     }
 
-    /// Returns the site of an admitted request. Inside a CONNECT it is that of the registry's mirror,
-    /// if there is one.
+    /// Returns the site of an admitted request. Inside a CONNECT it is that of the registry's
+    /// mirror, if there is one.
     pub(super) fn site_of<'a>(
         &'a self,
         granted: Option<&'a Arc<Route>>,

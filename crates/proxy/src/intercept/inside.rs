@@ -1,6 +1,6 @@
 //! Requests inside an intercepted CONNECT: their target, and the server that reads them.
 
-use super::Place;
+use super::ConnectionPlace;
 use crate::exchange::target::{Target, TargetError};
 use crate::message::Client;
 use http::{HeaderValue, Version, header};
@@ -12,12 +12,12 @@ use tokio::io::DuplexStream;
 
 /// CONNECT around the requests of a client.
 #[derive(Clone, Debug)]
-pub struct Intercepted {
+pub struct OuterConnect {
     /// Host of the CONNECT, in lower case.
     pub host: Box<str>,
-    /// Its port.
+    /// Port of the CONNECT.
     pub port: u16,
-    /// Its Proxy-Authorization, by which the requests inside are admitted too.
+    /// Proxy-Authorization of the CONNECT, by which the requests inside are admitted too.
     pub authorization: Option<HeaderValue>,
 }
 
@@ -30,14 +30,14 @@ pub(crate) trait InnerServer: Send + Sync {
         stream: DuplexStream,
         tls: Arc<ServerConfig>,
         client: Client,
-        open: Place,
+        open: ConnectionPlace,
     );
 }
 
 /// Handle of the server that serves requests inside a CONNECT.
 pub struct ServerInside(pub(crate) Weak<dyn InnerServer>);
 
-impl Intercepted {
+impl OuterConnect {
     /// Returns the target of a request inside. Its host is that of the CONNECT.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn host_inside_is_that_of_the_connect() {
-        let inside = Intercepted { host: "a.test".into(), port: 8443, authorization: None };
+        let inside = OuterConnect { host: "a.test".into(), port: 8443, authorization: None };
         let target = |uri: &str, host: Option<&str>| {
             let mut request = http::Request::get(uri);
             if let Some(host) = host {

@@ -20,8 +20,8 @@ mod leaves;
 mod places;
 
 pub(crate) use inside::InnerServer;
-pub use inside::{Intercepted, ServerInside};
-pub(crate) use places::{Place, Places};
+pub use inside::{OuterConnect, ServerInside};
+pub(crate) use places::{ConnectionPlace, Places};
 
 use crate::access::{HostPattern, HostPatterns};
 use authority::{Authority, AuthorityError};
@@ -35,6 +35,8 @@ use std::sync::Arc;
 
 /// Listed hosts, and the authority that signs for them.
 pub struct Interception {
+    /// Hosts as the settings list them.
+    listed: String,
     patterns: HostPatterns,
     ports: Vec<u16>,
     registries: Vec<(String, u16)>,
@@ -62,6 +64,7 @@ impl Interception {
             authority.check_host(host)?;
         }
         Ok(Some(Self {
+            listed: intercept.hosts.join(", "),
             patterns: patterns.into_iter().collect(),
             ports: intercept.ports.clone(),
             registries,
@@ -75,6 +78,15 @@ impl Interception {
     pub fn covers(&self, host: &str, port: u16) -> bool {
         let is_registry = || self.registries.iter().any(|(name, own)| name == host && *own == port);
         self.ports.contains(&port) && self.patterns.match_name(host) || is_registry()
+    }
+
+    /// Logs that interception is on.
+    pub(crate) fn tell(&self) {
+        let hosts = &self.listed;
+        tracing::warn!(
+            hosts,
+            "interception is on: this node reads the https of forward clients to these hosts"
+        );
     }
 
     /// Returns the most intercepted connections at a time.

@@ -9,16 +9,16 @@ use std::sync::Arc;
 
 /// Intercepted connections open now, by client network.
 #[derive(Default)]
-pub(crate) struct Places(Mutex<Taken>);
+pub(crate) struct Places(Mutex<PlaceCounts>);
 
 #[derive(Default)]
-struct Taken {
+struct PlaceCounts {
     all: usize,
     by_network: HashMap<IpAddr, usize>,
 }
 
-/// Place that is free again when dropped.
-pub(crate) struct Place {
+/// ConnectionPlace that is free again when dropped.
+pub(crate) struct ConnectionPlace {
     of: Arc<Places>,
     network: IpAddr,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Place {
 impl Places {
     /// Takes a place for `client`; `None` if `limit` places are taken, or the client's network has
     /// [`SHARE`] places for each free one.
-    pub fn take(self: &Arc<Self>, client: IpAddr, limit: usize) -> Option<Place> {
+    pub fn take(self: &Arc<Self>, client: IpAddr, limit: usize) -> Option<ConnectionPlace> {
         let network = client_network(client);
         let mut taken = self.0.lock();
         let free = limit.saturating_sub(taken.all);
@@ -36,11 +36,11 @@ impl Places {
         }
         taken.all += 1;
         *taken.by_network.entry(network).or_default() += 1;
-        Some(Place { of: Arc::clone(self), network })
+        Some(ConnectionPlace { of: Arc::clone(self), network })
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut taken = self.of.0.lock();
         assert!(taken.all > 0, "a place is given back once");

@@ -18,6 +18,7 @@ use crate::cluster::{
 use crate::exchange::explain::{ExplainSource, explain};
 use crate::exchange::hybrid_cache::HybridCache;
 use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings};
+use crate::intercept::Interception;
 use crate::metrics::Metrics;
 use crate::neighbours::{NeighbourCaches, NeighbourThread};
 use crate::per_core::own_place;
@@ -118,7 +119,6 @@ impl Node {
         let door = cluster.as_ref().map(|cluster| Arc::clone(cluster.door()));
         let running =
             bound.with_door(door).start(front, Arc::clone(&metrics), on_worker).map_err(NodeError::Server)?;
-        tell_interception(&settings);
         let membership = cluster.as_ref().map(|cluster| start_cluster(&settings, cluster));
         let membership = membership.transpose().map_err(NodeError::Cluster)?;
         let reopening = disks.as_ref().and_then(|disks| {
@@ -195,7 +195,7 @@ impl Node {
             let mut settings = self.settings.lock();
             self.exchange.reload(live);
             if new.intercept != settings.intercept {
-                tell_interception(&new);
+                tell_interception(&self.exchange);
             }
             *settings = Arc::new(new);
         }
@@ -446,17 +446,6 @@ fn own_addresses(settings: &Settings, bound: &[SocketAddr]) -> Vec<SocketAddr> {
     bound.iter().copied().chain(admin).chain(peer_address(settings)).collect()
 }
 
-/// Logs that interception is on, which a reader of the log must know.
-fn tell_interception(settings: &Settings) {
-    if settings.intercept.is_on() {
-        let hosts = settings.intercept.hosts.join(", ");
-        tracing::warn!(
-            hosts,
-            "interception is on: this node reads the https of forward clients to these hosts"
-        );
-    }
-}
-
 /// Returns a number that is unique to this node and survives a restart, from the host's name and
 /// the addresses.
 fn identity(addresses: &[SocketAddr]) -> u64 {
@@ -479,8 +468,14 @@ fn begin_worker(
         if worker == 0 {
             let _ = checks.set(Handle::current());
             watch(&exchange, &upstreams, &Routes::default());
+            tell_interception(&exchange);
         }
     }
+}
+
+/// Logs that interception is on, which a reader of the log must know.
+fn tell_interception(exchange: &CacheEngine) {
+    exchange.live().interception.iter().for_each(Interception::tell);
 }
 
 /// Starts the active checks of every site's upstreams on the current runtime. Upstreams already

@@ -6,7 +6,7 @@ use super::http1::{self, StartState};
 use super::http2;
 use super::socket::BufferedConnection;
 use super::tls::ALPN_H2;
-use crate::intercept::{InnerServer, Place, ServerInside};
+use crate::intercept::{ConnectionPlace, InnerServer, ServerInside};
 use crate::message::{Client, Handler};
 use bytes::BytesMut;
 use rustls::ServerConfig;
@@ -30,7 +30,7 @@ impl<H: Handler> InnerServer for ServerState<H> {
         stream: DuplexStream,
         tls: Arc<ServerConfig>,
         client: Client,
-        open: Place,
+        open: ConnectionPlace,
     ) {
         tokio::spawn(async move {
             self.metrics.intercepted_open.increment();
@@ -55,10 +55,10 @@ impl<H: Handler> InnerServer for ServerState<H> {
     }
 }
 
-/// Intercepted connection that counts as open until dropped.
+/// OuterConnect connection that counts as open until dropped.
 struct OpenConnection<H: Handler> {
     shared: Arc<ServerState<H>>,
-    _place: Place,
+    _place: ConnectionPlace,
 }
 
 impl<H: Handler> Drop for OpenConnection<H> {

@@ -46,8 +46,8 @@ impl<'s, H: Handler> ReplyGuard<'s, H> {
         Self { shared, record, received, is_settled: false, head_bytes: 0, body_bytes: 0 }
     }
 
-    /// Counts a tunnel as open until the returned value is dropped. A CONNECT that this node answers
-    /// itself is none.
+    /// Counts a tunnel as open until the returned value is dropped. A CONNECT that this node
+    /// answers itself is none.
     pub fn open_tunnel(&self) -> OpenTunnel<'s> {
         if self.record.as_ref().is_some_and(|record| record.carries_requests) {
             return OpenTunnel(None);

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 section! {
     /// https of forward clients that this node answers itself, with certificates of an authority of
-    /// its own. Nothing is intercepted unless a host is listed. `docs/INTERCEPTION.md` says what it
-    /// means, and when not to use it.
+    /// its own. Nothing is intercepted unless a host is listed. `docs/INTERCEPTION.md` tells the
+    /// meaning, and the cases in which not to use it.
     pub struct Intercept {
-        /// Hosts whose CONNECT this node answers itself: names, `*.suffix`, or the word `mirrors`
-        /// for the https registries of all `[[mirror]]`. All other CONNECTs are tunnels.
+        /// Hosts to which this node answers CONNECT itself: names, `*.suffix`, or the word
+        /// `mirrors` for the https registries of all `[[mirror]]`. All other CONNECTs are tunnels.
         pub hosts: Vec<String> = Vec::new(),
         /// Ports of these hosts. The registry of a mirror has the port of its URL.
         /// `forward.connect_ports` must allow each port too.
