@@ -44,6 +44,25 @@ impl H2Connection {
         Self { runtime, sender, scheme: "https" }
     }
 
+    /// Connects with TLS and ALPN `h2` over an open stream.
+    pub fn over_tls(
+        stream: std::net::TcpStream,
+        server_name: &str,
+        config: Arc<rustls::ClientConfig>,
+    ) -> Self {
+        let runtime = runtime();
+        let name = ServerName::try_from(server_name.to_string()).expect("a host name");
+        let sender = runtime.block_on(limited(async {
+            stream.set_nonblocking(true).expect("a socket takes the option");
+            let stream = tokio::net::TcpStream::from_std(stream).expect("the runtime takes sockets");
+            let stream =
+                TlsConnector::from(config).connect(name, stream).await.expect("the certificate is trusted");
+            assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]), "ALPN");
+            handshake(stream).await
+        }));
+        Self { runtime, sender, scheme: "https" }
+    }
+
     /// Has requests name this scheme.
     pub fn scheme(self, scheme: &'static str) -> Self {
         Self { scheme, ..self }

@@ -21,6 +21,7 @@ pub mod fields;
 pub mod h2;
 pub mod hanging_disk;
 pub mod hosts;
+pub mod interception;
 pub mod load;
 pub mod members;
 pub mod missing;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod admin_client;
+mod ca;
 mod check;
 mod cluster;
 mod completions;
@@ -79,6 +80,7 @@ enum ShoalCommand {
     Model(model::ModelOptions),
     Mirror(mirror::MirrorOptions),
     Lock(lock::LockOptions),
+    Ca(ca::CaOptions),
     Migrate(migrate::MigrationOptions),
     Completions(completions::CompletionsOptions),
     Man(man::ManOptions),
@@ -104,6 +106,7 @@ impl ShoalCommand {
             Self::Model(options) => options.perform(),
             Self::Mirror(options) => options.perform(),
             Self::Lock(options) => options.perform(),
+            Self::Ca(options) => options.perform(),
             Self::Migrate(options) => options.perform(),
             Self::Completions(options) => options.perform(),
             Self::Man(options) => options.perform(),

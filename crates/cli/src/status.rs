@@ -72,6 +72,16 @@ fn render(status: &Status) -> String {
         show::count(served.tunnels_open),
         show::size(served.tunnel_bytes)
     );
+    if let Some(interception) = &status.interception {
+        let _ = writeln!(
+            text,
+            "https    of {} is INTERCEPTED: {} since the start, {} open, {} refused",
+            interception.hosts.join(", "),
+            show::counted(interception.connections, "connection"),
+            show::count(interception.open),
+            show::count(interception.refused)
+        );
+    }
     let ram = &status.ram.space;
     let _ = writeln!(
         text,
@@ -196,6 +206,7 @@ disk     out of service: RAM serves alone (squid in shoal-cache)
             },
             ram: Ram { space: Space { objects: 1, bytes: 1000, bytes_max: 256 << 20 }, ..Ram::default() },
             store: Some(store()),
+            interception: None,
             upstreams: vec![UpstreamStatus { site: "*/".into(), url: "http://a".into(), healthy: false }],
             sites: Vec::new(),
         };

@@ -44,6 +44,13 @@ pub struct Mirror {
     pub upstream: String,
 }
 
+impl Mirror {
+    /// Returns `true` if clients ask by the registry's own URLs, and get them back.
+    pub fn is_registry_itself(&self) -> bool {
+        self.external == self.upstream
+    }
+}
+
 /// Claim of a mirror on a path at the root of its host, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RootClaim {
@@ -104,6 +111,18 @@ pub trait Registry: Send + Sync {
 
     /// Gives the name of the package that a path below the mirror is about, for rules by name.
     fn package(&self, _path: &str) -> Option<String> {
+        None
+    }
+
+    /// Gives the path below the mirror of a path below the registry's own URL, as clients without a
+    /// mirror ask for it.
+    fn path_of_place(&self, _: &Mirror, rest: &str) -> String {
+        rest.to_owned()
+    }
+
+    /// Gives the path below the mirror of a file's own URL, on another host or outside the path of
+    /// the registry. `None` if the mirror would not know its promise.
+    fn path_of_file(&self, _: &Mirror, _url: &str) -> Option<String> {
         None
     }
 

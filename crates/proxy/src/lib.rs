@@ -17,6 +17,7 @@ pub mod cluster;
 pub mod exchange;
 mod hit;
 mod holds;
+pub mod intercept;
 pub mod io_pool;
 mod ip_text;
 pub mod message;

@@ -10,6 +10,7 @@ pub use crate::server_name::{ServerName, Shown};
 pub use crate::stored_head::StoredHead;
 
 use crate::by_site::SiteMeter;
+use crate::intercept::{OuterConnect, ServerInside};
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -67,6 +68,8 @@ pub struct Client {
     /// Names in the certificate that the connection's far end has proven; that of the nearest
     /// proxy, if there is one.
     pub certificate: Option<Arc<CertificateNames>>,
+    /// CONNECT around the requests, if this node answers it itself.
+    pub intercepted: Option<Arc<OuterConnect>>,
 }
 
 impl Client {
@@ -84,7 +87,7 @@ impl Client {
 pub struct Reply {
     /// Status and fields.
     pub head: ReplyHead,
-    /// Place of the body.
+    /// ConnectionPlace of the body.
     pub body: ReplyBody,
     /// Record for the access log. The transport completes the record and returns it through
     /// [`Handler::record_sent`].
@@ -148,7 +151,7 @@ impl ReplyHead {
     }
 }
 
-/// Place of a reply's body.
+/// ConnectionPlace of a reply's body.
 pub enum ReplyBody {
     /// No body (HEAD, 204, 304, or length 0). `Content-Length` in the head is sent as it stands.
     Empty,
@@ -217,6 +220,9 @@ pub struct AccessRecord {
     /// `true` for the answer to another node of the cluster, which counts and logs the request of
     /// its client itself.
     pub is_for_peer: bool,
+    /// `true` for a CONNECT that this node answers itself. The requests inside are counted; the
+    /// CONNECT is only logged.
+    pub carries_requests: bool,
 }
 
 /// The server asked for a response.
@@ -299,6 +305,9 @@ pub trait Handler: Send + Sync + 'static {
     ) -> FastPathOutcome {
         FastPathOutcome::NotTaken
     }
+
+    /// Takes the server that serves requests inside a CONNECT.
+    fn join_server(&self, _: ServerInside) {}
 
     /// Processes the complete record of a reply that was sent or cut.
     fn record_sent(&self, record: Box<AccessRecord>);

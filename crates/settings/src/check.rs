@@ -4,6 +4,7 @@
 //! then not the intended one.
 
 mod cluster;
+mod intercept;
 mod mirrors;
 mod neighbours;
 
@@ -31,6 +32,7 @@ pub(crate) fn check(
     }
     rules.mirrors(settings);
     rules.forward(settings);
+    rules.intercept(settings);
     rules.cache(settings);
     rules.store(settings);
     rules.cluster(settings);

@@ -5,6 +5,7 @@
 
 mod choices;
 mod cluster;
+mod intercept;
 mod listen;
 mod made;
 mod mirror;
@@ -16,6 +17,8 @@ mod upstream_server;
 use crate::Ports;
 pub use choices::{Admission, HeuristicQuery, SegmentPolicy, SetCookie};
 pub use cluster::{Cluster, Placement};
+pub use intercept::Intercept;
+pub(crate) use intercept::{MIRRORS, is_name};
 use ipnet::IpNet;
 pub use listen::{Certificate, ClientCertificate, Listen, Mode};
 pub use mirror::{Mirror, MirrorKind};
@@ -54,6 +57,8 @@ section! {
         pub rule: Vec<Rule> = Vec::new(),
         /// Rules of forward mode.
         pub forward: Forward = Forward::default(),
+        /// https of forward clients that this node answers itself; nothing by default.
+        pub intercept: Intercept = Intercept::default(),
         /// The RAM cache, and rules for the reuse of responses.
         pub cache: Cache = Cache::default(),
         /// The disk store.

@@ -117,7 +117,7 @@ impl Settings {
         let forward = &mut self.forward;
         let destinations =
             forward.deny_destinations.iter_mut().chain(&mut forward.allow_private_destinations);
-        for name in hosts.chain(destinations) {
+        for name in hosts.chain(destinations).chain(&mut self.intercept.hosts) {
             name.make_ascii_lowercase();
         }
     }
@@ -169,6 +169,11 @@ impl Override {
     pub fn listen(origin: &str, address: SocketAddr, reverse: bool) -> Self {
         let listen = if reverse { Listen::reverse(address) } else { Listen::forward(address) };
         Self::entries(origin, "listen", &vec![listen])
+    }
+
+    /// Makes these listeners the only ones.
+    pub fn listeners(origin: &str, listeners: &[Listen]) -> Self {
+        Self::entries(origin, "listen", &listeners.to_vec())
     }
 
     fn entries(origin: &str, key: &str, value: &impl crate::setting::Setting) -> Self {

@@ -12,6 +12,7 @@ mod curl;
 mod git;
 mod go;
 mod grpc;
+mod intercepted;
 mod mirrored;
 mod mirrored_npm;
 mod npm;

@@ -67,6 +67,11 @@ fn whereabouts(
         None => writeln!(text, "  admin    none"),
     };
     cluster(text, settings, admin);
+    if settings.intercept.is_on() {
+        let hosts = settings.intercept.hosts.join(", ");
+        let folder = settings.intercept.authority.display();
+        let _ = writeln!(text, "  https    of {hosts} is INTERCEPTED; shoal ca lines --folder {folder}");
+    }
     let access = match settings.log.access.as_str() {
         "" | "none" => "no access log (log.access names one)".to_owned(),
         "stdout" => format!("access log on stdout ({})", settings.log.format),

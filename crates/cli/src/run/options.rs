@@ -3,7 +3,7 @@
 use crate::configuration::Configuration;
 use crate::failure::Failure;
 use crate::mirror::MirrorWish;
-use shoal_settings::{Forward, Override, Rule};
+use shoal_settings::{Forward, Listen, Override, Rule, Settings};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +31,11 @@ pub struct RunOptions {
     /// second one of a kind. Without a URL, the tool of this machine is asked for its registry
     #[arg(long, value_name = "KIND[=URL]")]
     mirror: Vec<MirrorWish>,
+    /// Answer https of forward clients to this host from the cache, with certificates of `shoal ca
+    /// init`: a name, *.name, or `mirrors` for the registries of all mirrors; may be given several
+    /// times
+    #[arg(long, value_name = "HOST")]
+    intercept: Vec<String>,
     /// Listen on this address and port; 3128 alone is 127.0.0.1:3128, and :3128 is port 3128 of all
     /// IPv4 addresses
     #[arg(long, value_name = "ADDRESS", value_parser = shoal_settings::listen_address)]
@@ -129,7 +134,10 @@ impl RunOptions {
         }
         // With a file, the file's listeners serve the mirrors.
         if self.to.is_none() && self.config.is_none() && !self.mirror.is_empty() {
-            overrides.push(super::reverse_listener("--mirror"));
+            overrides.push(match self.intercept.is_empty() {
+                true => super::reverse_listener("--mirror"),
+                false => Override::listeners("--intercept", &both_listeners()),
+            });
         }
         overrides.extend(self.mirror.iter().map(|wish| wish.clone().into_override()));
         match (&self.to, self.listen) {
@@ -140,6 +148,7 @@ impl RunOptions {
         overrides.extend(self.rule());
         let store = self.store.as_deref().map(|folder| if folder == "none" { "" } else { folder });
         let peer = self.peer.map(|peer| peer.to_string());
+        let intercept = (!self.intercept.is_empty()).then(|| self.intercept.join(","));
         let join = (!self.join.is_empty()).then(|| self.join.join(","));
         let private = (!self.allow_private.is_empty()).then(|| self.allow_private.join(","));
         if !self.allow_clients.is_empty() {
@@ -154,6 +163,7 @@ impl RunOptions {
             ("--disk", "store.disk", self.disk.as_deref()),
             ("--allow-private", "forward.allow_private_destinations", private.as_deref()),
             ("--admin", "admin.listen", self.admin.as_deref()),
+            ("--intercept", "intercept.hosts", intercept.as_deref()),
             ("--cluster", "cluster.name", self.cluster.as_deref()),
             ("--peer", "cluster.peer", peer.as_deref()),
             ("--join", "cluster.join", join.as_deref()),
@@ -177,13 +187,20 @@ pub fn reverse_listener(origin: &str) -> Override {
     Override::listen(origin, REVERSE_ADDRESS.into(), true)
 }
 
+/// Returns the listeners for clients of mirrors, and for clients that are intercepted.
+fn both_listeners() -> [Listen; 2] {
+    let forward = Settings::default().listen.remove(0);
+    debug_assert!(forward.address.port() != REVERSE_ADDRESS.1, "two addresses");
+    [Listen::reverse(REVERSE_ADDRESS.into()), forward]
+}
+
 /// Default address of a reverse proxy.
 const REVERSE_ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 8080);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shoal_settings::{Mode, Settings, SettingsSource};
+    use shoal_settings::{Mode, SettingsSource};
 
     fn settings(options: RunOptions) -> Result<Settings, Vec<String>> {
         let overrides = options.overrides();
@@ -277,6 +294,20 @@ mod tests {
         let twice = vec!["npm=http://a.test".parse().expect("a wish"); 2];
         let refused = settings(RunOptions { mirror: twice, ..RunOptions::default() }).expect_err("one name");
         assert!(refused[0].contains("there is a mirror called \"npm\" already"), "{refused:?}");
+    }
+
+    #[test]
+    fn intercept_adds_a_forward_listener() {
+        let mirror = vec!["npm=https://a.test".parse().expect("a wish")];
+        let intercept = vec!["mirrors".to_owned(), "*.b.test".to_owned()];
+        let made = settings(RunOptions { mirror, intercept: intercept.clone(), ..RunOptions::default() });
+        let made = made.expect("valid");
+        let listeners: Vec<_> = made.listen.iter().map(|it| (it.mode, it.address.port())).collect();
+        assert_eq!(listeners, [(Mode::Reverse, 8080), (Mode::Forward, 3128)]);
+        assert_eq!(made.intercept.hosts, intercept);
+        assert_eq!(made.intercepted_registries(), [("a.test".to_owned(), 443)]);
+        let alone = RunOptions { intercept: vec!["a.test".into()], ..RunOptions::default() };
+        assert_eq!(settings(alone).expect("valid").listen[0].mode, Mode::Forward);
     }
 
     #[test]

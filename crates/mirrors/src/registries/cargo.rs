@@ -50,7 +50,8 @@ impl Registry for Cargo {
     }
 
     fn rewriter(&self, mirror: &Mirror, form: Form) -> Option<Box<dyn Rewriter + Send>> {
-        (form == Form::CargoConfig).then(|| Box::new(Downloads::new(mirror)) as Box<dyn Rewriter + Send>)
+        (form == Form::CargoConfig && !mirror.is_registry_itself())
+            .then(|| Box::new(Downloads::new(mirror)) as Box<dyn Rewriter + Send>)
     }
 
     fn promises(&self, _: &Mirror, form: Form, file: &Place) -> Option<Box<dyn Promises + Send>> {

@@ -17,7 +17,7 @@ mod json;
 mod page;
 
 use crate::route::PromiseSource;
-use crate::url::{FILES, file_url, last_segment};
+use crate::url::{FILES, file_path, file_url, last_segment};
 use crate::{Class, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route};
 use file_name::{normalized, project_of};
 use html::{HtmlLinks, HtmlPromise};
@@ -49,6 +49,7 @@ impl Registry for Pypi {
 
     fn rewriter(&self, mirror: &Mirror, form: Form) -> Option<Box<dyn Rewriter + Send>> {
         match form {
+            _ if mirror.is_registry_itself() => None,
             Form::PypiJson => Some(Box::new(JsonUrls::new(mirror))),
             Form::PypiHtml => Some(Box::new(HtmlLinks::new(mirror))),
             _ => None,
@@ -72,6 +73,18 @@ impl Registry for Pypi {
     ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
         let is_page = (from, to) == (Form::PypiJson, Form::PypiHtml);
         is_page.then(|| (Box::new(JsonToHtml::new(mirror)) as Box<dyn Rewriter + Send>, HTML))
+    }
+
+    fn path_of_place(&self, mirror: &Mirror, rest: &str) -> String {
+        let is_page = !rest.split('?').next().unwrap_or_default().trim_matches('/').contains('/');
+        let file = || self.path_of_file(mirror, &format!("{}{rest}", mirror.upstream));
+        let page = || format!("/simple{rest}");
+        if is_page { page() } else { file().unwrap_or_else(page) }
+    }
+
+    fn path_of_file(&self, mirror: &Mirror, url: &str) -> Option<String> {
+        project_of(last_segment(url))?;
+        file_path(&mirror.upstream, url).map(|path| format!("/{path}"))
     }
 
     fn package(&self, path: &str) -> Option<String> {

@@ -11,6 +11,7 @@ use std::path::Path;
 fn record() -> AccessRecord {
     AccessRecord {
         is_for_peer: false,
+        carries_requests: false,
         time: Timestamp::from_millis(971_186_136_004),
         duration_us: 1_234_567,
         client: Some(([192, 0, 2, 7], 40_000).into()),

@@ -114,12 +114,49 @@ pub struct Status {
     pub ram: Ram,
     /// Contents of the disk store; absent without one.
     pub store: Option<StoreStatus>,
+    /// Interception; absent if no host is listed.
+    #[serde(default)]
+    pub interception: Option<InterceptionStatus>,
     /// Upstreams with health checks.
     #[serde(default)]
     pub upstreams: Vec<UpstreamStatus>,
     /// Counts by site.
     #[serde(default)]
     pub sites: Vec<SiteStatus>,
+}
+
+/// Interception of https.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterceptionStatus {
+    /// Hosts, as the settings list them.
+    pub hosts: Vec<String>,
+    /// Connections since the start.
+    pub connections: u64,
+    /// Connections open now.
+    pub open: u64,
+    /// Certificates signed.
+    pub leaves: u64,
+    /// Connections and requests inside that were refused.
+    pub refused: u64,
+}
+
+impl InterceptionStatus {
+    /// Returns the hosts of these settings, and the counts.
+    pub fn of(settings: &shoal_settings::Settings, metrics: &Metrics) -> Self {
+        let refused = [
+            &metrics.intercept_refused_name,
+            &metrics.intercept_refused_handshake,
+            &metrics.intercept_refused_host,
+            &metrics.intercept_refused_full,
+        ];
+        Self {
+            hosts: settings.intercept.hosts.clone(),
+            connections: metrics.intercepted.value(),
+            open: metrics.intercepted_open.value(),
+            leaves: metrics.intercept_leaves.value(),
+            refused: refused.iter().map(|counter| counter.value()).sum(),
+        }
+    }
 }
 
 /// Requests answered since the start.

@@ -20,8 +20,8 @@ mod sites;
 mod top;
 
 pub use control::{
-    Control, DiskRequest, DiskStatus, PurgeOutcome, PurgeRequest, Ram, Readiness, Responses, Space, Status,
-    StoreStatus, UpstreamStatus,
+    Control, DiskRequest, DiskStatus, InterceptionStatus, PurgeOutcome, PurgeRequest, Ram, Readiness,
+    Responses, Space, Status, StoreStatus, UpstreamStatus,
 };
 pub use explanation::{
     ErrorPageView, ExplainRequest, Explanation, GuardView, ListenerView, RateView, Refusal, ReuseView,

@@ -115,6 +115,7 @@ impl Control for Scripted {
                 holds_refused: 2,
             },
             store: Some(StoreStatus::new("squid", "cache".as_ref(), &disks)),
+            interception: None,
             upstreams: [("one/", true), ("two/", true), ("two/", false)]
                 .map(|(site, healthy)| UpstreamStatus {
                     site: site.into(),

@@ -116,6 +116,10 @@ impl ExchangeSettings {
                 site = Some(found.ok_or(AccessRefusal::Site)?);
             }
             (AdmissionView::Tunnel(_), Mode::Reverse) => return Err(AccessRefusal::Tunnels),
+            // A tunnel inside would pass unseen.
+            (AdmissionView::Tunnel(_), _) if client.intercepted.is_some() => {
+                return Err(AccessRefusal::Tunnels);
+            }
             (AdmissionView::Tunnel(Some(authority)), Mode::Forward) => {
                 let host = authority.host().to_ascii_lowercase();
                 self.forward.tunnel(&host, authority.port_u16().unwrap_or(443))?;
@@ -152,7 +156,15 @@ mod tests {
     fn client(address: &str, listener: usize) -> Client {
         let local = ([127, 0, 0, 1], 80).into();
         let address = std::net::SocketAddr::new(address.parse().expect("an address"), 4000);
-        Client { address, local, listener, tls: false, server_name: None, certificate: None }
+        Client {
+            address,
+            local,
+            listener,
+            tls: false,
+            server_name: None,
+            certificate: None,
+            intercepted: None,
+        }
     }
 
     /// Listeners: forward, forward with a list, reverse, reverse with a list.

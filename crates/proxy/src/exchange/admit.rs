@@ -90,9 +90,7 @@ impl CacheEngine {
         let mut target = match target {
             Ok(target) => target,
             Err(why) => {
-                let verdict = HandlingReport::local(Reason::Target);
-                let page = (StatusCode::BAD_REQUEST, bad_target(why));
-                return answered(answers::early(&live, &head, &client, page, verdict));
+                return answered(self.bad_target(&live, &head, &client, why));
             }
         };
         if head.method.as_str() == "PURGE" {
@@ -101,7 +99,7 @@ impl CacheEngine {
                 exchange.purge_request(&live, &head, &client, target).await
             }));
         }
-        let (user, site) = (grant.user, grant.site.map(Arc::clone));
+        let (user, site) = (grant.user, live.site_of(grant.site, &target, &client).map(Arc::clone));
         let mut ruling = match self.ruled_request(&live, &mut head, &mut target, &client, site.as_ref()) {
             Ok(ruling) => ruling,
             Err(reply) => return AdmitOutcome::Answered(of_site(reply, live.routes.meter(site.as_deref()))),
@@ -116,6 +114,25 @@ impl CacheEngine {
         AdmitOutcome::Asked(ask, body, received)
     }
 
+    /// Answers a request without a usable target.
+    fn bad_target(
+        &self,
+        live: &ExchangeSettings,
+        head: &RequestParts,
+        client: &Client,
+        why: TargetError,
+    ) -> Reply {
+        let (status, reason) = match why {
+            TargetError::Misdirected => {
+                self.metrics.intercept_refused_host.increment();
+                (StatusCode::MISDIRECTED_REQUEST, Reason::Misdirected)
+            }
+            _ => (StatusCode::BAD_REQUEST, Reason::Target),
+        };
+        let page = (status, target_fault(why));
+        answers::early(live, head, client, page, HandlingReport::local(reason))
+    }
+
     async fn admit_tunnel(
         &self,
         live: &Arc<ExchangeSettings>,
@@ -125,6 +142,9 @@ impl CacheEngine {
     ) -> Reply {
         if let Some(refused) = self.refused_tunnel(live, head, client) {
             return refused;
+        }
+        if let Some(reply) = self.intercept(live, head, client) {
+            return reply;
         }
         let verdict = || HandlingReport::local(Reason::Abandoned);
         let record = || answers::early(live, head, client, (StatusCode::OK, ""), verdict()).record;
@@ -193,11 +213,12 @@ pub(super) fn abandoned(ask: &RequestContext) -> Box<AccessRecord> {
     HandlingReport::local(Reason::Abandoned).record(ask, Bytes::new(), StatusCode::OK, None)
 }
 
-fn bad_target(why: TargetError) -> &'static str {
+fn target_fault(why: TargetError) -> &'static str {
     match why {
         TargetError::NotAbsolute => "This is a forward proxy: the request needs an absolute URL.",
         TargetError::Scheme => "Only http and https URLs are served.",
         TargetError::Host => "The request names no host, or none that can be read.",
+        TargetError::Misdirected => "The request is for another host than the CONNECT around it.",
     }
 }
 

@@ -43,6 +43,9 @@ pub fn explain(status: StatusCode) -> &'static str {
     }
 }
 
+/// Explanation of a failed check of the origin's certificate.
+pub const UNTRUSTED: &str = "The origin server's certificate is not trusted, or is not for this host.";
+
 /// Returns the explanation of a refusal for a person, with the setting that an operator would
 /// change.
 pub fn denial(refusal: &AccessRefusal) -> &'static str {

@@ -177,7 +177,11 @@ impl ExchangeSettings {
             };
             let users = self.access.users.get(path);
             let prove = |value: &HeaderValue| users?.authenticate(value.as_bytes());
-            Some(self.access.prove(address, only_value(fields, &name).as_ref(), prove, refusal).map(Some))
+            Some(
+                self.access
+                    .prove(address, given_credentials(fields, &name, client).as_ref(), prove, refusal)
+                    .map(Some),
+            )
         };
         let mut last = Ok(None);
         let is_any = effects.access.satisfy == Some(Satisfy::Any);
@@ -273,7 +277,7 @@ impl CacheEngine {
             Mode::Forward => header::PROXY_AUTHORIZATION,
             Mode::Reverse => header::AUTHORIZATION,
         };
-        let authorization = only_value(&head.fields, &credentials);
+        let authorization = given_credentials(&head.fields, &credentials, client);
         live.admit(client, authorization.as_ref(), AdmissionView::of(head, target)).map_err(|refusal| {
             let reply = answers::denied(live, head, client, &refusal);
             self.count_refusal(live, &reply, head, client);
@@ -359,6 +363,14 @@ impl CacheEngine {
         } else if status == StatusCode::TOO_MANY_REQUESTS {
             self.metrics.limited_guesses.increment();
         }
+    }
+}
+
+/// Returns the credentials of a request for this node. Inside a CONNECT they are the CONNECT's.
+fn given_credentials(fields: &FieldLines, name: &HeaderName, client: &Client) -> Option<HeaderValue> {
+    match &client.intercepted {
+        Some(connect) => connect.authorization.clone(),
+        None => only_value(fields, name),
     }
 }
 

@@ -50,6 +50,9 @@ impl CacheEngine {
         received: Instant,
         send: impl FnOnce(&RamHit<'_>) -> SendProgress,
     ) -> FastPathOutcome {
+        if client.intercepted.is_some() {
+            return FastPathOutcome::NotTaken;
+        }
         let in_force = self.in_force.load();
         let ReloadableState { live, log } = &**in_force;
         let now = clock::time_at(received);

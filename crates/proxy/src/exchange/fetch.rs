@@ -190,6 +190,7 @@ impl FetchFailure {
             },
             explanation: match &error.cause {
                 Cause::Refused(refusal) => answers::denial(refusal),
+                Cause::TlsCertificate => answers::UNTRUSTED,
                 _ => answers::explain(error.status()),
             },
             retry_after_seconds: error.retry_after.map(|wait| wait.as_secs().max(1)),

@@ -214,9 +214,7 @@ fn place(admitted: &AdmittedRequest) -> (Arc<MirrorRoute>, shoal_mirrors::Mirror
     if let Some((mirror, below)) = mirrors.for_origin_url(scheme, target.authority(), target.path())
         && mirror.site == site
     {
-        let upstream = mirror.settings.upstream().to_owned();
-        let facts = shoal_mirrors::Mirror { external: upstream.clone(), upstream };
-        return (Arc::clone(mirror), facts, below);
+        return (Arc::clone(mirror), mirror.as_registry(), below);
     }
     let mirror = mirrors.of_site(site).expect("the caller found the mirror of the site");
     (Arc::clone(mirror), mirror.facts(target.origin()), mirror.below(target.path()).to_owned())

@@ -47,6 +47,7 @@ mod handling_report;
 mod hit_for_miss;
 pub mod hybrid_cache;
 mod identity;
+mod intercepted;
 mod invalidate;
 mod invalidations;
 mod judgement;
@@ -87,6 +88,7 @@ pub use settings::{ExchangeSettings, ExchangeSettingsError};
 
 use crate::access_log::{AccessLog, LogEntry};
 use crate::cluster::ClusterHandle;
+use crate::intercept::ServerInside;
 use crate::message::{AccessRecord, Client, FastPathOutcome, Handler, RamHit, Reply, Request, SendProgress};
 use crate::metrics::Metrics;
 use crate::neighbours::NeighbourCaches;
@@ -109,6 +111,8 @@ pub struct CacheEngine {
     metrics: Arc<Metrics>,
     /// This node's part in a cluster.
     cluster: Option<Arc<ClusterHandle>>,
+    /// Server of requests inside a CONNECT.
+    inside: intercepted::InsideServers,
 }
 
 /// Parts from which an exchange is built.
@@ -151,6 +155,7 @@ impl CacheEngine {
             upstreams: parts.upstreams,
             metrics: parts.metrics,
             cluster: parts.cluster,
+            inside: intercepted::InsideServers::default(),
         })
     }
 
@@ -214,6 +219,9 @@ impl CacheEngine {
             self.metrics.cluster_served_bytes.add(record.body_bytes);
             return;
         }
+        if record.carries_requests {
+            return self.in_force.load().log.log(&LogEntry::from(record));
+        }
         let duration_us = (!record.aborted).then_some(record.duration_us);
         self.metrics.responded(record.outcome, record.body_bytes, duration_us);
         if let Some(site) = &record.site {
@@ -253,6 +261,10 @@ impl Handler for CacheHandler {
         reply: impl FnOnce(&RamHit<'_>) -> SendProgress,
     ) -> FastPathOutcome {
         self.0.try_ask_fast_path(plain, client, received, reply)
+    }
+
+    fn join_server(&self, server: ServerInside) {
+        self.0.inside.join(server);
     }
 
     fn record_sent(&self, record: Box<AccessRecord>) {
@@ -304,8 +316,15 @@ mod tests {
     fn request() -> Request {
         let head = http::Request::get("http://a.test/").body(()).expect("a request").into_parts().0.into();
         let address = ([127, 0, 0, 1], 1).into();
-        let client =
-            Client { address, local: address, listener: 0, tls: false, server_name: None, certificate: None };
+        let client = Client {
+            address,
+            local: address,
+            listener: 0,
+            tls: false,
+            server_name: None,
+            certificate: None,
+            intercepted: None,
+        };
         Request { head, body: None, client: Arc::new(client), interim: None, received: Instant::now() }
     }
 

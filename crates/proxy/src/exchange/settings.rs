@@ -9,7 +9,9 @@ use super::target::Target;
 use crate::access::{AccessError, ForwardRules, ListenerRules, PurgeRules};
 use crate::access_log::AccessLog;
 use crate::cluster::{ClusterHandle, peer_address};
-use crate::message::HitFields;
+use crate::intercept::Interception;
+use crate::intercept::authority::AuthorityError;
+use crate::message::{Client, HitFields};
 use crate::mirror::Mirrors;
 use crate::route::{Route, RouteError, Routes};
 use http::{HeaderName, HeaderValue};
@@ -66,6 +68,8 @@ pub struct ExchangeSettings {
     pub routes: Routes,
     /// The mirrors, each served by a site behind those of the settings.
     pub mirrors: Mirrors,
+    /// Hosts that this node answers CONNECT for itself; `None` if there are none.
+    pub interception: Option<Interception>,
     /// Clients that may purge.
     pub purge: PurgeRules,
     /// Proxy-Status of an answer without an origin's part.
@@ -101,6 +105,8 @@ pub enum ExchangeSettingsError {
     Rule(String),
     /// A mirror, by its number.
     Mirror(usize, String),
+    /// The authority of interception.
+    Intercept(AuthorityError),
 }
 
 impl ExchangeSettings {
@@ -159,6 +165,7 @@ impl ExchangeSettings {
             routes: Routes::after(previous, &sites, identity).map_err(ExchangeSettingsError::Route)?,
             mirrors: Mirrors::new(settings)
                 .map_err(|(index, why)| ExchangeSettingsError::Mirror(index, why))?,
+            interception: Interception::new(settings).map_err(ExchangeSettingsError::Intercept)?,
             purge: PurgeRules::new(&settings.admin.purge_from),
             cluster: None,
             asks_homes: settings.cluster.placement == Placement::Hash,
@@ -195,6 +202,17 @@ impl ExchangeSettings {
         let scheme = if target.https { "https" } else { "http" };
         let (mirror, _) = self.mirrors.for_origin_url(scheme, target.authority(), target.path())?;
         self.routes.all().get(mirror.site)
+    }
+
+    /// Returns the site of an admitted request. Inside a CONNECT it is that of the registry's
+    /// mirror, if there is one.
+    pub(super) fn site_of<'a>(
+        &'a self,
+        granted: Option<&'a Arc<Route>>,
+        target: &Target,
+        client: &Client,
+    ) -> Option<&'a Arc<Route>> {
+        if client.intercepted.is_some() { self.mirror_of_origin(target) } else { granted }
     }
 
     /// Returns the caching rules for responses to `ask`.
@@ -274,6 +292,7 @@ impl fmt::Display for ExchangeSettingsError {
             Self::Access(error) => write!(f, "{error}"),
             Self::Route(error) => write!(f, "{error}"),
             Self::Rule(error) => write!(f, "{error}"),
+            Self::Intercept(error) => write!(f, "{error}"),
             Self::Mirror(index, why) => write!(f, "mirror[{index}]: {why}"),
             Self::Name(name) => write!(f, "{name:?} cannot be used as a name"),
         }

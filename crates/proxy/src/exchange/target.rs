@@ -33,12 +33,17 @@ pub enum TargetError {
     Scheme,
     /// No host, or an invalid one.
     Host,
+    /// Another host than that of the CONNECT around the request.
+    Misdirected,
 }
 
 impl Target {
     /// Returns the target of a request that this client sent to a listener of this mode. In reverse
     /// mode the connection determines https, not the client.
     pub fn of(head: &RequestParts, mode: Mode, client: &Client) -> Result<Self, TargetError> {
+        if let Some(connect) = &client.intercepted {
+            return connect.target(head);
+        }
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         match (mode, head.uri.scheme_str(), head.uri.authority()) {
             (Mode::Forward, Some(scheme), Some(authority)) => {
@@ -51,6 +56,11 @@ impl Target {
             (Mode::Reverse, None, Some(authority)) => Self::named(client.tls, "http", authority, path),
             (Mode::Reverse, _, None) => Self::of_host(head, client, path),
         }
+    }
+
+    /// Returns the target of a place at an https origin.
+    pub fn https(host: &str, port: u16, path: &str) -> Self {
+        Self::new(true, host, Some(port), path)
     }
 
     /// Parses an absolute URL.
@@ -203,7 +213,15 @@ mod tests {
 
     fn client(tls: bool) -> Client {
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 80));
-        Client { address, local: address, listener: 0, tls, server_name: None, certificate: None }
+        Client {
+            address,
+            local: address,
+            listener: 0,
+            tls,
+            server_name: None,
+            certificate: None,
+            intercepted: None,
+        }
     }
 
     fn forward(uri: &str) -> Result<Target, TargetError> {

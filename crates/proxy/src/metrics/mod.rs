@@ -78,6 +78,13 @@ metrics! {
     abandoned = "counter" "shoal_responses_total" "result=\"abandoned\"" "Responses by what the cache did.";
     other = "counter" "shoal_responses_total" "result=\"none\"" "Responses by what the cache did.";
     tunnels_open = "gauge" "shoal_tunnels" "" "Tunnels open now, through which bytes pass unseen and uncached.";
+    intercepted: shared = "counter" "shoal_intercepted_connections_total" "" "CONNECTs to listed hosts that this node answers itself.";
+    intercepted_open: shared = "gauge" "shoal_intercepted_connections" "" "Such connections open now.";
+    intercept_leaves: shared = "counter" "shoal_intercept_leaves_total" "" "Certificates signed for intercepted hosts.";
+    intercept_refused_name: shared = "counter" "shoal_intercept_refused_total" "reason=\"server_name\"" "Intercepted connections and requests inside that were refused.";
+    intercept_refused_handshake: shared = "counter" "shoal_intercept_refused_total" "reason=\"handshake\"" "Intercepted connections and requests inside that were refused.";
+    intercept_refused_host: shared = "counter" "shoal_intercept_refused_total" "reason=\"host\"" "Intercepted connections and requests inside that were refused.";
+    intercept_refused_full: shared = "counter" "shoal_intercept_refused_total" "reason=\"full\"" "Intercepted connections and requests inside that were refused.";
     tunnel_received = "counter" "shoal_tunnel_received_bytes_total" "" "Bytes that clients sent through tunnels that have ended.";
     disk_busy = "counter" "shoal_disk_refused_total" "" "Disk jobs refused because the queue was full or the disk did not answer; a read then counts as a miss.";
     disk_slow = "counter" "shoal_disk_slow_total" "" "Disk jobs that a client no longer waited for; a read then counts as a miss.";

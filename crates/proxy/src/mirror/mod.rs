@@ -127,23 +127,24 @@ impl Mirrors {
     }
 
     /// Returns the mirror of the registry to which a URL belongs, and the URL's path below the
-    /// registry's. Interception shares the keys, digests and rules of that mirror.
+    /// mirror. Interception shares the keys, digests and rules of that mirror. A file of another
+    /// host belongs to the mirror with this host in its settings.
     pub fn for_origin_url(
         &self,
         scheme: &str,
         host: &str,
         path: &str,
     ) -> Option<(&Arc<MirrorRoute>, String)> {
-        self.all.iter().find_map(|mirror| {
-            let (own_scheme, rest) = mirror.settings.upstream().split_once("://")?;
-            let (own_host, own_path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let is_same = own_scheme.eq_ignore_ascii_case(scheme) && own_host.eq_ignore_ascii_case(host);
-            let below = path.strip_prefix(own_path).filter(|_| is_same)?;
-            match below.as_bytes().first() {
-                Some(b'/') => Some((mirror, below.to_owned())),
-                None | Some(b'?') => Some((mirror, format!("/{below}"))),
-                _ => None,
-            }
+        let registry = self.all.iter().find_map(|mirror| {
+            let rest = mirror.below_upstream(scheme, host, path)?;
+            Some((mirror, mirror.registry.path_of_place(&mirror.as_registry(), &rest)))
+        });
+        registry.or_else(|| {
+            let url = format!("{scheme}://{host}{path}");
+            self.all
+                .iter()
+                .filter(|mirror| mirror.may_keep_files(scheme, host))
+                .find_map(|mirror| Some((mirror, mirror.registry.path_of_file(&mirror.as_registry(), &url)?)))
         })
     }
 }
@@ -157,6 +158,42 @@ impl MirrorRoute {
         Mirror { external: format!("{origin}{}", self.path), upstream: self.settings.upstream().to_owned() }
     }
 
+    /// Returns the facts for clients that ask by the registry's own URLs.
+    pub fn as_registry(&self) -> Mirror {
+        let upstream = self.settings.upstream().to_owned();
+        Mirror { external: upstream.clone(), upstream }
+    }
+
+    /// Returns scheme, authority without a default port, and path of the registry.
+    fn registry_parts(&self) -> Option<(&str, &str, &str)> {
+        let (scheme, rest) = self.settings.upstream().split_once("://")?;
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let default = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
+        Some((scheme, host.strip_suffix(default).unwrap_or(host), path))
+    }
+
+    /// Returns the path below the registry's of a URL with this authority; it begins with a slash.
+    fn below_upstream(&self, scheme: &str, host: &str, path: &str) -> Option<String> {
+        let (own_scheme, own_host, own_path) = self.registry_parts()?;
+        let is_same = own_scheme.eq_ignore_ascii_case(scheme) && own_host.eq_ignore_ascii_case(host);
+        let below = path.strip_prefix(own_path).filter(|_| is_same)?;
+        match below.as_bytes().first() {
+            Some(b'/') => Some(below.to_owned()),
+            None | Some(b'?') => Some(format!("/{below}")),
+            _ => None,
+        }
+    }
+
+    /// Returns `true` if files of the registry may stand at this authority: the registry's own, or
+    /// one that the settings name.
+    fn may_keep_files(&self, scheme: &str, authority: &str) -> bool {
+        let is_own = self.registry_parts().is_some_and(|(own_scheme, own_host, _)| {
+            own_scheme.eq_ignore_ascii_case(scheme) && own_host.eq_ignore_ascii_case(authority)
+        });
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        is_own || self.allows_files_of(host)
+    }
+
     /// Returns the path below the mirror's own, with its query. At the root it is the whole path.
     pub fn below<'p>(&self, path: &'p str) -> &'p str {
         match path.strip_prefix(&*self.path) {
@@ -168,7 +205,12 @@ impl MirrorRoute {
 
     /// Returns `true` if files of this URL's host may be fetched although no document names them.
     pub fn allows_files_at(&self, url: &str) -> bool {
-        Target::parse(url).is_ok_and(|target| self.file_hosts.match_name(target.host()))
+        Target::parse(url).is_ok_and(|target| self.allows_files_of(target.host()))
+    }
+
+    /// Returns `true` if the settings name a host of files.
+    fn allows_files_of(&self, host: &str) -> bool {
+        self.file_hosts.match_name(host)
     }
 }
 

@@ -9,8 +9,8 @@ mod reopening;
 
 use crate::access_log::AccessLog;
 use crate::admin::{
-    ExplainRequest, Explanation, PurgeOutcome, PurgeRequest, Ram, Readiness, Responses, SiteStatus, Space,
-    Status, StoreStatus, TopMisses, TopRequest, UpstreamStatus,
+    ExplainRequest, Explanation, InterceptionStatus, PurgeOutcome, PurgeRequest, Ram, Readiness, Responses,
+    SiteStatus, Space, Status, StoreStatus, TopMisses, TopRequest, UpstreamStatus,
 };
 use crate::cluster::{
     ClusterHandle, check_keys, check_reloaded_keys, peer_address, reload_cluster, start_cluster,
@@ -18,6 +18,7 @@ use crate::cluster::{
 use crate::exchange::explain::{ExplainSource, explain};
 use crate::exchange::hybrid_cache::HybridCache;
 use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings};
+use crate::intercept::Interception;
 use crate::metrics::Metrics;
 use crate::neighbours::{NeighbourCaches, NeighbourThread};
 use crate::per_core::own_place;
@@ -193,6 +194,9 @@ impl Node {
         {
             let mut settings = self.settings.lock();
             self.exchange.reload(live);
+            if new.intercept != settings.intercept {
+                tell_interception(&self.exchange);
+            }
             *settings = Arc::new(new);
         }
         if let Some(handle) = self.checks.get() {
@@ -311,6 +315,10 @@ impl Node {
                 status.unwritten += self.objects.pools().filter(|pool| pool.is_changing()).count() as u64;
                 status
             }),
+            interception: settings
+                .intercept
+                .is_on()
+                .then(|| InterceptionStatus::of(&settings, &self.metrics)),
             upstreams: upstreams(&live),
             sites: SiteStatus::all(
                 live.routes.meters(),
@@ -460,8 +468,14 @@ fn begin_worker(
         if worker == 0 {
             let _ = checks.set(Handle::current());
             watch(&exchange, &upstreams, &Routes::default());
+            tell_interception(&exchange);
         }
     }
+}
+
+/// Logs that interception is on, which a reader of the log must know.
+fn tell_interception(exchange: &CacheEngine) {
+    exchange.live().interception.iter().for_each(Interception::tell);
 }
 
 /// Starts the active checks of every site's upstreams on the current runtime. Upstreams already

@@ -88,7 +88,7 @@ mod tests {
     fn client(address: &str, tls: bool) -> Client {
         let local = "127.0.0.1:80".parse().expect("an address");
         let address = address.parse().expect("an address");
-        Client { address, local, listener: 0, tls, server_name: None, certificate: None }
+        Client { address, local, listener: 0, tls, server_name: None, certificate: None, intercepted: None }
     }
 
     fn text<'a>(fields: &'a HeaderMap, name: &str) -> &'a str {

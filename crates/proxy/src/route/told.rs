@@ -105,6 +105,7 @@ impl<'a> Heard<'a> {
             tls: scheme.and_then(is_secure).unwrap_or(client.tls),
             server_name: None,
             certificate: client.certificate.clone(),
+            intercepted: client.intercepted.clone(),
         };
         Some(ClientReport { client: told, way: Way { proxies, tells_more: self.tells_more } })
     }
@@ -147,7 +148,15 @@ mod tests {
         fields.iter().for_each(|(name, value)| heard.note(name.as_bytes(), value.as_bytes()));
         let local = ([127, 0, 0, 1], 80).into();
         let address = SocketAddr::new(peer.parse().expect("an address"), 4000);
-        let client = Client { address, local, listener: 0, tls: false, server_name: None, certificate: None };
+        let client = Client {
+            address,
+            local,
+            listener: 0,
+            tls: false,
+            server_name: None,
+            certificate: None,
+            intercepted: None,
+        };
         let trusted: ipnet::IpNet = "10.0.0.0/8".parse().expect("a network");
         heard.told(&client, |address| trusted.contains(&address))
     }

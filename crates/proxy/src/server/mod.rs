@@ -28,6 +28,7 @@ pub mod fuzzing;
 mod http1;
 mod http2;
 mod idle;
+mod intercepted;
 mod limits;
 mod listen;
 mod peers;

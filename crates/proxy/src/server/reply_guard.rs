@@ -21,18 +21,22 @@ pub(super) struct ReplyGuard<'s, H: Handler> {
 }
 
 /// Open tunnel, counted until dropped.
-pub(super) struct OpenTunnel<'s>(&'s Metrics);
+pub(super) struct OpenTunnel<'s>(Option<&'s Metrics>);
 
 impl OpenTunnel<'_> {
     /// Counts bytes received from the client.
     pub fn received(&self, bytes: u64) {
-        self.0.tunnel_received.add(bytes);
+        if let Some(metrics) = self.0 {
+            metrics.tunnel_received.add(bytes);
+        }
     }
 }
 
 impl Drop for OpenTunnel<'_> {
     fn drop(&mut self) {
-        self.0.tunnels_open.subtract(1);
+        if let Some(metrics) = self.0 {
+            metrics.tunnels_open.subtract(1);
+        }
     }
 }
 
@@ -42,10 +46,14 @@ impl<'s, H: Handler> ReplyGuard<'s, H> {
         Self { shared, record, received, is_settled: false, head_bytes: 0, body_bytes: 0 }
     }
 
-    /// Counts a tunnel as open until the returned value is dropped.
+    /// Counts a tunnel as open until the returned value is dropped. A CONNECT that this node
+    /// answers itself is none.
     pub fn open_tunnel(&self) -> OpenTunnel<'s> {
+        if self.record.as_ref().is_some_and(|record| record.carries_requests) {
+            return OpenTunnel(None);
+        }
         self.shared.metrics.tunnels_open.increment();
-        OpenTunnel(&self.shared.metrics)
+        OpenTunnel(Some(&self.shared.metrics))
     }
 
     /// Returns the record to the handler: the whole reply was sent at `now`.

@@ -114,6 +114,7 @@ impl BoundServer {
             metrics,
             drain: control.drain.clone(),
         });
+        super::intercepted::join(&shared);
         let on_worker: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_worker);
         let places_max = u32::try_from(self.settings.max_connections).unwrap_or(u32::MAX);
         let places = Arc::new(Semaphore::new(places_max as usize));

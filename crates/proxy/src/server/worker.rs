@@ -176,6 +176,7 @@ impl ListenerContext {
             tls: self.tls.is_some(),
             server_name: None,
             certificate: None,
+            intercepted: None,
         }
     }
 

@@ -191,7 +191,15 @@ fn content_bytes_of(reply: &[u8], request: &[u8]) -> Option<usize> {
 
 /// Returns the client of all requests.
 pub fn client() -> Client {
-    Client { address: CLIENT, local: CLIENT, listener: 0, tls: false, server_name: None, certificate: None }
+    Client {
+        address: CLIENT,
+        local: CLIENT,
+        listener: 0,
+        tls: false,
+        server_name: None,
+        certificate: None,
+        intercepted: None,
+    }
 }
 
 fn frame(kind: FrameKind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {

@@ -3,6 +3,7 @@
 use super::json::relative;
 use super::page_url;
 use crate::json::{Path, Visitor, Walk, text};
+use crate::url::joined;
 use crate::{BadDocument, Mirror, Rewriter};
 
 /// Maker of the page. The anchor of a file is written where the file's object ends.
@@ -13,6 +14,8 @@ pub(super) struct JsonToHtml {
 
 struct Page {
     upstream: String,
+    /// Links are the registry's own.
+    is_own: bool,
     page: String,
     file: Anchor,
     /// Written lines that were not taken yet.
@@ -38,6 +41,7 @@ impl JsonToHtml {
     pub fn new(mirror: &Mirror) -> Self {
         let page = Page {
             upstream: mirror.upstream.clone(),
+            is_own: mirror.is_registry_itself(),
             page: page_url(mirror),
             file: Anchor::default(),
             made: String::new(),
@@ -114,7 +118,11 @@ impl Visitor for Page {
 
 impl Page {
     fn anchor(&mut self, file: &Anchor) {
-        let Some(url) = relative(&self.upstream, &self.page, &file.url) else { return };
+        let url = match self.is_own {
+            true => joined(&self.page, &file.url),
+            false => relative(&self.upstream, &self.page, &file.url),
+        };
+        let Some(url) = url else { return };
         let fragment = file.digest.as_ref().map(|digest| format!("#{digest}")).unwrap_or_default();
         self.made.push_str(&format!("<a href=\"{}\"", escaped(&format!("{url}{fragment}"))));
         let mut attribute = |name: &str, value: &Option<String>| {

@@ -139,3 +139,27 @@ fn torn_pages_are_refused() {
     let endless = format!("<a href=\"{}", "x".repeat(100_000));
     assert!(rewriter.push(endless.as_bytes(), &mut Vec::new()).is_err());
 }
+
+#[test]
+fn own_urls_of_the_index_have_a_path_below_the_mirror() {
+    let mirror = Mirror {
+        external: "https://index.example/simple".into(),
+        upstream: "https://index.example/simple".into(),
+    };
+    for (rest, path) in [
+        ("/a-b/", "/simple/a-b/"),
+        ("/", "/simple/"),
+        ("/a-b/?format=x", "/simple/a-b/?format=x"),
+        ("/a/a-1.tar.gz", "/files/index.example/simple/a/a-1.tar.gz"),
+    ] {
+        assert_eq!(Pypi.path_of_place(&mirror, rest), path);
+    }
+    let file = |url| Pypi.path_of_file(&mirror, url);
+    let wheel = "https://files.example/p/a_b-1.0-py3-none-any.whl";
+    assert_eq!(file(wheel).as_deref(), Some("/files/files.example/p/a_b-1.0-py3-none-any.whl"));
+    assert_eq!(file("https://index.example/pypi/a/json"), None);
+    assert!(Pypi.rewriter(&mirror, Form::PypiJson).is_none(), "the index's own bytes");
+    let json = r#"{"files":[{"filename":"a-1.zip","url":"../../p/a-1.zip","hashes":{"sha256":"00"}}]}"#;
+    let html = converted(&Pypi, &mirror, (Form::PypiJson, Form::PypiHtml), json);
+    assert!(html.contains("href=\"https://index.example/p/a-1.zip#sha256=00\""), "{html}");
+}

@@ -52,6 +52,7 @@ pub(super) fn read(source: &ExplainSource<'_>, request: &ExplainRequest) -> Resu
         tls,
         server_name: None,
         certificate: None,
+        intercepted: None,
     };
     if tls && listen.tls.is_empty() {
         notes.push("No listener of sites speaks TLS: this holds if a trusted proxy says https.".into());
@@ -144,7 +145,7 @@ fn named(why: TargetError) -> &'static str {
     match why {
         TargetError::NotAbsolute => "it begins with http:// or https://",
         TargetError::Scheme => "only http and https are served",
-        TargetError::Host => "its host or port cannot be read",
+        TargetError::Host | TargetError::Misdirected => "its host or port cannot be read",
     }
 }
 

@@ -52,7 +52,13 @@ impl CacheEngine {
         head.fields = head.fields.with_only(&header::TE, None);
         let ruling = live.outcome_for_peer(&head, &target, site.as_ref());
         // Shares of connections, and variants by address, are those of the entry's client.
-        let client = Client { address: ask.client, certificate: None, server_name: None, ..*client };
+        let client = Client {
+            address: ask.client,
+            certificate: None,
+            server_name: None,
+            intercepted: None,
+            ..*client
+        };
         let (client, requested) = (Arc::new(client), clock::time_at(received));
         let admitted = AdmittedRequest { head, target, ruling, client, way: None, site, user: None, live };
         let mut context = RequestContext::new(admitted, (interim.clone(), requested, sequence)).for_peer();

@@ -102,7 +102,15 @@ impl CacheEngine {
         let site = live.routes.find(target.host().as_bytes(), target.path()).cloned();
         let ruling = live.outcome_for_peer(&head, &target, site.as_ref());
         let (tls, listener) = (target.https, Client::PEER_LISTENER);
-        let client = Client { address: own, local: own, listener, tls, server_name: None, certificate: None };
+        let client = Client {
+            address: own,
+            local: own,
+            listener,
+            tls,
+            server_name: None,
+            certificate: None,
+            intercepted: None,
+        };
         let client = Arc::new(client);
         let admitted = AdmittedRequest { head, target, ruling, client, way: None, site, user: None, live };
         Ok(RequestContext::new(admitted, (None, clock::now(), self.cache.purge_table.sequence())))

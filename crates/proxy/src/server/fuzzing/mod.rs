@@ -69,8 +69,15 @@ async fn play<P: Player>(player: P, serve: impl AsyncFnOnce(&StreamServer<Answer
     let ServerState { drain, .. } = &*server.0;
     let side = Arc::new(Mutex::new(Side::new(player, Arc::clone(&answers), drain.clone())));
     let address = ([127, 0, 0, 1], 1).into();
-    let client =
-        Client { address, local: address, listener: 0, tls: false, server_name: None, certificate: None };
+    let client = Client {
+        address,
+        local: address,
+        listener: 0,
+        tls: false,
+        server_name: None,
+        certificate: None,
+        intercepted: None,
+    };
     serve(&server, Peer(Arc::clone(&side)), client).await;
     side.lock().check();
     for _ in 0..TURNS_MAX {

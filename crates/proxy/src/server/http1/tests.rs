@@ -14,8 +14,15 @@ async fn connection(server: &StreamServer<Scripted>) -> (Connection<TcpStream>, 
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback is there");
     let address = listener.local_addr().expect("bound");
     let (far, near) = tokio::join!(TcpStream::connect(address), listener.accept());
-    let client =
-        Client { address, local: address, listener: 0, tls: false, server_name: None, certificate: None };
+    let client = Client {
+        address,
+        local: address,
+        listener: 0,
+        tls: false,
+        server_name: None,
+        certificate: None,
+        intercepted: None,
+    };
     let connection = Connection {
         socket: BufferedConnection::new(near.expect("accepted").0, Duration::from_secs(10)),
         live: server.0.live.load_full(),

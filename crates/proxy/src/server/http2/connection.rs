@@ -354,6 +354,7 @@ mod tests {
                 tls: false,
                 server_name: None,
                 certificate: None,
+                intercepted: None,
             };
             let (shared, live) = (Arc::clone(&server.0), server.0.live.load_full());
             let (link, heads) = (SharedState::new(), Default::default());

@@ -215,6 +215,7 @@ mod tests {
             tls: false,
             server_name: None,
             certificate: None,
+            intercepted: None,
         };
         let live =
             crate::server::limits::ConnectionLimits::new(&ClientLimits::default(), Arc::clone(&metrics));

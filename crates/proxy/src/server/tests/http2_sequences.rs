@@ -335,8 +335,15 @@ fn check(steps: Vec<Step>, in_order: bool) {
         let (handler, metrics) = (Arc::new(Scripted::default()), Arc::new(Metrics::default()));
         let server = StreamServer::new(Arc::clone(&handler), metrics, &ClientLimits::default());
         let address = ([127, 0, 0, 1], 1).into();
-        let client =
-            Client { address, local: address, listener: 0, tls: false, server_name: None, certificate: None };
+        let client = Client {
+            address,
+            local: address,
+            listener: 0,
+            tls: false,
+            server_name: None,
+            certificate: None,
+            intercepted: None,
+        };
         let serving = tokio::spawn(async move { server.serve_http2(far, client).await });
         let asking = async {
             let mut asker = Asker::new(near);
@@ -379,8 +386,15 @@ async fn long_reply_leaves_room_and_is_cut_at_once() {
     let (near, far) = tokio::io::duplex(20_000);
     let server = StreamServer::new(Arc::<Scripted>::default(), Arc::default(), &ClientLimits::default());
     let address = ([127, 0, 0, 1], 1).into();
-    let client =
-        Client { address, local: address, listener: 0, tls: false, server_name: None, certificate: None };
+    let client = Client {
+        address,
+        local: address,
+        listener: 0,
+        tls: false,
+        server_name: None,
+        certificate: None,
+        intercepted: None,
+    };
     let serving = tokio::spawn(async move { server.serve_http2(far, client).await });
     let mut asker = Asker::new(near);
     asker.outbox.extend_from_slice(PREFACE);
@@ -419,8 +433,15 @@ async fn many_replies_at_once_leave_others_their_turns() {
     let handler = Arc::<Scripted>::default();
     let server = StreamServer::new(Arc::clone(&handler), Arc::default(), &ClientLimits::default());
     let address = ([127, 0, 0, 1], 1).into();
-    let client =
-        Client { address, local: address, listener: 0, tls: false, server_name: None, certificate: None };
+    let client = Client {
+        address,
+        local: address,
+        listener: 0,
+        tls: false,
+        server_name: None,
+        certificate: None,
+        intercepted: None,
+    };
     let mut asker = Asker::new(near);
     asker.outbox.extend_from_slice(PREFACE);
     asker.set_window(1 << 28);

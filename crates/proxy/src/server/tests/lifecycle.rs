@@ -107,7 +107,7 @@ fn the_client_is_told_apart_by_listener() {
         let mut client = Client::connect(*address);
         let seen = client.get("/client");
         let expected = format!(
-            "Client {{ address: {}, local: {address}, listener: {index}, tls: false, server_name: None, certificate: None }}",
+            "Client {{ address: {}, local: {address}, listener: {index}, tls: false, server_name: None, certificate: None, intercepted: None }}",
             client.stream.local_addr().expect("connected")
         );
         assert_eq!(seen.text(), expected);

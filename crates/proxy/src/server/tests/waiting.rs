@@ -245,6 +245,7 @@ fn reply_of_an_unstarted_task_counts_as_cut() {
         tls: false,
         server_name: None,
         certificate: None,
+        intercepted: None,
     };
     runtime.block_on(async {
         let begun = || handler.begun.load(SeqCst) > 0;

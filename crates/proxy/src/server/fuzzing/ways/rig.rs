@@ -195,7 +195,15 @@ fn pair(has_small_buffers: bool) -> (TcpStream, UnixStream) {
 }
 
 fn client() -> Client {
-    Client { address: CLIENT, local: CLIENT, listener: 0, tls: false, server_name: None, certificate: None }
+    Client {
+        address: CLIENT,
+        local: CLIENT,
+        listener: 0,
+        tls: false,
+        server_name: None,
+        certificate: None,
+        intercepted: None,
+    }
 }
 
 /// Stream of a client that sends one request, takes all bytes at once, and ends its half after the

@@ -1,0 +1,84 @@
+//! Clients of https through a forward proxy that intercepts: curl with HTTP/1.1, HTTP/2 and CONNECT
+//! over HTTP/2, and pip with the printed bundle.
+
+use crate::pip::{NAMES, publish, python};
+use crate::rounds::Says;
+use crate::workshop::{Workshop, installed, line, run};
+use shoal_testkit::certificates::Authority;
+use shoal_testkit::interception::root;
+use shoal_testkit::seeded::body;
+use shoal_testkit::{Answer, Origin, Setup, Shoal};
+
+/// An https origin called `localhost`, and a proxy that intercepts it, over TLS too.
+fn intercepted() -> (Origin, Shoal, Authority) {
+    let authority = Authority::new();
+    let origin = Origin::start_tls(&authority.issue(&["localhost"]));
+    let setup = Setup::bare();
+    let trusted = setup.file("origins.pem", &authority.pem()).to_string_lossy().into_owned();
+    authority.issue(&["proxy.test", "127.0.0.1"]).write(setup.folder(), "proxy");
+    let file = |name: &str| setup.folder().join(name).to_string_lossy().into_owned();
+    let tls = format!(
+        "mode = 'forward'\ntls = [{{ certificate = '{}', key = '{}' }}]",
+        file("proxy.pem"),
+        file("proxy.key")
+    );
+    let setup = setup.listen("tls", &tls).set("upstream.ca_file", trusted);
+    let shoal = setup.intercepting(&["localhost"], &[origin.address().port()], &["localhost"]).start();
+    (origin, shoal, authority)
+}
+
+#[test]
+fn curl_is_served_inside() {
+    if !installed("curl") {
+        return;
+    }
+    let ((origin, shoal, authority), shop) = (intercepted(), Workshop::new());
+    origin.on("/a", Answer::fresh(body("a", 300_000), 600));
+    let url = format!("https://localhost:{}/a", origin.address().port());
+    let root = root(shoal.folder()).to_string_lossy().into_owned();
+    let origins = shop.write("origins.pem", &authority.pem()).to_string_lossy().into_owned();
+    let plain = format!("http://{}", shoal.address("forward"));
+    let secure = format!("https://proxy.test:{}", shoal.address("tls").port());
+    let resolve = format!("proxy.test:{}:{}", shoal.address("tls").port(), shoal.address("tls").ip());
+    let over_tls = ["-x", &secure, "--resolve", &resolve, "--proxy-cacert", &origins];
+    let mut ways: Vec<(Vec<&str>, &str)> =
+        vec![(vec!["-x", &plain, "--http1.1"], "1.1"), (vec!["-x", &plain, "--http2"], "2")];
+    ways.push((over_tls.to_vec(), "2"));
+    let help = line(shop.command("curl", None).args(["--help", "proxy"]));
+    if help.contains("--proxy-http2") {
+        ways.push(([&over_tls[..], &["--proxy-http2"]].concat(), "2"));
+    }
+    for (way, version) in &ways {
+        let mut curl = shop.command("curl", None);
+        curl.args(["-q", "-sS", "--max-time", "20", "--cacert", &root, "-o", "got", "-w", "%{http_version}"]);
+        let spoken = line(curl.args(way).arg(&url));
+        assert_eq!(&spoken, version, "{way:?}");
+        assert!(std::fs::read(shop.path("got")).expect("a body") == body("a", 300_000), "{way:?}");
+    }
+    assert_eq!(origin.count("/a"), 1);
+    shoal.expect_metric("shoal_intercepted_connections_total", "", ways.len() as u64);
+}
+
+#[test]
+fn pip_installs_inside_twice() {
+    let Some(python) = python() else { return };
+    let ((origin, shoal, _), shop) = (intercepted(), Workshop::new());
+    publish(&shop, &python);
+    Says::Lifetimes.serve(&origin, "/simple/", shop.path("simple"), "max-age=600");
+    Says::Lifetimes.serve(&origin, "/packages/", shop.path("packages"), "max-age=31536000, immutable");
+    let index = format!("https://localhost:{}/simple/", origin.address().port());
+    let bundle = shoal.folder().join("ca/bundle.pem");
+    for round in 1..=2 {
+        let target = shop.path(&format!("target-{round}"));
+        let mut pip = shop.command(&python, Some(&shoal));
+        pip.env("PIP_CERT", &bundle).env("PIP_CONFIG_FILE", "/dev/null");
+        pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--no-cache-dir"]);
+        run(pip.args(["--index-url", &index, "--target"]).arg(&target).arg("shoal-one"));
+        for name in NAMES {
+            assert!(target.join(name).join("data.bin").is_file(), "{name} in {}", target.display());
+        }
+    }
+    for name in NAMES {
+        assert_eq!(origin.count(&format!("/packages/{name}-1.0-py3-none-any.whl")), 1, "{name}");
+    }
+}
