@@ -136,3 +136,16 @@ fn status_and_log_say_that_it_is_on() {
     let off = Setup::bare().start();
     assert!(off.status()["interception"].is_null() && !off.log().contains("interception"));
 }
+
+#[test]
+fn explain_tells_of_interception() {
+    let (origin, shoal) = intercepted(|setup| setup);
+    let ask = |method: &str, url: &str| {
+        let body = format!("{{\"method\":\"{method}\",\"url\":\"{url}\"}}");
+        let request = Request::new("POST", "/explain").body(body.as_bytes());
+        shoal.ask_admin(&request).expect_status(200).text()
+    };
+    let host = authority(&origin);
+    assert!(ask("CONNECT", &host).contains("intercept.hosts"), "{}", ask("CONNECT", &host));
+    assert!(!ask("CONNECT", "other.test:443").contains("intercept.hosts"));
+}

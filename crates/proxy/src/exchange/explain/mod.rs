@@ -55,7 +55,8 @@ pub struct ExplainSource<'a> {
 /// # Errors
 /// If the request cannot be read, in a line.
 pub async fn explain(source: &ExplainSource<'_>, request: &ExplainRequest) -> Result<Explanation, String> {
-    let ListenerRequest { head, client, target, listener, notes, response } = asked::read(source, request)?;
+    let ListenerRequest { head, client, target, listener, mut notes, response } =
+        asked::read(source, request)?;
     let live = &source.live;
     let told = live.told(&client, |heard| {
         head.fields.lines().for_each(|(name, value)| heard.note(name, value));
@@ -92,6 +93,9 @@ pub async fn explain(source: &ExplainSource<'_>, request: &ExplainRequest) -> Re
         explanation.refusal = Some(Refusal { status, reason, detail, ..Refusal::default() });
         return Ok(Explanation { notes, ..explanation });
     };
+    if site.is_none() && live.interception.is_some() && live.mirror_of_origin(&target).is_some() {
+        notes.push(OF_MIRROR.into());
+    }
     explanation.site = site.as_deref().map(|site| site_view(source.settings, site));
     let mut head = head;
     let matching = live.matching_rules(&head, &target, site.as_ref());
@@ -129,6 +133,11 @@ async fn explain_tunnel(
         explanation.refusal = Some(refusal);
         return with_notes(explanation, notes);
     }
+    let interception = source.live.interception.as_ref();
+    if interception.is_some_and(|it| it.covers(&host.to_ascii_lowercase(), port.unwrap_or(443))) {
+        notes.push(INTERCEPTED.into());
+        return with_notes(explanation, notes);
+    }
     let refusal = destination(source, host, port.unwrap_or(443), &mut notes).await;
     notes.push("A tunnel: the cache does not see into it. A site caches what clients reach by https.".into());
     match refusal {
@@ -139,6 +148,14 @@ async fn explain_tunnel(
         }
     }
 }
+
+/// Note of a URL that a mirror answers inside an intercepted CONNECT.
+const OF_MIRROR: &str =
+    "Inside an intercepted CONNECT, the mirror of this registry answers, under its own key.";
+
+/// Note of a CONNECT that this node answers itself.
+const INTERCEPTED: &str =
+    "This node answers the CONNECT itself (intercept.hosts). Ask about the https URLs inside.";
 
 /// Adds notes in front of those that an explanation has.
 fn with_notes(explanation: Explanation, mut notes: Vec<String>) -> Explanation {
