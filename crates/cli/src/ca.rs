@@ -33,7 +33,7 @@ enum CaCommand {
 #[derive(clap::Args)]
 struct InitOptions {
     /// Hosts to sign for, such as registry.example or *.example; a name covers the names below it.
-    /// Without this option, the hosts of the settings' [intercept]
+    /// Without this option, the hosts of the settings' `[intercept]`
     #[arg(long, value_name = "HOST", value_delimiter = ',', num_args = 1..)]
     hosts: Vec<String>,
     #[command(flatten)]

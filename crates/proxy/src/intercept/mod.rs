@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The exchange returns the near end of a pipe as the tunnel's far side. The server's connection
-//! loop speaks TLS at the other end ([`InnerServer`]), over HTTP/1.1 and HTTP/2 alike. The requests
+//! loop speaks TLS at the other end (`InnerServer`), over HTTP/1.1 and HTTP/2 alike. The requests
 //! inside are a forward client's: the same rules, keys, purges and logs. The origin is fetched from
 //! over a connection of this node's own, with its certificate verified. A host that cannot be
 //! verified is a 502, never a tunnel.
