@@ -2,14 +2,16 @@
 
 use crate::client::{Connection, Head};
 use crate::shoal::{Setup, binary};
+use bytes::Bytes;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Runs the binary with these arguments in a folder.
 pub fn shoal(folder: &Path, arguments: &[&str]) -> Output {
@@ -81,4 +83,55 @@ pub fn over(stream: TcpStream, name: &str, config: Arc<ClientConfig>) -> Connect
     let name = ServerName::try_from(name.to_owned()).expect("a host name");
     let session = ClientConnection::new(config, name).expect("a client configuration that fits");
     Connection::over(Box::new(StreamOwned::new(session, stream)))
+}
+
+/// A stream through a CONNECT over HTTP/2 without TLS. A thread carries the bytes.
+pub fn connect_over_http2(proxy: SocketAddr, authority: &str) -> TcpStream {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback takes listeners");
+    let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+    near.set_read_timeout(Some(crate::wait::LIMIT)).expect("a limit above zero is taken");
+    let (far, _) = listener.accept().expect("just connected");
+    far.set_nonblocking(true).expect("a socket takes the option");
+    let connect = http::Request::connect(authority).body(()).expect("an authority");
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        // How the stream ends shows at the near end.
+        let _ = runtime.expect("a thread may have a runtime").block_on(relay(proxy, connect, far));
+    });
+    near
+}
+
+async fn relay(proxy: SocketAddr, connect: http::Request<()>, far: TcpStream) -> Result<(), h2::Error> {
+    let stream = tokio::net::TcpStream::connect(proxy).await.expect("the proxy accepts");
+    let (sender, connection) = h2::client::handshake(stream).await?;
+    tokio::spawn(connection);
+    let (answer, mut sending) = sender.ready().await?.send_request(connect, false)?;
+    let answer = answer.await?;
+    assert_eq!(answer.status(), 200, "CONNECT over HTTP/2");
+    let mut receiving = answer.into_body();
+    let far = tokio::net::TcpStream::from_std(far).expect("the runtime takes sockets");
+    let (mut read, mut write) = far.into_split();
+    let up = async {
+        let mut buffer = vec![0; 16 << 10];
+        loop {
+            let count = read.read(&mut buffer).await.unwrap_or(0);
+            sending.send_data(Bytes::copy_from_slice(&buffer[..count]), count == 0)?;
+            if count == 0 {
+                return Ok(());
+            }
+        }
+    };
+    let down = async {
+        while let Some(bytes) = receiving.data().await {
+            let bytes = bytes?;
+            receiving.flow_control().release_capacity(bytes.len())?;
+            if write.write_all(&bytes).await.is_err() {
+                break;
+            }
+        }
+        let _ = write.shutdown().await;
+        Ok(())
+    };
+    let (up, down): (Result<(), h2::Error>, Result<(), h2::Error>) = tokio::join!(up, down);
+    up.and(down)
 }

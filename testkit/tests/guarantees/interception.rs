@@ -3,7 +3,7 @@
 
 use shoal_testkit::certificates::Authority;
 use shoal_testkit::h2::H2Connection;
-use shoal_testkit::interception::{connect, inside, over, root, trusting};
+use shoal_testkit::interception::{connect, connect_over_http2, inside, over, root, trusting};
 use shoal_testkit::seeded::body;
 use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal};
 
@@ -65,6 +65,21 @@ fn http_2_inside_is_served() {
     h2.ask(&Request::get("/a"), &host).expect_hit();
     client(&shoal, &origin).ask(&Request::get("/a"), &host).expect_hit();
     h2.ask(&Request::get("/a"), "other.test").expect_status(421);
+    assert_eq!(origin.count("/a"), 1);
+}
+
+#[test]
+fn connect_over_http_2_is_answered_too() {
+    let (origin, shoal) = intercepted(|setup| setup);
+    origin.on("/a", Answer::fresh(body("a", 300_000), 60));
+    let host = authority(&origin);
+    let trusted = |protocol| trusting(&root(shoal.folder()), &[protocol]);
+    let stream = connect_over_http2(shoal.address("forward"), &host);
+    let mut h1 = over(stream, "localhost", trusted("http/1.1"));
+    h1.ask(&Request::get("/a"), &host).expect_status(200).expect_body(body("a", 300_000));
+    let stream = connect_over_http2(shoal.address("forward"), &host);
+    let mut h2 = H2Connection::over_tls(stream, "localhost", trusted("h2"));
+    h2.ask(&Request::get("/a"), &host).expect_hit().expect_body(body("a", 300_000));
     assert_eq!(origin.count("/a"), 1);
 }
 

@@ -7,6 +7,7 @@ use shoal_testkit::interception::{connect, inside, over, root, shoal as run, tru
 use shoal_testkit::{Answer, Connection, Origin, Request, Setup};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[test]
 fn other_server_name_gets_an_alert() {
@@ -108,6 +109,33 @@ fn user_who_is_gone_is_refused_inside() {
     std::fs::write(shoal.folder().join("users"), "bob:other\n").expect("writable");
     shoal.ask_admin(&Request::new("POST", "/reload")).expect_status(200);
     inner.ask(&Request::get("/a"), &host).expect_status(407);
+}
+
+#[test]
+fn host_that_is_listed_no_more_is_misdirected() {
+    let (origin, mut shoal) = intercepted(|setup| setup);
+    origin.on("/a", Answer::fresh("body", 60));
+    let host = authority(&origin);
+    let mut inner = client(&shoal, &origin);
+    inner.ask(&Request::get("/a"), &host).expect_status(200);
+    shoal.change(|text| text.replace("hosts = [\"localhost\"]", "hosts = []"));
+    shoal.ask_admin(&Request::new("POST", "/reload")).expect_status(200);
+    inner.ask(&Request::get("/a"), &host).expect_status(421);
+    let (_stream, head) = connect(shoal.address("forward"), &host, "");
+    assert_eq!(head.status, 200);
+    shoal.expect_metric("shoal_tunnels", "", 1);
+}
+
+#[test]
+fn drain_ends_idle_connections_inside() {
+    let (origin, mut shoal) = intercepted(|setup| setup);
+    origin.on("/a", Answer::ok("body"));
+    let mut inner = client(&shoal, &origin);
+    inner.ask(&Request::get("/a"), &authority(&origin)).expect_status(200);
+    shoal.signal(rustix::process::Signal::TERM);
+    assert!(inner.closes(), "an idle connection is closed");
+    let status = shoal.wait_for_exit(Duration::from_secs(10)).expect("it ends before its drain_timeout");
+    assert!(status.success(), "{status}");
 }
 
 #[test]

@@ -225,6 +225,16 @@ mod tests {
     }
 
     #[test]
+    fn banner_names_intercepted_hosts() {
+        let mut settings = Settings::default();
+        let shown = |settings: &Settings| text(settings, &[([127, 0, 0, 1], 3128).into()], None, &[]);
+        assert!(!shown(&settings).contains("INTERCEPTED"));
+        settings.intercept.hosts = vec!["a.test".into(), "mirrors".into()];
+        let line = "  https    of a.test, mirrors is INTERCEPTED; shoal ca lines --folder shoal-ca";
+        assert!(shown(&settings).lines().any(|found| found == line), "{}", shown(&settings));
+    }
+
+    #[test]
     fn banner_names_disk_out_of_service() {
         let settings = Settings::default();
         let status = |service: &str| DiskStatus {

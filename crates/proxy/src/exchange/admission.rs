@@ -105,7 +105,12 @@ impl ExchangeSettings {
         let mut site = None;
         match (wanted, listener.mode) {
             (AdmissionView::Url { host, port, .. }, Mode::Forward) => {
-                self.forward.request(&String::from_utf8_lossy(host), port)?;
+                let host = String::from_utf8_lossy(host);
+                let is_listed = || self.interception.as_ref().is_some_and(|it| it.covers(&host, port));
+                if client.intercepted.is_some() && !is_listed() {
+                    return Err(AccessRefusal::Misdirected);
+                }
+                self.forward.request(&host, port)?;
             }
             (AdmissionView::Url { host, path, .. }, Mode::Reverse) => {
                 if client.server_name.as_ref().is_some_and(|name| !name.serves(host)) {
