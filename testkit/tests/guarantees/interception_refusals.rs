@@ -134,7 +134,7 @@ fn drain_ends_idle_connections_inside() {
     inner.ask(&Request::get("/a"), &authority(&origin)).expect_status(200);
     shoal.signal(rustix::process::Signal::TERM);
     assert!(inner.closes(), "an idle connection is closed");
-    let status = shoal.wait_for_exit(Duration::from_secs(10)).expect("it ends before its drain_timeout");
+    let status = shoal.wait_for_exit(Duration::from_secs(20)).expect("it ends before its drain_timeout");
     assert!(status.success(), "{status}");
 }
 

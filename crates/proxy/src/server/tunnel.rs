@@ -1,14 +1,15 @@
 //! Tunnels: copy bytes both ways, uninspected, until both sides end or the tunnel is idle for too
-//! long.
+//! long. Once the far side has ended, a short time without a byte is too long.
 
 use crate::transport::Rewind;
 use bytes::Bytes;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
+use tokio::sync::Notify;
 
 /// Byte counts of a finished tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +47,23 @@ where
 struct Counts {
     read: AtomicU64,
     written: AtomicU64,
+    /// `true` once the far side's end has been passed on.
+    ended: AtomicBool,
+    end: Notify,
 }
 
 impl Counts {
-    /// Returns after the tunnel has carried nothing for `idle`, or up to a quarter longer.
+    /// Returns after the tunnel has carried nothing for `idle`, or up to a quarter longer. After
+    /// the end of the far side, for [`HALF_CLOSED_IDLE`] if that is shorter.
     async fn stalled(&self, idle: Duration) {
+        tokio::select! {
+            () = self.quiet_for(idle) => return,
+            () = self.end.notified() => {}
+        }
+        self.quiet_for(idle.min(HALF_CLOSED_IDLE)).await;
+    }
+
+    async fn quiet_for(&self, idle: Duration) {
         let mut seen = self.sum();
         let mut quiet = 0;
         while quiet < LOOKS {
@@ -115,12 +128,19 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for CountingStream<'_, T> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.counts.ended.swap(true, Ordering::Relaxed) {
+            self.counts.end.notify_one();
+        }
         Pin::new(&mut self.io).poll_shutdown(context)
     }
 }
 
 /// Bytes of each of a tunnel's two buffers, one per direction.
 const BUFFER_BYTES: usize = 16 * 1024;
+
+/// Maximum time without a byte once the far side has ended. A client that has nothing to send by
+/// then would keep the tunnel for its whole idle time, and a stopping node for its whole drain.
+const HALF_CLOSED_IDLE: Duration = Duration::from_secs(5);
 
 /// Number of checks of a tunnel within its idle time.
 const LOOKS: u32 = 4;
@@ -159,5 +179,24 @@ mod tests {
         assert_eq!(tunnel.await.expect("no panic").from_client, 5);
         let seconds = start.elapsed().as_secs();
         assert!((190..=205).contains(&seconds), "ended after {seconds} s");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_may_send_after_the_far_end_but_not_wait() {
+        let ((near, mut client), (far, server)) = (duplex(64), duplex(64));
+        let start = tokio::time::Instant::now();
+        let tunnel = tokio::spawn(run(near, Bytes::new(), far, Duration::from_secs(600)));
+        let (mut read, mut write) = tokio::io::split(server);
+        write.shutdown().await.expect("open");
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            client.write_all(b"x").await.expect("open");
+        }
+        let mut text = String::new();
+        read.read_to_string(&mut text).await.expect("the tunnel's end");
+        assert_eq!(text, "xxxxx");
+        assert_eq!(tunnel.await.expect("no panic").from_client, 5);
+        let seconds = start.elapsed().as_secs();
+        assert!((19..=22).contains(&seconds), "ended after {seconds} s");
     }
 }
