@@ -138,8 +138,8 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for CountingStream<'_, T> {
 /// Bytes of each of a tunnel's two buffers, one per direction.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Maximum time without a byte once the far side has ended. A client that has nothing to send by
-/// then would keep the tunnel for its whole idle time, and a stopping node for its whole drain.
+/// Maximum time without a byte once the far side has ended. A client that has nothing more to send
+/// would keep the tunnel for its idle time, and a stopping node for its drain.
 const HALF_CLOSED_IDLE: Duration = Duration::from_secs(5);
 
 /// Number of checks of a tunnel within its idle time.
