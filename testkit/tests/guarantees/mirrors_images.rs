@@ -4,6 +4,7 @@
 use shoal_testkit::registry::sha256;
 use shoal_testkit::seeded::body;
 use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
+use std::time::Duration;
 
 fn start(origin: &Origin, more: &str) -> Shoal {
     Setup::bare()
@@ -82,4 +83,72 @@ fn wrong_blob_reaches_no_client() {
     origin.on(&path, Answer::ok(right.clone()));
     shoal.get(&path).expect_status(200).expect_body(&right);
     assert!(shoal.ask(&Request::new("POST", "/v2/a/blobs/uploads/")).status == 405);
+}
+
+/// Answers a tag's manifest: GET with `status`, HEAD with its digest.
+fn tag(origin: &Origin, path: &str, manifest: &[u8], status: u16) {
+    let digest = format!("sha256:{}", sha256(manifest));
+    let manifest = manifest.to_vec();
+    origin.on_request(path, move |request| match request.method.as_str() {
+        "GET" if status != 200 => Answer::new(status),
+        _ => Answer::ok(manifest.clone()).field("Docker-Content-Digest", &digest),
+    });
+}
+
+/// Time after which a document with the shortest lifetime is validated.
+const TOO_OLD: Duration = Duration::from_millis(1_100);
+
+#[test]
+fn tags_are_validated_by_head() {
+    let origin = Origin::start();
+    let path = "/v2/a/b/manifests/latest";
+    let (first, second) = (b"{\"schemaVersion\":2}".to_vec(), b"{\"schemaVersion\":2,\"x\":1}".to_vec());
+    tag(&origin, path, &first, 200);
+    let shoal = start(&origin, "index_lifetime = '1 s'");
+    shoal.get(path).expect_status(200).expect_body(&first);
+    let gets = || origin.received().iter().filter(|request| request.method == "GET").count();
+    let begun = gets();
+    tag(&origin, path, &first, 429);
+    for _ in 0..3 {
+        std::thread::sleep(TOO_OLD);
+        let answer = shoal.get(path);
+        answer.expect_status(200).expect_body(&first);
+        assert_eq!(answer.field("docker-content-digest"), Some(&*format!("sha256:{}", sha256(&first))));
+    }
+    assert_eq!(gets(), begun, "no GET while the digest is the same");
+    tag(&origin, path, &second, 200);
+    std::thread::sleep(TOO_OLD);
+    shoal.get(path).expect_status(200).expect_body(&second);
+    assert_eq!(gets(), begun + 1, "one GET after the tag moved");
+}
+
+#[test]
+fn tag_is_served_stale_while_the_registry_refuses() {
+    let origin = Origin::start();
+    let path = "/v2/a/b/manifests/latest";
+    let manifest = b"{\"schemaVersion\":2}".to_vec();
+    tag(&origin, path, &manifest, 200);
+    let shoal = start(&origin, "index_lifetime = '1 s'");
+    shoal.get(path).expect_status(200);
+    origin.on(path, Answer::new(429));
+    std::thread::sleep(TOO_OLD);
+    let answer = shoal.get(path);
+    answer.expect_status(200).expect_body(&manifest);
+    let status = answer.field("cache-status").unwrap_or_default();
+    assert!(status.contains("fwd-status=429") || status.contains("stale"), "{status}");
+}
+
+#[test]
+fn registry_without_head_is_asked_by_get() {
+    let origin = Origin::start();
+    let path = "/v2/a/b/manifests/latest";
+    tag(&origin, path, b"{\"schemaVersion\":2}", 200);
+    let shoal = start(&origin, "index_lifetime = '1 s'");
+    shoal.get(path).expect_status(200);
+    origin.on_request(path, move |request| match request.method.as_str() {
+        "HEAD" => Answer::new(405),
+        _ => Answer::ok(b"{}".to_vec()),
+    });
+    std::thread::sleep(TOO_OLD);
+    shoal.get(path).expect_status(200).expect_body(b"{}");
 }

@@ -14,6 +14,7 @@
 
 mod bearer;
 mod documents;
+mod fetching;
 mod places;
 mod promised;
 mod redirects;

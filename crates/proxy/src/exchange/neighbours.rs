@@ -200,28 +200,24 @@ impl Fetcher {
     ) -> impl Future<Output = Result<UpstreamResponse, UpstreamError>> + Send + use<'a> {
         let over =
             self.neighbours_for(fetch).map(|neighbours| (neighbours, Box::new(OutgoingFetch::of(fetch))));
-        let direct = over.is_none().then(|| upstream_request(fetch));
         let mirrored = fetch.ask.mirror.is_some().then(|| Box::new(OutgoingFetch::of(fetch)));
+        let direct = (over.is_none() && mirrored.is_none()).then(|| upstream_request(fetch));
         async move {
+            // Boxed, so that other fetches do not carry room for these futures.
+            if let Some(outgoing) = mirrored {
+                return Box::pin(self.fetch_mirrored(&outgoing)).await;
+            }
             let request = match (direct, over) {
                 (Some(request), _) => request,
                 (None, Some((neighbours, outgoing))) => {
-                    // Boxed, so that other fetches do not carry room for this future.
-                    let asked = Box::pin(self.ask_neighbours(neighbours, &outgoing)).await;
-                    match asked {
+                    match Box::pin(self.ask_neighbours(neighbours, &outgoing)).await {
                         Some(response) => return Ok(response),
                         None => outgoing.to_origin(),
                     }
                 }
                 (None, None) => unreachable!("a fetch goes directly or over neighbours"),
             };
-            let response = self.upstreams.fetch(request).await?;
-            match mirrored {
-                Some(outgoing) => {
-                    Box::pin(self.follow(&outgoing.ask, &|| outgoing.to_origin(), response)).await
-                }
-                None => Ok(response),
-            }
+            self.upstreams.fetch(request).await
         }
     }
 

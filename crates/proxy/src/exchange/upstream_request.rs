@@ -25,6 +25,8 @@ pub(super) fn upstream_request(fetch: &Fetch) -> UpstreamRequest {
 pub(super) struct OutgoingFetch {
     /// The request that caused the fetch.
     pub ask: Arc<RequestContext>,
+    /// Digest of the stored image manifest that the fetch validates, in the registry's words.
+    pub held_digest: Option<Vec<u8>>,
     fields: NextHopFields,
     reason: MissReason,
 }
@@ -32,13 +34,27 @@ pub(super) struct OutgoingFetch {
 impl OutgoingFetch {
     /// Takes the parts of a fetch that a request needs.
     pub fn of(fetch: &Fetch) -> Self {
-        Self { ask: Arc::clone(&fetch.ask), fields: fetch_fields(fetch).finish(), reason: fetch.reason }
+        let stored = fetch.stored.as_ref().filter(|_| fetch.ask.mirror.is_some());
+        let digest = stored.and_then(|(_, stored)| {
+            stored.head.stored.fields().get(CONTENT_DIGEST).map(|digest| digest.as_bytes().to_vec())
+        });
+        Self {
+            ask: Arc::clone(&fetch.ask),
+            held_digest: digest,
+            fields: fetch_fields(fetch).finish(),
+            reason: fetch.reason,
+        }
     }
 
     /// Builds the request to the origin.
     pub fn to_origin(&self) -> UpstreamRequest {
+        self.by(Method::GET)
+    }
+
+    /// Builds the request to the origin with this method.
+    pub fn by(&self, method: Method) -> UpstreamRequest {
         let mut request = request_for(&self.ask, self.fields.clone(), self.reason);
-        request.method = Method::GET;
+        request.method = method;
         request
     }
 
@@ -229,5 +245,8 @@ pub(super) fn takes_trailers(fields: &FieldLines) -> bool {
     let mut members = fields.values(&header::TE).flat_map(|value| value.split(|byte| *byte == b','));
     members.any(|member| member.trim_ascii().eq_ignore_ascii_case(b"trailers"))
 }
+
+/// Digest of a manifest (OCI distribution specification 1.1, "Pulling manifests").
+pub(super) const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 
 const X_FORWARDED_FOR: &[u8] = b"x-forwarded-for";
