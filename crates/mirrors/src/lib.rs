@@ -131,6 +131,12 @@ pub trait Registry: Send + Sync {
         false
     }
 
+    /// Returns `true` if a client that may have one document of a package may have all of it. Else
+    /// rights are those to one place.
+    fn shares_rights(&self) -> bool {
+        true
+    }
+
     /// Gives the claim of a mirror on a path at the root of its host. `own_path` is the mirror's.
     fn root_claim(&self, _own_path: &str, _path: &str) -> RootClaim {
         RootClaim::None

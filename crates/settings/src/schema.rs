@@ -21,7 +21,7 @@ pub use intercept::Intercept;
 pub(crate) use intercept::{MIRRORS, is_name};
 use ipnet::IpNet;
 pub use listen::{Certificate, ClientCertificate, Listen, Mode};
-pub use mirror::{Mirror, MirrorKind};
+pub use mirror::{Mirror, MirrorKind, MirrorRights};
 pub use neighbour::{CARP_KEY_PARTS, CarpMode, Neighbour, NeighbourKind, Neighbours};
 pub use operation::{Admin, Log, LogFormat, LogLevel};
 pub use rule::{OriginDirective, Rule, Satisfy};

@@ -42,6 +42,7 @@ mod mirrors;
 mod mirrors_buildcache;
 mod mirrors_images;
 mod mirrors_npm;
+mod mirrors_rights;
 mod mixed_load;
 mod neighbours;
 mod nothing_blocks_a_core;

@@ -42,6 +42,10 @@ impl Registry for Deb {
         None
     }
 
+    fn shares_rights(&self) -> bool {
+        false
+    }
+
     fn package(&self, path: &str) -> Option<String> {
         let file = path.rsplit('/').next()?;
         let name = file.strip_suffix(".deb").or_else(|| file.strip_suffix(".udeb"))?.split('_').next()?;

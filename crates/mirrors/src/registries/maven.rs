@@ -43,6 +43,10 @@ impl Registry for Maven {
         (form == Form::Sidecar).then(|| Box::new(Sidecar::default()) as Box<dyn Promises + Send>)
     }
 
+    fn shares_rights(&self) -> bool {
+        false
+    }
+
     fn package(&self, path: &str) -> Option<String> {
         let mut parts = path.strip_prefix('/')?.rsplit('/').skip(1);
         let version = parts.next()?;

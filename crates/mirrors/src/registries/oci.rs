@@ -55,6 +55,11 @@ impl Registry for Oci {
         None
     }
 
+    fn shares_rights(&self) -> bool {
+        // A blob that is stored for one repository must not be had by the name of another.
+        false
+    }
+
     fn package(&self, path: &str) -> Option<String> {
         parse(path).map(|(name, _)| name.to_owned())
     }

@@ -18,6 +18,7 @@ mod fetching;
 mod places;
 mod promised;
 mod redirects;
+mod rights;
 mod written;
 
 use super::admit::AdmitOutcome;
@@ -31,7 +32,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use places::MirrorBase;
 use shoal_core::{Fields, Timestamp};
-use shoal_mirrors::{Class, Fetch, Form, Question, Route};
+use shoal_mirrors::{Class, Fetch, Form, Place, Question, Route};
 use shoal_semantics::status_fields::Reason;
 use shoal_settings::MirrorKind;
 use std::sync::Arc;
@@ -78,6 +79,16 @@ impl CacheEngine {
         received: Instant,
     ) -> Reply {
         match request.route() {
+            // The registry's own challenge tells clients where tokens are.
+            Route::Answer(..)
+                if request.base.mirror.asks_for_rights() && request.base.mirror.registry.takes_tokens() =>
+            {
+                let place = Place::Below(request.below.clone());
+                match request.base.passing(&request.admitted.head, place) {
+                    Some(ask) => self.pass(&ask, body).await,
+                    None => request.refused(StatusCode::BAD_REQUEST, NO_PLACE),
+                }
+            }
             Route::Answer(status, content_type, body) => request.answered(status, content_type, body),
             Route::Refuse(status, why) => {
                 request.refused(StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN), &why)
@@ -94,6 +105,9 @@ impl CacheEngine {
                 None => request.refused(StatusCode::BAD_REQUEST, NO_PLACE),
             },
             Route::Fetch(mut fetch) => {
+                if let Some(refusal) = self.refuse_without_rights(&request, &fetch).await {
+                    return refusal;
+                }
                 let asked_form = request.date(&mut fetch);
                 let Some(ask) = request.context(&fetch) else {
                     return request.refused(StatusCode::BAD_REQUEST, NO_PLACE);

@@ -124,6 +124,10 @@ pub(super) fn request_for(
         fields.push(header::AUTHORIZATION.as_str().as_bytes(), format!("Bearer {token}").as_bytes());
     }
     let source = ask.mirror.as_ref().and_then(|asked| asked.source());
+    let credentials = ask.mirror.as_ref().and_then(|asked| asked.credentials.as_ref());
+    if let Some(credentials) = credentials.filter(|_| !matches!(source, Some(FetchSource::Elsewhere(..)))) {
+        fields.push(header::AUTHORIZATION.as_str().as_bytes(), credentials.as_bytes());
+    }
     let (destination, host) = match (&source, &ask.site) {
         (Some(FetchSource::Elsewhere(origin, _)), _) => {
             (Destination::Origin { origin: origin.clone(), rules: Arc::clone(&ask.live.forward) }, None)

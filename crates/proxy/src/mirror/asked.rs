@@ -3,6 +3,7 @@
 use super::MirrorRoute;
 use crate::exchange::target::Target;
 use crate::upstream::{Origin, Scheme};
+use http::HeaderValue;
 use http::uri::PathAndQuery;
 use shoal_mirrors::route::PromiseSource;
 use shoal_mirrors::{Class, Form, Mirror, Place, Promise};
@@ -27,6 +28,8 @@ pub struct MirroredAsk {
     pub place: Place,
     /// Promise about the file, once it was looked up.
     pub promised: OnceLock<PromiseLookup>,
+    /// Authorization of the client, for the upstream alone, if the registry is asked for rights.
+    pub credentials: Option<HeaderValue>,
 }
 
 /// Result of the search for a promise.

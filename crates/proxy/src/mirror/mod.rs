@@ -11,14 +11,18 @@
 //!   entity_tag         the validator of that form
 //!   asked              meaning of one request
 //!   policy             packages that are refused
+//!   rights             clients that the registry has let in
+//!   bodies             places of bodies by digest
 //! ```
 
 mod asked;
+mod bodies;
 mod checked;
 mod derived;
 mod entity_tag;
 mod inflated;
 mod policy;
+mod rights;
 mod shape;
 mod tokens;
 
@@ -32,7 +36,7 @@ use crate::access::{HostPattern, HostPatterns};
 use crate::exchange::target::Target;
 use crate::route::{Route, Routes};
 use shoal_mirrors::{Form, Kind, Mirror, Registry, RootClaim};
-use shoal_settings::{MirrorKind, Settings};
+use shoal_settings::{MirrorKind, MirrorRights, Settings};
 use std::sync::Arc;
 
 /// All mirrors of the settings.
@@ -55,6 +59,10 @@ pub struct MirrorRoute {
     pub site: usize,
     /// Tokens that the registry has given.
     pub(crate) tokens: tokens::Tokens,
+    /// Clients that the registry has let in.
+    pub(crate) rights: rights::Rights,
+    /// Places of bodies by digest.
+    pub(crate) bodies: bodies::BodyPlaces,
     file_hosts: HostPatterns,
     /// Patterns of packages that other mirrors of the kind own.
     owned_elsewhere: Vec<String>,
@@ -86,6 +94,8 @@ impl Mirrors {
                 path: mirror.path(),
                 site: first_site + index,
                 tokens: tokens::Tokens::default(),
+                rights: rights::Rights::default(),
+                bodies: bodies::BodyPlaces::default(),
                 file_hosts: patterns.into_iter().collect(),
                 owned_elsewhere: others.flat_map(|other| other.owned.iter().cloned()).collect(),
                 settings: mirror.clone(),
@@ -162,6 +172,11 @@ impl MirrorRoute {
     pub fn as_registry(&self) -> Mirror {
         let upstream = self.settings.upstream().to_owned();
         Mirror { external: upstream.clone(), upstream }
+    }
+
+    /// Returns `true` if the registry is asked whether a client may have its answers.
+    pub fn asks_for_rights(&self) -> bool {
+        self.settings.rights == MirrorRights::Client
     }
 
     /// Returns scheme, authority without a default port, and path of the registry.

@@ -2,7 +2,7 @@
 
 use super::{Rules, check_path};
 use crate::host::{check_host_pattern, check_upstream_url};
-use crate::{Mirror, Settings};
+use crate::{Mirror, MirrorRights, Settings};
 
 impl Rules<'_> {
     pub(super) fn mirrors(&mut self, settings: &Settings) {
@@ -31,6 +31,10 @@ impl Rules<'_> {
             }
             for (number, host) in mirror.file_hosts.iter().enumerate() {
                 self.result(&at(&format!("file_hosts[{number}]")), check_host_pattern(host));
+            }
+            if mirror.rights == MirrorRights::Client && mirror.credentials.is_some() {
+                let message = "with rights = \"client\" the registry gets the credentials of clients";
+                self.fault_with(&at("credentials"), message, Some("leave one of the two out".into()));
             }
             self.place(index, mirror, settings);
         }

@@ -22,9 +22,17 @@ entry! {
         /// mirror may have `/`.
         pub path: Option<String> = None,
         /// File with the credentials of this node at the registry, as `credentials` of an upstream.
-        /// The Authorization of clients reaches no registry. Clients share the answers that these
-        /// credentials open: limit them by `allow_clients` of the `[[listen]]`.
+        /// The Authorization of clients then reaches no registry. Clients share the answers that
+        /// these credentials open: limit them by `allow_clients` of the `[[listen]]`.
         pub credentials: Option<PathBuf> = None,
+        /// Way in which the registry says which clients may have its answers. With `client` it gets
+        /// the Authorization of each client, and a stored answer is served after it has let that
+        /// client in.
+        pub rights: MirrorRights = MirrorRights::Shared,
+        /// Time for which the registry's word about one client and one package is remembered. While
+        /// the registry cannot be reached, it holds for `stale`.
+        #[limits(Duration::ZERO..=Duration::from_secs(86_400))]
+        pub rights_lifetime: Duration = Duration::from_secs(600),
         /// Further certificate authorities of the registry and of its file hosts, PEM. They are
         /// trusted for every origin, like `upstream.ca_file`.
         #[takes_effect(restart)]
@@ -58,6 +66,16 @@ entry! {
         pub file_hosts: Vec<String> = Vec::new(),
     }
     example { Self::of(MirrorKind::Npm, "https://registry.example.org") }
+}
+
+choice! {
+    /// Way in which a registry says which clients may have its answers.
+    pub enum MirrorRights {
+        /// All clients share the answers of this node.
+        Shared = "shared",
+        /// The registry is asked for each client, with that client's Authorization.
+        Client = "client",
+    }
 }
 
 choice! {
@@ -96,6 +114,8 @@ impl Mirror {
             hosts: vec!["*".into()],
             path: None,
             credentials: None,
+            rights: MirrorRights::Shared,
+            rights_lifetime: Duration::from_secs(600),
             ca_file: None,
             index_lifetime: Duration::from_secs(300),
             absence_lifetime: Duration::from_secs(60),

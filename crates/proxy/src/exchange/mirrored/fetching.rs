@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   stored manifest of a tag, too old ─► HEAD ─┬─ same digest ──► as 304
-//!                                              ├─ 429, 5xx ─────► the answer, or the stale manifest
+//!                                              ├─ 429, 5xx ─────► stale, or the answer
 //!                                              └─ anything else ► GET
 //! ```
 //!

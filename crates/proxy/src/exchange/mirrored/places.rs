@@ -9,7 +9,7 @@ use crate::exchange::target::Target;
 use crate::message::Client;
 use crate::mirror::{MirrorRoute, MirroredAsk};
 use crate::route::Route;
-use http::{Method, header};
+use http::{HeaderValue, Method, header};
 use shoal_core::{FieldLines, Fields, Timestamp};
 use shoal_mirrors::{Class, Fetch, Form, Mirror, Place};
 use shoal_rules::may_leave_prefix;
@@ -30,6 +30,8 @@ pub(in crate::exchange) struct MirrorBase {
     user_agent: Option<Vec<u8>>,
     /// Latest publication time that is old enough, if age matters for the package.
     pub age_limit: Option<i64>,
+    /// Authorization of the client, if the registry is asked for rights.
+    pub credentials: Option<HeaderValue>,
     requested: Timestamp,
     sequence: Sequence,
 }
@@ -43,7 +45,9 @@ impl MirrorBase {
         (requested, sequence): (Timestamp, Sequence),
     ) -> Self {
         let asked_url = admitted.ruling.asked_url.clone().unwrap_or(Arc::clone(&admitted.target.url));
+        let credentials = admitted.head.fields.shared_value(&header::AUTHORIZATION);
         Self {
+            credentials: credentials.filter(|_| mirror.asks_for_rights()),
             mirror,
             facts,
             client: Arc::clone(&admitted.client),
@@ -74,6 +78,7 @@ impl MirrorBase {
             asked_url,
             user_agent: ask.fields.value(&header::USER_AGENT).map(<[u8]>::to_vec),
             age_limit: asked.age_limit,
+            credentials: asked.credentials.clone(),
             requested: ask.requested,
             sequence: ask.sequence,
         })
@@ -111,6 +116,25 @@ impl MirrorBase {
         self.asking_for(fetch, is_derived, method, fields.collect())
     }
 
+    /// Returns the request of a file's body under another place, if it is stored there.
+    pub fn same_body(&self, ask: &RequestContext, place: Place) -> Option<RequestContext> {
+        let class = ask.mirror.as_ref()?.class.clone()?;
+        let accept = match &class {
+            Class::File(_) => None,
+            Class::Document(form) => form.accept(),
+        };
+        let kept = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE, header::RANGE, header::IF_RANGE];
+        let fields = kept.iter().flat_map(|name| {
+            ask.fields.values(name).map(move |value| (name.as_str().as_bytes().to_vec(), value.to_vec()))
+        });
+        let fetch = Fetch { place, class, accept, form_asked: None };
+        let mut other = self.asking_for(&fetch, false, ask.method.clone(), fields.collect())?;
+        other.directives.only_if_cached = true;
+        // The file itself was judged already.
+        other.mirror.as_mut()?.age_limit = None;
+        Some(other)
+    }
+
     fn asking_for(
         &self,
         fetch: &Fetch,
@@ -135,12 +159,21 @@ impl MirrorBase {
             age_limit: self.age_limit,
             place: fetch.place.clone(),
             promised: OnceLock::new(),
+            credentials: self.credentials.clone(),
         };
         let mut ask = self.context(asked, method, fields.into_iter().collect(), false)?;
         if self.mirror.settings.offline {
             (ask.directives.only_if_cached, ask.directives.max_stale) = (true, Some(u32::MAX));
         }
         Some(ask)
+    }
+
+    /// Returns the request of this node that passes to a place without a body.
+    pub fn probing(&self, method: Method, place: &Place) -> Option<RequestContext> {
+        let uri = "/".parse().ok()?;
+        let fields = self.user_agent.iter().map(|agent| (header::USER_AGENT.as_str(), agent.clone()));
+        let head = RequestParts { method, uri, version: http::Version::HTTP_11, fields: fields.collect() };
+        self.passing(&head, place.clone())
     }
 
     /// Returns the request that passes to a place, with the client's fields except its credentials.
@@ -157,6 +190,7 @@ impl MirrorBase {
             age_limit: None,
             place,
             promised: OnceLock::new(),
+            credentials: self.credentials.clone(),
         };
         self.context(asked, head.method.clone(), fields, true)
     }

@@ -45,6 +45,9 @@ impl CacheEngine {
             if asked.is_too_young() {
                 return Some(refusal(ask, StatusCode::FORBIDDEN, TOO_YOUNG));
             }
+            if let Some(reply) = self.serve_other_place(&base, ask).await {
+                return Some(Box::new(reply));
+            }
             let place = asked.fetched_from();
             let is_allowed = match place {
                 Place::Below(_) => true,
@@ -53,6 +56,24 @@ impl CacheEngine {
             };
             (!is_allowed).then(|| refusal(ask, StatusCode::FORBIDDEN, UNNAMED_HOST))
         })
+    }
+
+    /// Serves the body of a file from another place of the registry, if it is stored there.
+    async fn serve_other_place(self: &Arc<Self>, base: &MirrorBase, ask: &RequestContext) -> Option<Reply> {
+        let asked = ask.mirror.as_ref()?;
+        let digest = asked.promise()?.digest?;
+        let bodies = &asked.mirror.bodies;
+        if let Some(other) = bodies.other(&digest, &asked.place) {
+            let ask = Arc::new(base.same_body(ask, other)?);
+            let reply = self.serve(&ask).await;
+            // Absence at the other place says nothing about this one.
+            if matches!(reply.head.status().as_u16(), 200 | 206 | 304 | 416) {
+                self.metrics.mirror_other_place.increment();
+                return Some(reply);
+            }
+        }
+        bodies.keep(&digest, &asked.place);
+        None
     }
 
     /// Returns the refusal of a stored file that is too young. A file that has been here for the

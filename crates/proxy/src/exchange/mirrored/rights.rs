@@ -1,0 +1,104 @@
+//! Rights of clients: before a client gets an answer that is stored for all, the registry is asked
+//! whether it would answer this client (`mirror.rights`).
+//!
+//! The question is a HEAD for the document that names a file, or for the place itself, with the
+//! client's Authorization. It reaches the upstream alone. Answers below 400 let the client in; the
+//! client gets any other one. While the registry cannot be reached, clients that it has let in
+//! within `mirror.stale` stay in.
+
+use super::{MirrorRequest, reply_fields};
+use crate::clock;
+use crate::exchange::CacheEngine;
+use crate::message::{Reply, ReplyHead};
+use http::{Method, StatusCode, header};
+use shoal_mirrors::route::PromiseSource;
+use shoal_mirrors::{Class, Fetch, Place};
+use std::sync::Arc;
+
+impl CacheEngine {
+    /// Returns a refusal if the registry does not let the client have this.
+    pub(super) async fn refuse_without_rights(
+        self: &Arc<Self>,
+        request: &MirrorRequest,
+        fetch: &Fetch,
+    ) -> Option<Reply> {
+        let mirror = &request.base.mirror;
+        if !mirror.asks_for_rights() {
+            return None;
+        }
+        let place = place_of_right(fetch);
+        let package = match (place, mirror.registry.shares_rights()) {
+            (Place::Below(path), true) => mirror.registry.package(path),
+            _ => None,
+        };
+        let name = package.unwrap_or_else(|| format!("{place:?}"));
+        let credentials = request.base.credentials.as_ref().map(|value| value.as_bytes());
+        let right = mirror.rights.right(credentials, &name);
+        let now = clock::now();
+        if mirror.rights.holds(right, mirror.settings.rights_lifetime, now) {
+            return None;
+        }
+        let answer = self.probe(request, place).await?;
+        let status = answer.head.status();
+        if status.as_u16() < 400 {
+            mirror.rights.let_in(right, now);
+            return None;
+        }
+        let is_silent = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+        if is_silent && mirror.rights.holds(right, mirror.settings.stale, now) {
+            return None;
+        }
+        if !is_silent {
+            mirror.rights.forget(right);
+        }
+        Some(request.refused_by(&answer))
+    }
+
+    /// Asks the registry for a place with the client's credentials. `None` if the place is none.
+    async fn probe(self: &Arc<Self>, request: &MirrorRequest, place: &Place) -> Option<Reply> {
+        if request.is_offline() {
+            return Some(request.refused(StatusCode::GATEWAY_TIMEOUT, OFFLINE));
+        }
+        let head = request.base.probing(Method::HEAD, place)?;
+        let answer = Box::pin(self.pass(&head, None)).await;
+        match answer.head.status() {
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+                let get = request.base.probing(Method::GET, place)?;
+                Some(Box::pin(self.pass(&get, None)).await)
+            }
+            _ => Some(answer),
+        }
+    }
+}
+
+impl MirrorRequest {
+    /// Returns the registry's refusal: its status and challenge, without its body.
+    fn refused_by(&self, answer: &Reply) -> Reply {
+        let status = answer.head.status();
+        let mut reply = self.refused(status, NO_RIGHT);
+        let said = reply_fields(&answer.head);
+        if let ReplyHead::Built(_, fields) = &mut reply.head {
+            for name in [header::WWW_AUTHENTICATE, header::RETRY_AFTER] {
+                said.get_all(&name).iter().for_each(|value| {
+                    fields.append(&name, value.clone());
+                });
+            }
+        }
+        reply
+    }
+}
+
+/// Returns the place at which the registry is asked: the document that names a file, since the file
+/// itself may be at another host, which gets no credentials.
+fn place_of_right(fetch: &Fetch) -> &Place {
+    match &fetch.class {
+        Class::File(PromiseSource::In(place, _)) => place,
+        Class::File(PromiseSource::InOneOf(documents)) => {
+            documents.first().map_or(&fetch.place, |(place, _)| place)
+        }
+        _ => &fetch.place,
+    }
+}
+
+const NO_RIGHT: &str = "The registry does not give this to the client (mirror.rights).";
+const OFFLINE: &str = "This mirror is offline, and cannot ask the registry for the client's rights.";
