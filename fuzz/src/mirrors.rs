@@ -1,6 +1,7 @@
 //! Documents of package registries.
 
 use shoal_mirrors::bearer::{Challenge, Token};
+use shoal_mirrors::generations::Generation;
 use shoal_mirrors::registries as kinds;
 use shoal_mirrors::{Class, Fetch, Form, Kind, Mirror, Place, Question, Registry, Route};
 
@@ -64,6 +65,7 @@ pub fn registries(data: &[u8]) {
         Challenge::parse(request).map(|challenge| challenge.url());
     }
     Token::parse(document);
+    Generation::parse(document.to_vec(), None);
     let cut = usize::from(*cut).max(1);
     for form in Form::ALL_DOCUMENTS {
         assert_eq!(

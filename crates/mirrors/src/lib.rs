@@ -18,6 +18,7 @@
 pub mod bearer;
 pub mod digest;
 pub mod document;
+pub mod generations;
 pub mod json;
 pub mod kind;
 pub mod lock;

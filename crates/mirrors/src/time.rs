@@ -29,6 +29,28 @@ pub fn rfc3339(text: &str) -> Option<i64> {
     Some(days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset)
 }
 
+/// Reads the date of an archive's release, `Sat, 09 Aug 2025 09:13:01 UTC`, as seconds since 1970.
+pub fn of_mail(text: &str) -> Option<i64> {
+    let mut words = text.split_ascii_whitespace().skip_while(|word| word.ends_with(','));
+    let day: i64 = words.next()?.parse().ok()?;
+    let month = words.next()?;
+    let month = 1 + MONTHS.iter().position(|name| name.eq_ignore_ascii_case(month))?;
+    let year: i64 = words.next()?.parse().ok()?;
+    let mut parts = words.next()?.split(':').map(|part| part.parse::<i64>().ok());
+    let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next().unwrap_or(Some(0))?);
+    let is_utc = matches!(words.next()?, "UTC" | "GMT" | "Z" | "+0000" | "+00:00");
+    let is_in_range = (1..=31).contains(&day)
+        && (1970..=9999).contains(&year)
+        && (0..24).contains(&hour)
+        && (0..60).contains(&minute)
+        && (0..61).contains(&second);
+    (is_utc && is_in_range)
+        .then(|| days(year, month as i64, day) * 86_400 + hour * 3600 + minute * 60 + second)
+}
+
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
 /// Returns the days from 1970 to a date of the Gregorian calendar.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     // Years begin in March, so that the leap day is the last.
@@ -57,6 +79,22 @@ mod tests {
             ("2026-11-27T20:51:3é", None),
         ] {
             assert_eq!(rfc3339(text), seconds, "{text}");
+        }
+    }
+
+    #[test]
+    fn dates_of_releases_are_read() {
+        for (text, seconds) in [
+            ("Thu, 01 Jan 1970 00:00:00 UTC", Some(0)),
+            ("Tue, 29 Feb 2000 12:30:15 UTC", Some(951_827_415)),
+            ("29 Feb 2000 12:30:15 +0000", Some(951_827_415)),
+            ("Tue, 29 Feb 2000 12:30:15 +0200", None),
+            ("Tue, 29 Xxx 2000 12:30:15 UTC", None),
+            ("Tue, 99 Feb 2000 12:30:15 UTC", None),
+            ("Tue, 29 Feb 99999999999 12:30:15 UTC", None),
+            ("", None),
+        ] {
+            assert_eq!(of_mail(text), seconds, "{text}");
         }
     }
 }

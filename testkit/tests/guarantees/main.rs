@@ -40,6 +40,7 @@ mod messages;
 mod migrated;
 mod mirrors;
 mod mirrors_buildcache;
+mod mirrors_generations;
 mod mirrors_images;
 mod mirrors_npm;
 mod mirrors_rights;

@@ -15,6 +15,7 @@
 mod bearer;
 mod documents;
 mod fetching;
+mod generations;
 mod places;
 mod promised;
 mod redirects;
@@ -107,6 +108,9 @@ impl CacheEngine {
             Route::Fetch(mut fetch) => {
                 if let Some(refusal) = self.refuse_without_rights(&request, &fetch).await {
                     return refusal;
+                }
+                if let Some(reply) = self.of_generation(&request, &mut fetch).await {
+                    return reply;
                 }
                 let asked_form = request.date(&mut fetch);
                 let Some(ask) = request.context(&fetch) else {

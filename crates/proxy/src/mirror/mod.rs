@@ -35,6 +35,8 @@ pub(crate) use shape::shape;
 use crate::access::{HostPattern, HostPatterns};
 use crate::exchange::target::Target;
 use crate::route::{Route, Routes};
+use parking_lot::Mutex;
+use shoal_mirrors::generations::Generations;
 use shoal_mirrors::{Form, Kind, Mirror, Registry, RootClaim};
 use shoal_settings::{MirrorKind, MirrorRights, Settings};
 use std::sync::Arc;
@@ -59,6 +61,8 @@ pub struct MirrorRoute {
     pub site: usize,
     /// Tokens that the registry has given.
     pub(crate) tokens: tokens::Tokens,
+    /// Releases of an archive, and the lists that belong to them.
+    pub(crate) generations: Mutex<Generations>,
     /// Clients that the registry has let in.
     pub(crate) rights: rights::Rights,
     /// Places of bodies by digest.
@@ -94,6 +98,7 @@ impl Mirrors {
                 path: mirror.path(),
                 site: first_site + index,
                 tokens: tokens::Tokens::default(),
+                generations: Mutex::default(),
                 rights: rights::Rights::default(),
                 bodies: bodies::BodyPlaces::default(),
                 file_hosts: patterns.into_iter().collect(),

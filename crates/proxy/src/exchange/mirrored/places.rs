@@ -100,6 +100,11 @@ impl MirrorBase {
         self.asking_for(&fetch, self.derives(form), Method::GET, Vec::new())
     }
 
+    /// Returns a request of this node itself.
+    pub fn own(&self, fetch: &Fetch, method: Method) -> Option<RequestContext> {
+        self.asking_for(fetch, false, method, Vec::new())
+    }
+
     /// Returns the request of an entry that a client writes.
     pub fn entry(&self, fetch: &Fetch) -> Option<RequestContext> {
         self.asking_for(fetch, false, Method::GET, Vec::new())

@@ -1,0 +1,132 @@
+//! Generations of an archive: its edges are of different ages, and no client sees a release with
+//! lists that do not fit it, or a step back.
+
+use shoal_testkit::registry::sha256;
+use shoal_testkit::{Answer, Origin, Setup, Shoal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+const RELEASE: &str = "/dists/x/InRelease";
+const LIST: &str = "/dists/x/main/binary-amd64/Packages";
+
+/// An archive without lists by digest. Edges answer with generations of different ages.
+struct Archive {
+    newest: Arc<AtomicU32>,
+    /// Most generations by which an edge is behind.
+    behind: Arc<AtomicU32>,
+}
+
+fn list(generation: u32) -> Vec<u8> {
+    format!("Package: a\nVersion: {generation}\n\n").repeat(500).into_bytes()
+}
+
+fn release(generation: u32) -> String {
+    let list = list(generation);
+    let name = LIST.strip_prefix("/dists/x/").expect("below the release");
+    format!(
+        "Suite: x\nDate: Sat, 09 Aug 2025 09:13:{:02} UTC\nSHA256:\n {} {} {name}\n",
+        generation,
+        sha256(&list),
+        list.len()
+    )
+}
+
+/// Returns the generation that a release is of.
+fn generation_of(text: &str) -> u32 {
+    let date = text.lines().find_map(|line| line.strip_prefix("Date: ")).expect("a date");
+    date[23..25].parse().expect("two digits")
+}
+
+impl Archive {
+    fn start(origin: &Origin) -> Self {
+        let (newest, behind) = (Arc::new(AtomicU32::new(1)), Arc::new(AtomicU32::new(0)));
+        let count = Arc::new(AtomicUsize::new(0));
+        for path in [RELEASE, LIST] {
+            let (newest, behind, count) = (Arc::clone(&newest), Arc::clone(&behind), Arc::clone(&count));
+            origin.on_request(path, move |request| {
+                // Edges take turns in an order without a pattern that the node could fall in with.
+                let turn = count.fetch_add(1, SeqCst).wrapping_mul(2_654_435_761) >> 7;
+                let age = turn as u32 % (behind.load(SeqCst) + 1);
+                let generation = newest.load(SeqCst).saturating_sub(age).max(1);
+                let body = if path == RELEASE { release(generation).into_bytes() } else { list(generation) };
+                let tag = format!("\"{generation}\"");
+                match request.fields.first("if-none-match") == Some(&tag) {
+                    true => Answer::new(304).field("ETag", &tag),
+                    false => Answer::ok(body).field("ETag", &tag),
+                }
+            });
+        }
+        Self { newest, behind }
+    }
+}
+
+fn mirror(origin: &Origin) -> Shoal {
+    Setup::bare()
+        .listen("reverse", "mode = 'reverse'")
+        .mirror(&format!("kind = 'deb'\nupstream = '{}'\nindex_lifetime = '1 s'", origin.url()))
+        .start()
+}
+
+/// Reads a release and its list, and returns the generation. The two must fit.
+fn update(shoal: &Shoal) -> u32 {
+    let read = shoal.get(&format!("/deb{RELEASE}"));
+    read.expect_status(200);
+    let text = read.text();
+    let packages = shoal.get(&format!("/deb{LIST}"));
+    packages.expect_status(200);
+    assert!(text.contains(&sha256(&packages.body)), "a list that does not fit:\n{text}");
+    generation_of(&text)
+}
+
+#[test]
+fn releases_and_lists_fit_behind_edges_of_random_age() {
+    let origin = Origin::start();
+    let archive = Archive::start(&origin);
+    let shoal = mirror(&origin);
+    assert_eq!(update(&shoal), 1);
+    let mut before = 1;
+    for round in 0..12 {
+        if round % 3 == 0 {
+            archive.newest.fetch_add(1, SeqCst);
+            archive.behind.store(1 + round as u32 % 2, SeqCst);
+        }
+        std::thread::sleep(Duration::from_millis(1_050));
+        let generation = update(&shoal);
+        assert!(generation >= before, "a step back from {before} to {generation}");
+        before = generation;
+    }
+    archive.behind.store(0, SeqCst);
+    let newest = archive.newest.load(SeqCst);
+    let begun = std::time::Instant::now();
+    while update(&shoal) != newest {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the newest release is published in the end");
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+#[test]
+fn release_of_before_a_restart_is_not_undone() {
+    let origin = Origin::start();
+    let archive = Archive::start(&origin);
+    archive.newest.store(5, SeqCst);
+    let mut shoal = mirror(&origin);
+    assert_eq!(update(&shoal), 5);
+    std::thread::sleep(Duration::from_millis(1_500));
+    shoal.wait_until_written();
+    archive.newest.store(3, SeqCst);
+    shoal.kill();
+    shoal.restart_and_find_all();
+    assert_eq!(update(&shoal), 5);
+    shoal.expect_metric("shoal_mirror_older_releases_total", "", 1);
+}
+
+#[test]
+fn list_that_no_edge_has_is_an_error() {
+    let origin = Origin::start();
+    let _archive = Archive::start(&origin);
+    let shoal = mirror(&origin);
+    origin.on(LIST, Answer::ok("another list"));
+    shoal.get(&format!("/deb{RELEASE}")).expect_status(200);
+    shoal.get(&format!("/deb{LIST}")).expect_status(502);
+}
