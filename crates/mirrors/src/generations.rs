@@ -1,14 +1,14 @@
 //! Generations of an archive: a release document and the lists that it names belong together.
 //!
 //! ```text
-//!   release of the origin ─┬─ as published ───────────────► serve
-//!                          ├─ older ──────────────────────► serve the published one: an old edge
-//!                          └─ newer ─► fetch the lists that clients use ─┬─ all came ─► publish it
-//!                                                                        └─ not all ──► the old one
+//!   release of the origin ─┬─ as published ─► serve
+//!                          ├─ older ────────► serve the published one: an old edge
+//!                          └─ newer ─► fetch the lists in use ─┬─ all came ─► publish it
+//!                                                              └─ else ─────► the published one
 //! ```
 //!
-//! A client that asks for a list by name gets the one of the release that it has read, even if a
-//! newer release was published since. All decisions are here; time and clients are arguments.
+//! A client that asks for a list by name gets the one of the release that it has read. A newer
+//! release may have been published since. All decisions are here; time and clients are arguments.
 
 use crate::{Algorithm, Digest};
 use shoal_core::Timestamp;
