@@ -121,6 +121,16 @@ fn private_layer_is_for_repositories_with_rights() {
     assert_eq!(challenged.status, 401);
     assert!(challenged.field("www-authenticate").is_some_and(|field| field.contains("tokens.test")));
     ask(&shoal, "/v2/", "alice").expect_status(200);
+    // A registry gives a manifest to those who accept its type.
+    let manifest = "/v2/private/manifests/1";
+    origin.on_request(manifest, move |request| {
+        let is_accepted = request.fields.joined("accept").contains("oci.image.manifest");
+        match request.fields.first("authorization") == Some("Bearer alice") && is_accepted {
+            true => Answer::ok("{}").field("Content-Type", "application/vnd.oci.image.manifest.v1+json"),
+            false => Answer::new(404),
+        }
+    });
+    ask(&shoal, manifest, "alice").expect_status(200);
     ask(&shoal, &place("private"), "alice").expect_status(200).expect_body(&layer);
     ask(&shoal, &place("private"), "bob").expect_hit().expect_body(&layer);
     ask(&shoal, &place("private"), "mallory").expect_status(403);
@@ -128,4 +138,11 @@ fn private_layer_is_for_repositories_with_rights() {
     ask(&shoal, &place("public"), "mallory").expect_status(404);
     assert_eq!(files.count("/signed"), 1, "one body");
     assert!(!files.last("/signed").fields.has("authorization"), "no credential leaves the registry");
+    // Without the registry, its challenge stands, and those whom it let in are served.
+    origin.on("/v2/", Answer::new(503));
+    assert_eq!(ask(&shoal, "/v2/", "").field("www-authenticate"), challenged.field("www-authenticate"));
+    ask(&shoal, "/v2/", "alice").expect_status(200);
+    origin.on(&place("private"), Answer::new(503));
+    ask(&shoal, &place("private"), "bob").expect_hit();
+    ask(&shoal, &place("private"), "carol").expect_status(503);
 }

@@ -80,17 +80,10 @@ impl CacheEngine {
         received: Instant,
     ) -> Reply {
         match request.route() {
-            // The registry's own challenge tells clients where tokens are.
-            Route::Answer(..)
-                if request.base.mirror.asks_for_rights() && request.base.mirror.registry.takes_tokens() =>
-            {
-                let place = Place::Below(request.below.clone());
-                match request.base.passing(&request.admitted.head, place) {
-                    Some(ask) => self.pass(&ask, body).await,
-                    None => request.refused(StatusCode::BAD_REQUEST, NO_PLACE),
-                }
-            }
-            Route::Answer(status, content_type, body) => request.answered(status, content_type, body),
+            Route::Answer(status, content_type, content) => match self.challenge(&request).await {
+                Some(challenge) => challenge,
+                None => request.answered(status, content_type, content),
+            },
             Route::Refuse(status, why) => {
                 request.refused(StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN), &why)
             }

@@ -35,6 +35,7 @@ pub(crate) use shape::shape;
 use crate::access::{HostPattern, HostPatterns};
 use crate::exchange::target::Target;
 use crate::route::{Route, Routes};
+use http::HeaderValue;
 use parking_lot::Mutex;
 use shoal_mirrors::generations::Generations;
 use shoal_mirrors::{Form, Kind, Mirror, Registry, RootClaim};
@@ -67,6 +68,8 @@ pub struct MirrorRoute {
     pub(crate) rights: rights::Rights,
     /// Places of bodies by digest.
     pub(crate) bodies: bodies::BodyPlaces,
+    /// Last challenge of the registry to clients that look for it.
+    pub(crate) challenge: Mutex<Option<HeaderValue>>,
     file_hosts: HostPatterns,
     /// Patterns of packages that other mirrors of the kind own.
     owned_elsewhere: Vec<String>,
@@ -100,6 +103,7 @@ impl Mirrors {
                 tokens: tokens::Tokens::default(),
                 generations: Mutex::default(),
                 rights: rights::Rights::default(),
+                challenge: Mutex::default(),
                 bodies: bodies::BodyPlaces::default(),
                 file_hosts: patterns.into_iter().collect(),
                 owned_elsewhere: others.flat_map(|other| other.owned.iter().cloned()).collect(),

@@ -174,10 +174,12 @@ impl MirrorBase {
     }
 
     /// Returns the request of this node that passes to a place without a body.
-    pub fn probing(&self, method: Method, place: &Place) -> Option<RequestContext> {
+    pub fn probing(&self, method: Method, place: &Place, accept: Option<&str>) -> Option<RequestContext> {
         let uri = "/".parse().ok()?;
-        let fields = self.user_agent.iter().map(|agent| (header::USER_AGENT.as_str(), agent.clone()));
-        let head = RequestParts { method, uri, version: http::Version::HTTP_11, fields: fields.collect() };
+        let agent = self.user_agent.iter().map(|agent| (header::USER_AGENT.as_str(), agent.clone()));
+        let accept = accept.map(|accept| (header::ACCEPT.as_str(), accept.as_bytes().to_vec()));
+        let fields = agent.chain(accept).collect();
+        let head = RequestParts { method, uri, version: http::Version::HTTP_11, fields };
         self.passing(&head, place.clone())
     }
 

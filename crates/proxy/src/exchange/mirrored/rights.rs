@@ -26,7 +26,7 @@ impl CacheEngine {
         if !mirror.asks_for_rights() {
             return None;
         }
-        let place = place_of_right(fetch);
+        let (place, accept) = place_of_right(fetch);
         let package = match (place, mirror.registry.shares_rights()) {
             (Place::Below(path), true) => mirror.registry.package(path),
             _ => None,
@@ -38,32 +38,61 @@ impl CacheEngine {
         if mirror.rights.holds(right, mirror.settings.rights_lifetime, now) {
             return None;
         }
-        let answer = self.probe(request, place).await?;
+        let answer = self.probe(request, (place, accept)).await?;
         let status = answer.head.status();
         if status.as_u16() < 400 {
             mirror.rights.let_in(right, now);
             return None;
         }
-        let is_silent = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-        if is_silent && mirror.rights.holds(right, mirror.settings.stale, now) {
+        if is_silent(status) && mirror.rights.holds(right, mirror.settings.stale, now) {
             return None;
         }
-        if !is_silent {
+        if !is_silent(status) {
             mirror.rights.forget(right);
         }
         Some(request.refused_by(&answer))
     }
 
-    /// Asks the registry for a place with the client's credentials. `None` if the place is none.
-    async fn probe(self: &Arc<Self>, request: &MirrorRequest, place: &Place) -> Option<Reply> {
+    /// Returns the registry's challenge to a client that looks for an image registry, which says
+    /// where tokens are. While the registry cannot be reached, its last challenge stands in.
+    pub(super) async fn challenge(self: &Arc<Self>, request: &MirrorRequest) -> Option<Reply> {
+        let mirror = &request.base.mirror;
+        if !mirror.asks_for_rights() || !mirror.registry.takes_tokens() {
+            return None;
+        }
+        let place = Place::Below(request.below.clone());
+        let answer = self.probe(request, (&place, None)).await?;
+        let status = answer.head.status();
+        if status == StatusCode::UNAUTHORIZED {
+            *mirror.challenge.lock() = reply_fields(&answer.head).get(header::WWW_AUTHENTICATE).cloned();
+            return Some(request.refused_by(&answer));
+        }
+        if is_silent(status) && request.base.credentials.is_none() {
+            let challenge = mirror.challenge.lock().clone();
+            let mut reply = request.refused(StatusCode::UNAUTHORIZED, NO_RIGHT);
+            if let ReplyHead::Built(_, fields) = &mut reply.head {
+                fields.insert(header::WWW_AUTHENTICATE, challenge?);
+            }
+            return Some(reply);
+        }
+        None
+    }
+
+    /// Asks the registry for a place with the client's credentials, and with this Accept. `None` if
+    /// the place is none.
+    async fn probe(
+        self: &Arc<Self>,
+        request: &MirrorRequest,
+        (place, accept): (&Place, Option<&str>),
+    ) -> Option<Reply> {
         if request.is_offline() {
             return Some(request.refused(StatusCode::GATEWAY_TIMEOUT, OFFLINE));
         }
-        let head = request.base.probing(Method::HEAD, place)?;
+        let head = request.base.probing(Method::HEAD, place, accept)?;
         let answer = Box::pin(self.pass(&head, None)).await;
         match answer.head.status() {
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-                let get = request.base.probing(Method::GET, place)?;
+                let get = request.base.probing(Method::GET, place, accept)?;
                 Some(Box::pin(self.pass(&get, None)).await)
             }
             _ => Some(answer),
@@ -88,16 +117,22 @@ impl MirrorRequest {
     }
 }
 
-/// Returns the place at which the registry is asked: the document that names a file, since the file
-/// itself may be at another host, which gets no credentials.
-fn place_of_right(fetch: &Fetch) -> &Place {
-    match &fetch.class {
-        Class::File(PromiseSource::In(place, _)) => place,
+/// Returns the place at which the registry is asked, and the Accept for it. It is the document that
+/// names a file, since the file itself may be at another host, which gets no credentials.
+fn place_of_right(fetch: &Fetch) -> (&Place, Option<&str>) {
+    let document = match &fetch.class {
+        Class::File(PromiseSource::In(place, form)) => Some((place, form)),
         Class::File(PromiseSource::InOneOf(documents)) => {
-            documents.first().map_or(&fetch.place, |(place, _)| place)
+            documents.first().map(|(place, form)| (place, form))
         }
-        _ => &fetch.place,
-    }
+        _ => None,
+    };
+    document.map_or((&fetch.place, fetch.accept), |(place, form)| (place, form.accept()))
+}
+
+/// Returns `true` for an answer that says nothing about the client.
+fn is_silent(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
 
 const NO_RIGHT: &str = "The registry does not give this to the client (mirror.rights).";
