@@ -14,6 +14,8 @@ mod go;
 mod grpc;
 mod intercepted;
 mod mirrored;
+mod mirrored_gems;
+mod mirrored_images;
 mod mirrored_npm;
 mod npm;
 mod pip;

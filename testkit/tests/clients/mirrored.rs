@@ -5,11 +5,11 @@ use crate::workshop::Workshop;
 use shoal_testkit::{Origin, Request, Setup, Shoal};
 
 /// Work of a client in one round: the registry's URL, and a number.
-type Round<'a> = dyn Fn(&str, usize) + 'a;
+pub type Round<'a> = dyn Fn(&str, usize) + 'a;
 
 /// Runs a client three times through a mirror, the last time offline. Gives the requests of the
 /// origin in the first round; there are none in the others.
-fn thrice(kind: &str, origin: &Origin, upstream_path: &str, client: &Round<'_>) -> usize {
+pub fn thrice(kind: &str, origin: &Origin, upstream_path: &str, client: &Round<'_>) -> usize {
     let mirror =
         format!("kind = '{kind}'\nupstream = '{}{upstream_path}'\nindex_lifetime = '1h'", origin.url());
     let mut shoal: Shoal = Setup::bare().listen("reverse", "mode = 'reverse'").mirror(&mirror).start();

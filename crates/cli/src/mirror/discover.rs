@@ -25,7 +25,8 @@ pub fn discover(kind: MirrorKind) -> Result<Discovery, String> {
         MirrorKind::Npm => by_command("npm", &["config", "get", "registry"]),
         MirrorKind::Go => by_command("go", &["env", "GOPROXY"]),
         MirrorKind::Pypi => by_variables(&["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"])
-            .map_or_else(|| by_command("pip", &["config", "get", "global.index-url"]), Ok),
+            .map_or_else(|| by_command("pip", &["config", "get", "global.index-url"]), Ok)
+            .or_else(|why| by_command("python3", &["-c", PIP_DEFAULT]).map_err(|_| why)),
         MirrorKind::Cargo => by_files(&cargo_files(), cargo_registry),
         MirrorKind::Deb => by_files(&apt_files(), apt_archive),
         MirrorKind::RubyGems => by_command("bundle", &["config", "get", "--parseable", "mirror.all"])
@@ -103,6 +104,9 @@ fn apt_archive(text: &str) -> Option<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     lines.filter(|line| line.starts_with("deb ") || line.starts_with("URIs:")).find_map(first_url)
 }
+
+/// Prints the index that pip asks without any setting.
+const PIP_DEFAULT: &str = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)";
 
 #[cfg(test)]
 mod tests {
