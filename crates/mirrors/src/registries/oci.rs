@@ -55,8 +55,12 @@ impl Registry for Oci {
         None
     }
 
-    fn package(&self, path: &str) -> Option<String> {
-        parse(path).map(|(name, _)| name.to_owned())
+    fn packages(&self, mirror: &Mirror, path: &str) -> Vec<String> {
+        parse(&without_name(mirror, path)).map(|(name, _)| name.to_owned()).into_iter().collect()
+    }
+
+    fn repository(&self, place: &str) -> Option<String> {
+        parse(place).map(|(name, _)| name.to_owned())
     }
 
     fn root_claim(&self, own_path: &str, path: &str) -> RootClaim {
@@ -65,10 +69,6 @@ impl Registry for Oci {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => RootClaim::OfKind,
             _ => RootClaim::None,
         }
-    }
-
-    fn takes_tokens(&self) -> bool {
-        true
     }
 }
 
@@ -179,7 +179,9 @@ mod tests {
         ] {
             assert!(matches!(routed(&Oci, &mirror(), "GET", path, ""), Route::Refuse(404, _)), "{path}");
         }
-        assert_eq!(Oci.package("/v2/a/b/manifests/1").as_deref(), Some("a/b"));
+        for path in ["/v2/a/b/manifests/1", "/v2/oci/a/b/manifests/1"] {
+            assert_eq!(Oci.packages(&mirror(), path), ["a/b"], "{path}");
+        }
     }
 
     #[test]

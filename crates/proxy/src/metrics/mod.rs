@@ -179,6 +179,7 @@ metrics! {
     mirror_digest: shared = "counter" "shoal_mirror_refused_total" "reason=\"digest\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
     mirror_length: shared = "counter" "shoal_mirror_refused_total" "reason=\"length\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
     mirror_document: shared = "counter" "shoal_mirror_refused_total" "reason=\"document\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
+    mirror_status: shared = "counter" "shoal_mirror_refused_total" "reason=\"status\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
     mirror_html: shared = "counter" "shoal_mirror_refused_total" "reason=\"html\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
     neighbour_icp: shared = "counter" "shoal_neighbour_questions_total" "protocol=\"icp\"" "Questions of neighbours that were answered.";
     neighbour_htcp: shared = "counter" "shoal_neighbour_questions_total" "protocol=\"htcp\"" "Questions of neighbours that were answered.";

@@ -89,11 +89,27 @@ impl MirroredAsk {
         !matches!(self.class, None | Some(Class::File(PromiseSource::Nothing)))
     }
 
+    /// Returns `true` if the file's body is checked as it arrives.
+    pub fn is_checked(&self) -> bool {
+        let promise = matches!(self.class, Some(Class::File(_))).then(|| self.promise()).flatten();
+        promise.is_some_and(|promise| promise.digest.is_some() || promise.size.is_some())
+    }
+
+    /// Returns `true` if documents could have named the file, and none does.
+    pub fn is_unnamed(&self) -> bool {
+        let of_index = |form: &Form| *form != Form::Sidecar;
+        let has_index = match &self.class {
+            Some(Class::File(PromiseSource::In(_, form))) => of_index(form),
+            Some(Class::File(PromiseSource::InOneOf(_))) => true,
+            _ => false,
+        };
+        has_index && self.promise().is_none()
+    }
+
     /// Returns the repository that tokens of the registry are for, if it gives tokens.
     pub fn repository(&self) -> Option<String> {
         let Place::Below(path) = &self.place else { return None };
-        let registry = self.mirror.registry;
-        registry.takes_tokens().then(|| registry.package(path.split('?').next()?))?
+        self.mirror.registry.repository(path.split('?').next()?)
     }
 
     /// Returns the token for the repository, if the registry has given one.

@@ -26,7 +26,7 @@ impl Fetcher {
         again: &(dyn Fn() -> UpstreamRequest + Send + Sync),
         response: UpstreamResponse,
     ) -> Result<UpstreamResponse, UpstreamError> {
-        let Some(asked) = ask.mirror.as_ref().filter(|asked| asked.mirror.registry.takes_tokens()) else {
+        let Some(asked) = &ask.mirror else {
             return Ok(response);
         };
         let challenge = response.fields.value(&header::WWW_AUTHENTICATE).map(String::from_utf8_lossy);

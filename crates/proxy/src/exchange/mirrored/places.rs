@@ -143,11 +143,10 @@ impl MirrorBase {
         Some(ask)
     }
 
-    /// Returns the request that passes to a place, with the client's fields except its credentials.
+    /// Returns the request that passes to a place, with the fields that describe its body and
+    /// answer. Other fields may name the client, or be credentials.
     pub fn passing(&self, head: &RequestParts, place: Place) -> Option<RequestContext> {
-        let dropped = [header::AUTHORIZATION, header::COOKIE, header::HOST];
-        let is_dropped = |name: &[u8]| dropped.iter().any(|other| other.as_str().as_bytes() == name);
-        let fields = head.fields.lines().filter(|(name, _)| !is_dropped(name)).collect();
+        let fields = head.fields.lines().filter(|(name, _)| PASSING.contains(name)).collect();
         let asked = MirroredAsk {
             mirror: Arc::clone(&self.mirror),
             facts: self.facts.clone(),
@@ -190,6 +189,18 @@ impl MirrorBase {
         Some(RequestContext::new(admitted, (None, self.requested, self.sequence)).at_mirror(asked))
     }
 }
+
+/// Fields of a client that pass to a registry.
+const PASSING: [&[u8]; 8] = [
+    b"accept",
+    b"accept-encoding",
+    b"accept-language",
+    b"content-encoding",
+    b"content-length",
+    b"content-type",
+    b"te",
+    b"user-agent",
+];
 
 /// Returns `true` if a path below the upstream could lead out of the upstream's own path.
 fn leaves_upstream(path: &str) -> bool {
