@@ -25,8 +25,8 @@ entry! {
         /// The Authorization of clients reaches no registry. Clients share the answers that these
         /// credentials open: limit them by `allow_clients` of the `[[listen]]`.
         pub credentials: Option<PathBuf> = None,
-        /// Further certificate authorities of the registry and of its file hosts, PEM. They are
-        /// trusted for every origin, like `upstream.ca_file`.
+        /// Further certificate authorities of the registry and of `file_hosts`, PEM. They are
+        /// trusted for these hosts alone; `upstream.ca_file` is trusted for every origin.
         #[takes_effect(restart)]
         pub ca_file: Option<PathBuf> = None,
         /// Time for which an index document is used without asking the registry.
