@@ -68,6 +68,9 @@ pub fn one_spelling(path: &str) -> Cow<'_, str> {
 /// of something else: a segment that is `.` or `..` once escapes, backslashes and parameters
 /// (`..;x`) are read. Unless `may_hide` is true, no segment hides a slash or parameters at all.
 pub fn plain_path(path: &str, may_hide: bool) -> Option<Cow<'_, str>> {
+    if !path.contains(['%', '\\', ';']) && !path.contains("/.") {
+        return Some(Cow::Borrowed(path));
+    }
     let made = one_spelling(path);
     let mut read = made.replace('\\', "/");
     // An origin may decode twice.

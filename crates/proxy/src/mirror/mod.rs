@@ -151,7 +151,7 @@ impl Mirrors {
         host: &str,
         path: &str,
     ) -> Option<(&Arc<MirrorRoute>, String)> {
-        if self.is_empty() {
+        if !self.all.iter().any(|mirror| mirror.may_keep_files(scheme, host)) {
             return None;
         }
         // Another spelling is no way round the rules of the mirror.

@@ -27,7 +27,9 @@ pub fn shape(asked: &MirroredAsk, has_body: bool, response: &mut UpstreamRespons
         response.fields = kept(&response.fields, |name| !OF_ORIGIN.contains(&name));
         return;
     };
-    let url: Arc<str> = asked.url_of(asked.fetched_from()).into();
+    // The query may be a signature: no log shows it.
+    let url = asked.url_of(asked.fetched_from());
+    let url: Arc<str> = url.split('?').next().unwrap_or_default().into();
     if response.status == StatusCode::OK && is_page_in_place(asked, class, &response.fields, &url) {
         metrics.mirror_html.increment();
         tracing::warn!(%url, "a registry sent a page of HTML in place of a package; it is not kept");
@@ -97,10 +99,9 @@ fn is_page_in_place(asked: &MirroredAsk, class: &Class, fields: &FieldLines, url
     match class {
         Class::Document(form) => !form.may_be_html(),
         Class::File(_) => {
-            let path = url.split(['?', '#']).next().unwrap_or_default();
             asked.mirror.settings.kind != MirrorKind::Generic
-                && !path.ends_with(".html")
-                && !path.ends_with(".htm")
+                && !url.ends_with(".html")
+                && !url.ends_with(".htm")
         }
     }
 }
