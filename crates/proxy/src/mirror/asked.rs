@@ -69,13 +69,11 @@ impl MirroredAsk {
     /// Returns server and path of a URL. A URL of the upstream's origin goes to the upstream, with
     /// the credentials of this node; no other one does.
     pub fn source_of(&self, url: &str) -> Option<FetchSource> {
-        let origin = self.mirror.settings.upstream_origin();
-        if let Some(path) = url.strip_prefix(origin)
-            && path.starts_with('/')
-        {
-            return Some(FetchSource::Upstream(path.parse().ok()?));
-        }
         let target = Target::parse(url).ok()?;
+        let upstream = Target::parse(self.mirror.settings.upstream_origin()).ok()?;
+        if target.origin() == upstream.origin() {
+            return Some(FetchSource::Upstream(target.path().parse().ok()?));
+        }
         let scheme = if target.https { Scheme::Https } else { Scheme::Http };
         Some(FetchSource::Elsewhere(
             Origin::new(scheme, target.host(), target.port),

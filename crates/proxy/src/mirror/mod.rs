@@ -194,11 +194,12 @@ impl MirrorRoute {
         Some((scheme, host.strip_suffix(default).unwrap_or(host), path))
     }
 
-    /// Returns the path below the registry's of a URL with this authority; it begins with a slash.
+    /// Returns the path below the registry's of a URL with this authority and a path in normal
+    /// form; it begins with a slash.
     fn below_upstream(&self, scheme: &str, host: &str, path: &str) -> Option<String> {
         let (own_scheme, own_host, own_path) = self.registry_parts()?;
         let is_same = own_scheme.eq_ignore_ascii_case(scheme) && own_host.eq_ignore_ascii_case(host);
-        let below = path.strip_prefix(own_path).filter(|_| is_same)?;
+        let below = path.strip_prefix(&*normal_path(own_path)).filter(|_| is_same)?;
         match below.as_bytes().first() {
             Some(b'/') => Some(below.to_owned()),
             None | Some(b'?') => Some(format!("/{below}")),
