@@ -38,6 +38,7 @@ fn canonical(url: &str) -> Option<String> {
     let (scheme, authority) = (scheme.to_ascii_lowercase(), authority.to_ascii_lowercase());
     let default = if scheme == "https" { ":443" } else { ":80" };
     let authority = authority.strip_suffix(default).unwrap_or(&authority);
+    debug_assert!(path.is_empty() || path.starts_with('/'), "the authority ends before the path");
     Some(format!("{scheme}://{authority}{}", one_spelling(path)))
 }
 
@@ -61,6 +62,7 @@ pub fn one_spelling(path: &str) -> Cow<'_, str> {
         }
     }
     made.push_str(rest);
+    debug_assert!(made.len() <= path.len(), "a spelling adds nothing");
     Cow::Owned(made)
 }
 
@@ -87,6 +89,7 @@ pub fn plain_path(path: &str, may_hide: bool) -> Option<Cow<'_, str>> {
     };
     let slashes = |path: &str| path.bytes().filter(|byte| *byte == b'/').count();
     let hides = read.contains(';') || slashes(&read) != slashes(&made);
+    debug_assert!(slashes(&read) >= slashes(&made), "reading takes no slash away");
     let is_plain = !read.split('/').any(is_dots) && (may_hide || !hides);
     is_plain.then_some(made)
 }

@@ -1,5 +1,5 @@
-//! A part of a file whose check is under way: its last block waits until the whole has proved to be
-//! the promised one.
+//! A part of a file under a check: its last block waits until the whole has proved to be the
+//! promised one.
 //!
 //! ```text
 //!   whole, from the part's start ─► part: all blocks but the last ─► client

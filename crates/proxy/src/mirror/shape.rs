@@ -133,7 +133,7 @@ fn shaped(asked: &MirroredAsk, class: &Class, response: &UpstreamResponse) -> Fi
     lines.chain(further).collect()
 }
 
-/// Returns the fields whose names `is_kept` takes.
+/// Returns the fields with names that `is_kept` takes.
 fn kept(fields: &FieldLines, is_kept: impl Fn(&[u8]) -> bool) -> FieldLines {
     fields.lines().filter(|(name, _)| is_kept(name)).map(|(name, value)| (name, value.to_vec())).collect()
 }

@@ -82,6 +82,7 @@ impl Visitor for TimesVisitor {
 impl TimesVisitor {
     /// Counts one more name of this length, beside `held` others.
     fn count(&mut self, held: usize, bytes: usize) {
+        debug_assert!(held <= VERSIONS_MAX && self.times.len() <= VERSIONS_MAX, "no more are kept");
         self.bytes += bytes;
         self.has_too_many |= held >= VERSIONS_MAX || self.bytes > BYTES_MAX;
     }

@@ -27,8 +27,8 @@ pub(super) fn joined_by_dashes(name: &str) -> String {
     made
 }
 
-/// Returns the projects that a file's name may belong to, the likeliest first: a wheel's first part,
-/// or the parts of another file before one that begins with a digit. Names and versions may have
+/// Returns the projects that a file may belong to, the likeliest first: a wheel's first part, or
+/// the parts of another file before one that begins with a digit. Names and versions may have
 /// dashes. The metadata of a file belongs to the file.
 pub(super) fn projects_of(file: &str) -> Vec<String> {
     let file = file.strip_suffix(METADATA).unwrap_or(file);
@@ -39,6 +39,7 @@ pub(super) fn projects_of(file: &str) -> Vec<String> {
     let cuts = file.rmatch_indices('-').filter(|(place, _)| file[place + 1..].starts_with(is_digit));
     let mut projects: Vec<String> = cuts.filter_map(|(place, _)| normalized(&file[..place])).collect();
     projects.dedup();
+    debug_assert!(projects.iter().all(|project| normalized(project).as_ref() == Some(project)), "names");
     projects
 }
 

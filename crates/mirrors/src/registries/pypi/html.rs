@@ -138,6 +138,7 @@ impl Tags {
     ) -> Result<(), BadDocument> {
         let mut rest = input;
         while !rest.is_empty() {
+            debug_assert!(self.comment.is_none() || self.tag.is_empty(), "a comment is passed on");
             if let Some(dashes) = self.comment {
                 output.push(rest[0]);
                 self.comment = match (rest[0], dashes) {
