@@ -115,6 +115,12 @@ fn hosts_of(settings: &Settings) -> Vec<String> {
 
 /// Checks hosts as the settings do.
 fn check_hosts(hosts: &[String]) -> Result<(), Failure> {
+    // The settings take a comma at the end of a list for no entry.
+    if hosts.iter().any(|host| host.trim().is_empty()) {
+        return Err(Failure::Usage(
+            "--hosts: an empty name; an authority binds each name that it has".into(),
+        ));
+    }
     let mut configuration = Configuration::default();
     configuration.options.push(shoal_settings::Override {
         origin: "--hosts".into(),
@@ -186,6 +192,9 @@ mod tests {
     #[test]
     fn hosts_are_checked_as_in_settings() {
         assert!(check_hosts(&["a.test".into(), "*.b.test".into()]).is_ok());
+        for hosts in [vec![String::new()], vec!["a.test".to_owned(), String::new()]] {
+            assert!(check_hosts(&hosts).is_err(), "{hosts:?}");
+        }
         for host in ["*", "10.0.0.1", "a b"] {
             assert!(check_hosts(&[host.into()]).is_err(), "{host}");
         }

@@ -89,7 +89,7 @@ impl Form {
 
     /// Returns `true` if an origin may give this form as a page of HTML.
     pub const fn may_be_html(self) -> bool {
-        matches!(self, Self::PypiHtml | Self::PypiJson | Self::Other)
+        matches!(self, Self::PypiHtml | Self::PypiJson)
     }
 }
 

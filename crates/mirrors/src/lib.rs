@@ -110,9 +110,20 @@ pub trait Registry: Send + Sync {
         None
     }
 
-    /// Gives the name of the package that a path below the mirror is about, for rules by name.
-    fn package(&self, _path: &str) -> Option<String> {
-        None
+    /// Gives the names that the package of a path below the mirror may have, for rules by name. A
+    /// file's name may be read in several ways.
+    fn packages(&self, _: &Mirror, _path: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Gives a name, or the beginning of names, in the spelling of [`Self::packages`].
+    fn spelling(&self, name: &str) -> String {
+        name.to_owned()
+    }
+
+    /// Returns `true` if names of the kind have escaped slashes, or mean nothing to rules.
+    fn hides_slashes(&self) -> bool {
+        false
     }
 
     /// Gives the path below the mirror of a path below the registry's own URL, as clients without a
@@ -127,9 +138,16 @@ pub trait Registry: Send + Sync {
         None
     }
 
-    /// Returns `true` if the registry gives tokens for its repositories ([`bearer`]).
-    fn takes_tokens(&self) -> bool {
-        false
+    /// Gives the repository of a place below the upstream, if the registry gives tokens for its
+    /// repositories ([`bearer`]).
+    fn repository(&self, _place: &str) -> Option<String> {
+        None
+    }
+
+    /// Gives the place under which a file is stored for all places with its digest. It is no place
+    /// of the registry. `None` if a file is stored under its own place.
+    fn shared_place(&self, _fetch: &Fetch) -> Option<Place> {
+        None
     }
 
     /// Returns `true` if a client that may have one document of a package may have all of it. Else

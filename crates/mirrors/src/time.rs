@@ -20,8 +20,10 @@ pub fn rfc3339(text: &str) -> Option<i64> {
     let offset = match rest.as_bytes() {
         b"" | b"Z" | b"z" => 0,
         [sign @ (b'+' | b'-'), ..] => {
-            let hours: i64 = rest.get(1..3)?.parse().ok()?;
-            let minutes: i64 = rest.get(3..)?.trim_start_matches(':').parse().ok()?;
+            let offset = rest[1..].replacen(':', "", 1);
+            let is_offset = offset.len() == 4 && offset.bytes().all(|byte| byte.is_ascii_digit());
+            let hours: i64 = offset.get(..2).filter(|_| is_offset)?.parse().ok()?;
+            let minutes: i64 = offset.get(2..)?.parse().ok()?;
             (hours * 60 + minutes) * if *sign == b'-' { -60 } else { 60 }
         }
         _ => return None,
@@ -77,6 +79,8 @@ mod tests {
             ("2026-11-27", None),
             ("2026-11-27T20:51:36x", None),
             ("2026-11-27T20:51:3é", None),
+            ("2026-11-27T20:51:36+00:9223372036854775807", None),
+            ("2026-11-27T20:51:36-+1:00", None),
         ] {
             assert_eq!(rfc3339(text), seconds, "{text}");
         }

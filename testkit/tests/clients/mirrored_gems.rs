@@ -39,7 +39,7 @@ fn bundler_installs_through_a_mirror() {
         let mut bundle = shop.command("bundle", None);
         bundle.current_dir(shop.path(name)).env("HOME", shop.folder(&format!("home-{name}")));
         bundle.env("BUNDLE_PATH", "vendor").env("BUNDLE_SILENCE_ROOT_WARNING", "1");
-        mirror.iter().for_each(|mirror| drop(bundle.env("BUNDLE_MIRROR__ALL", mirror)));
+        bundle.envs(mirror.map(|mirror| ("BUNDLE_MIRROR__ALL", mirror)));
         run(bundle.arg("install"));
         std::fs::read_to_string(shop.path(name).join("Gemfile.lock")).expect("a lock")
     };

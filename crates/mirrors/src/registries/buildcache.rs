@@ -43,6 +43,10 @@ impl Registry for BuildCache {
         None
     }
 
+    fn hides_slashes(&self) -> bool {
+        true
+    }
+
     fn promises(&self, _: &Mirror, _: Form, _: &Place) -> Option<Box<dyn Promises + Send>> {
         None
     }

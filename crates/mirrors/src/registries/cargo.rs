@@ -59,11 +59,15 @@ impl Registry for Cargo {
         Some(Box::new(DownloadPlace::new(CrateFile::parse(path)?)))
     }
 
-    fn package(&self, path: &str) -> Option<String> {
-        match CrateFile::parse(path) {
-            Some(file) => Some(file.name.to_ascii_lowercase()),
-            None => index_name(path).map(str::to_owned),
-        }
+    fn packages(&self, _: &Mirror, path: &str) -> Vec<String> {
+        let file = CrateFile::parse(path).map(|file| file.name);
+        let name = file.or_else(|| index_name(path).map(str::to_owned));
+        name.map(|name| self.spelling(&name)).into_iter().collect()
+    }
+
+    /// Registries take names for one that differ in case, dashes and underscores.
+    fn spelling(&self, name: &str) -> String {
+        name.to_ascii_lowercase().replace('_', "-")
     }
 }
 

@@ -46,10 +46,11 @@ impl Registry for Deb {
         false
     }
 
-    fn package(&self, path: &str) -> Option<String> {
-        let file = path.rsplit('/').next()?;
-        let name = file.strip_suffix(".deb").or_else(|| file.strip_suffix(".udeb"))?.split('_').next()?;
-        (!name.is_empty()).then(|| name.to_owned())
+    fn packages(&self, _: &Mirror, path: &str) -> Vec<String> {
+        let file = path.rsplit('/').next().unwrap_or_default();
+        let stem = file.strip_suffix(".deb").or_else(|| file.strip_suffix(".udeb"));
+        let name = stem.and_then(|stem| stem.split('_').next()).filter(|name| !name.is_empty());
+        name.map(str::to_owned).into_iter().collect()
     }
 }
 
@@ -128,6 +129,6 @@ mod tests {
         for path in ["/", "/dists/", "/a//b", "/../x", "/x/by-hash/SHA256/12", "/x/by-hash/CRC/12"] {
             assert!(matches!(routed(&Deb, &mirror(), "GET", path, ""), Route::Refuse(404, _)), "{path}");
         }
-        assert_eq!(Deb.package("/pool/a/apt_1_amd64.deb").as_deref(), Some("apt"));
+        assert_eq!(Deb.packages(&mirror(), "/pool/a/apt_1_amd64.deb"), ["apt"]);
     }
 }

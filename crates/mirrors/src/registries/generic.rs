@@ -27,6 +27,10 @@ impl Registry for Generic {
         None
     }
 
+    fn hides_slashes(&self) -> bool {
+        true
+    }
+
     fn promises(&self, _: &Mirror, _: Form, _: &Place) -> Option<Box<dyn Promises + Send>> {
         None
     }

@@ -45,8 +45,8 @@ impl Registry for Go {
         None
     }
 
-    fn package(&self, path: &str) -> Option<String> {
-        ModulePart::parse(path).map(|asked| asked.module)
+    fn packages(&self, _: &Mirror, path: &str) -> Vec<String> {
+        ModulePart::parse(path).map(|asked| asked.module).into_iter().collect()
     }
 }
 
@@ -179,7 +179,7 @@ mod tests {
         ] {
             assert_eq!(class(path).as_ref(), wanted, "{path}");
         }
-        assert_eq!(Go.package("/example.test/!a!b/@v/list").as_deref(), Some("example.test/AB"));
+        assert_eq!(Go.packages(&mirror(), "/example.test/!a!b/@v/list"), ["example.test/AB"]);
     }
 
     #[test]

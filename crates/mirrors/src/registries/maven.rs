@@ -47,18 +47,24 @@ impl Registry for Maven {
         false
     }
 
-    fn package(&self, path: &str) -> Option<String> {
-        let mut parts = path.strip_prefix('/')?.rsplit('/').skip(1);
-        let version = parts.next()?;
-        let rest: Vec<&str> = parts.collect();
-        // Metadata of an artifact lies one folder higher than its versions.
-        let (artifact, group) = match path.contains(METADATA) && !version.ends_with(SNAPSHOT) {
-            true => (version, &rest[..]),
-            false => (*rest.first()?, &rest[1..]),
-        };
-        let group: Vec<&str> = group.iter().rev().copied().collect();
-        Some(format!("{}:{artifact}", group.join(".")))
+    fn packages(&self, _: &Mirror, path: &str) -> Vec<String> {
+        coordinates(path).into_iter().collect()
     }
+}
+
+/// Returns group and artifact of a file.
+fn coordinates(path: &str) -> Option<String> {
+    let mut parts = path.strip_prefix('/')?.rsplit('/');
+    let (file, version) = (parts.next()?, parts.next()?);
+    let rest: Vec<&str> = parts.collect();
+    // Metadata of an artifact lies one folder higher than its versions.
+    let is_of_artifact = without_sidecar(file).0 == METADATA && !version.ends_with(SNAPSHOT);
+    let (artifact, group) = match is_of_artifact {
+        true => (version, &rest[..]),
+        false => (*rest.first()?, &rest[1..]),
+    };
+    let group: Vec<&str> = group.iter().rev().copied().collect();
+    Some(format!("{}:{artifact}", group.join(".")))
 }
 
 /// Returns the class of a file; `None` for folders and unsound paths.
@@ -180,7 +186,7 @@ mod tests {
             ("/org/a/b/maven-metadata.xml", "org.a:b"),
             ("/org/a/b/1-SNAPSHOT/maven-metadata.xml.sha1", "org.a:b"),
         ] {
-            assert_eq!(Maven.package(path).as_deref(), Some(package), "{path}");
+            assert_eq!(Maven.packages(&mirror(), path), [package], "{path}");
         }
     }
 }

@@ -70,8 +70,23 @@ impl Registry for Npm {
         Some((Box::new(Selection::new(mirror, facts, versions, is_short)), media))
     }
 
-    fn package(&self, path: &str) -> Option<String> {
-        named(path).map(|(name, _)| name.to_string())
+    fn packages(&self, _: &Mirror, path: &str) -> Vec<String> {
+        let (path, has_version) = match path.strip_prefix("/-/") {
+            None => (path, false),
+            Some(rest) => match (rest.strip_prefix("package"), rest.strip_prefix("npm/v1/attestations")) {
+                (Some(path), _) => (path, false),
+                (None, Some(path)) => (path, true),
+                (None, None) => return Vec::new(),
+            },
+        };
+        // The first is that of a scope.
+        let path = path.replace("%40", "@");
+        let version = path.rfind('@').filter(|at| has_version && *at > 1);
+        named(&path[..version.unwrap_or(path.len())]).map(|(name, _)| name.to_string()).into_iter().collect()
+    }
+
+    fn hides_slashes(&self) -> bool {
+        true
     }
 
     fn root_claim(&self, _: &str, path: &str) -> RootClaim {

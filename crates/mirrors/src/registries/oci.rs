@@ -55,13 +55,29 @@ impl Registry for Oci {
         None
     }
 
+    fn shared_place(&self, fetch: &Fetch) -> Option<Place> {
+        let Place::Below(path) = &fetch.place else { return None };
+        match parse(path)? {
+            // No repository has such a name.
+            (_, RepositoryPart::Blob(digest)) => {
+                let (algorithm, hex) = (digest.algorithm().name(), digest.hex());
+                Some(Place::Below(format!("/v2/-/blobs/{algorithm}:{hex}")))
+            }
+            _ => None,
+        }
+    }
+
     fn shares_rights(&self) -> bool {
         // A blob that is stored for one repository must not be had by the name of another.
         false
     }
 
-    fn package(&self, path: &str) -> Option<String> {
-        parse(path).map(|(name, _)| name.to_owned())
+    fn packages(&self, mirror: &Mirror, path: &str) -> Vec<String> {
+        parse(&without_name(mirror, path)).map(|(name, _)| name.to_owned()).into_iter().collect()
+    }
+
+    fn repository(&self, place: &str) -> Option<String> {
+        parse(place).map(|(name, _)| name.to_owned())
     }
 
     fn root_claim(&self, own_path: &str, path: &str) -> RootClaim {
@@ -70,10 +86,6 @@ impl Registry for Oci {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => RootClaim::OfKind,
             _ => RootClaim::None,
         }
-    }
-
-    fn takes_tokens(&self) -> bool {
-        true
     }
 }
 
@@ -184,7 +196,9 @@ mod tests {
         ] {
             assert!(matches!(routed(&Oci, &mirror(), "GET", path, ""), Route::Refuse(404, _)), "{path}");
         }
-        assert_eq!(Oci.package("/v2/a/b/manifests/1").as_deref(), Some("a/b"));
+        for path in ["/v2/a/b/manifests/1", "/v2/oci/a/b/manifests/1"] {
+            assert_eq!(Oci.packages(&mirror(), path), ["a/b"], "{path}");
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod page;
 use crate::route::PromiseSource;
 use crate::url::{FILES, file_path, file_url, last_segment};
 use crate::{Class, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route};
-use file_name::{normalized, project_of};
+use file_name::{is_archive, joined_by_dashes, normalized, projects_of};
 use html::{HtmlLinks, HtmlPromise};
 use json::{JsonPromise, JsonUrls};
 use page::JsonToHtml;
@@ -83,15 +83,24 @@ impl Registry for Pypi {
     }
 
     fn path_of_file(&self, mirror: &Mirror, url: &str) -> Option<String> {
-        project_of(last_segment(url))?;
-        file_path(&mirror.upstream, url).map(|path| format!("/{path}"))
+        let file = last_segment(url);
+        let is_known = is_archive(file) && !projects_of(file).is_empty();
+        is_known.then(|| file_path(&mirror.upstream, url).map(|path| format!("/{path}")))?
     }
 
-    fn package(&self, path: &str) -> Option<String> {
+    fn packages(&self, _: &Mirror, path: &str) -> Vec<String> {
         match path.strip_prefix("/simple/") {
-            Some(name) => normalized(name.trim_end_matches('/')),
-            None => project_of(last_segment(path)),
+            Some(name) => normalized(name.trim_matches('/')).into_iter().collect(),
+            None => projects_of(last_segment(path)),
         }
+    }
+
+    fn spelling(&self, name: &str) -> String {
+        joined_by_dashes(name)
+    }
+
+    fn hides_slashes(&self) -> bool {
+        true
     }
 }
 
@@ -132,10 +141,16 @@ fn weighed(member: &str, is_form: fn(&str) -> bool) -> Option<f32> {
 /// Routes a file. The page of its project has its digest.
 fn file(mirror: &Mirror, behind: &str) -> Route {
     let url = behind.strip_prefix('/').and_then(|behind| file_url(&mirror.upstream, behind));
-    let Some(url) = url else { return Route::Refuse(404, "no file has such a path".into()) };
-    let source = match project_of(last_segment(&url)) {
-        Some(project) => PromiseSource::In(Place::Below(format!("/{project}/")), Form::PypiJson),
-        None => PromiseSource::Nothing,
+    let hides = |name: &str| [";", "%2F", "%5C", "%3B", "%25"].iter().any(|hidden| name.contains(hidden));
+    let Some(url) = url.filter(|url| !hides(last_segment(url))) else {
+        return Route::Refuse(404, "no file has such a path".into());
+    };
+    let page = |project: &String| (Place::Below(format!("/{project}/")), Form::PypiJson);
+    let projects = if is_archive(last_segment(&url)) { projects_of(last_segment(&url)) } else { Vec::new() };
+    let source = match &*projects {
+        [] => PromiseSource::Nothing,
+        [project] => PromiseSource::In(page(project).0, Form::PypiJson),
+        several => PromiseSource::InOneOf(several.iter().take(PROJECTS_MAX).map(page).collect()),
     };
     Route::Fetch(Fetch {
         place: Place::Elsewhere(url),
@@ -150,6 +165,8 @@ fn page_url(mirror: &Mirror) -> String {
     format!("{}/project/", mirror.upstream)
 }
 
+/// Most pages that are looked at for one file.
+const PROJECTS_MAX: usize = 4;
 const SIMPLE_JSON: &str = "application/vnd.pypi.simple.v1+json";
 const HTML: &str = "application/vnd.pypi.simple.v1+html";
 

@@ -47,11 +47,13 @@ impl Registry for RubyGems {
         Some(Box::new(GemPromise::new(stem)))
     }
 
-    fn package(&self, path: &str) -> Option<String> {
-        match path.strip_prefix("/info/") {
-            Some(name) => is_name(name).then(|| name.to_owned()),
-            None => names(path.strip_prefix(GEMS)?.strip_suffix(".gem")?).next().map(str::to_owned),
+    fn packages(&self, _: &Mirror, path: &str) -> Vec<String> {
+        if let Some(name) = path.strip_prefix("/info/") {
+            return Some(name.to_owned()).filter(|name| is_name(name)).into_iter().collect();
         }
+        let gem = path.strip_prefix(GEMS).and_then(|file| file.strip_suffix(".gem"));
+        let stem = gem.or_else(|| path.strip_prefix(QUICK)?.strip_suffix(".gemspec.rz"));
+        stem.into_iter().flat_map(names).map(str::to_owned).collect()
     }
 }
 
@@ -59,12 +61,14 @@ fn of_part(path: &str) -> Option<Class> {
     if let Some(name) = path.strip_prefix("/info/") {
         return is_name(name).then_some(Class::Document(Form::GemInfo));
     }
-    if let Some(file) = path.strip_prefix("/quick/Marshal.4.8/") {
+    if let Some(file) = path.strip_prefix(QUICK) {
         return is_name(file).then_some(Class::File(PromiseSource::Nothing));
     }
     let stem = path.strip_prefix(GEMS)?.strip_suffix(".gem").filter(|stem| is_name(stem))?;
-    let documents: Vec<(Place, Form)> =
-        names(stem).map(|name| (Place::Below(format!("/info/{name}")), Form::GemInfo)).collect();
+    let documents: Vec<(Place, Form)> = names(stem)
+        .take(NAMES_MAX)
+        .map(|name| (Place::Below(format!("/info/{name}")), Form::GemInfo))
+        .collect();
     (!documents.is_empty()).then_some(Class::File(PromiseSource::InOneOf(documents)))
 }
 
@@ -73,7 +77,7 @@ fn names(stem: &str) -> impl Iterator<Item = &str> {
     let is_cut = |(place, _): &(usize, &str)| {
         *place > 0 && stem[place + 1..].starts_with(|char: char| char.is_ascii_digit())
     };
-    stem.match_indices('-').filter(is_cut).map(|(place, _)| &stem[..place]).take(NAMES_MAX)
+    stem.match_indices('-').filter(is_cut).map(|(place, _)| &stem[..place])
 }
 
 fn is_name(name: &str) -> bool {
@@ -137,6 +141,7 @@ impl Promises for GemPromise {
 }
 
 const GEMS: &str = "/gems/";
+const QUICK: &str = "/quick/Marshal.4.8/";
 /// Longest line in bytes.
 const LINE_MAX: usize = 256 << 10;
 /// Most names that are tried for one file.
@@ -173,7 +178,14 @@ mod tests {
         for path in ["/", "/info/", "/info/../x", "/gems/rack.gem", "/gems/a/b-1.gem", "/api/v1/gems"] {
             assert!(matches!(routed(&RubyGems, &mirror(), "GET", path, ""), Route::Refuse(404, _)), "{path}");
         }
-        assert_eq!(RubyGems.package("/gems/rack-3.0.0.gem").as_deref(), Some("rack"));
+        for (path, packages) in [
+            ("/gems/rack-3.0.0.gem", &["rack"][..]),
+            ("/gems/http-2-0.11.0.gem", &["http", "http-2"]),
+            ("/quick/Marshal.4.8/rack-3.0.0.gemspec.rz", &["rack"]),
+            ("/info/http-2", &["http-2"]),
+        ] {
+            assert_eq!(RubyGems.packages(&mirror(), path), packages, "{path}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::request::RequestContext;
 use super::shared_body::{BodyReader, SharedBody};
 use crate::clock;
 use crate::message::{Reply, ReplyBody, ReplyForm, ReplyHead};
+use crate::mirror::CheckedPart;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_semantics::range::{ByteRange, ContentRange, Multipart, RangeAnswer, RangeSet, if_range_holds};
 use shoal_semantics::validation::{self, Condition};
@@ -116,7 +117,10 @@ pub(super) fn deliver(
         let reply = (ReplyForm::NotModified, ReplyBody::Empty);
         return Some(of_stored(ask, &delivery.head, reply, verdict));
     }
-    if let Some(ranges) = wanted_ranges(ask, &delivery) {
+    let is_under_check = matches!(delivery.body, BodySource::Growing(..))
+        && ask.mirror.as_ref().is_some_and(|asked| asked.is_checked());
+    let ranges = wanted_ranges(ask, &delivery);
+    if let Some(ranges) = ranges.filter(|ranges| !is_under_check || !is_several(ranges)) {
         return deliver_ranges(objects, ask, delivery, ranges, verdict);
     }
     if ask.method == Method::HEAD {
@@ -167,7 +171,17 @@ fn deliver_ranges(
         }
     };
     if let [range] = *ranges {
-        let body = of_segments(objects, stretch(&delivery.body, range)?, range.len());
+        let body = match &delivery.body {
+            BodySource::Growing(growing, ..)
+                if ask.mirror.as_ref().is_some_and(|asked| asked.is_checked()) =>
+            {
+                let reader = growing.attach(range.start)?;
+                let rest = [BodySegment::Growing { reader, length: None }];
+                let rest = SegmentedBody::new(rest, Arc::clone(objects)).boxed();
+                ReplyBody::Stream { frames: CheckedPart::boxed(rest, range.len()), length: Some(range.len()) }
+            }
+            body => of_segments(objects, stretch(body, range)?, range.len()),
+        };
         let form = ReplyForm::Part { range, complete_length: length };
         return Some(of_stored(ask, &delivery.head, (form, body), verdict));
     }
@@ -184,6 +198,12 @@ fn deliver_ranges(
     segments.push(BodySegment::Memory(multipart.tail()));
     let body = of_segments(objects, segments, multipart.length());
     Some(built(ask, StatusCode::PARTIAL_CONTENT, fields, body, verdict))
+}
+
+/// Returns `true` for several ranges. Of a body under a check the whole is sent in their place: it
+/// ends well only with the check.
+fn is_several(ranges: &RangeAnswer) -> bool {
+    matches!(ranges, RangeAnswer::Parts(ranges) if ranges.len() > 1)
 }
 
 /// Builds a body of these segments, `length` bytes together.

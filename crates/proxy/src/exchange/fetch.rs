@@ -265,7 +265,9 @@ impl Fetcher {
             }
             _ => refusal.is_of_request,
         };
-        if !is_for_request {
+        // An error at one place says nothing about others with the same key.
+        let is_of_place = fetch.ask.mirror.as_ref().is_some_and(|asked| asked.own_place.is_some());
+        if !is_for_request && !is_of_place {
             self.passes.remember(fetch.ask.pass_key(), response.response_time);
         }
     }

@@ -33,7 +33,10 @@ impl CacheEngine {
         client: &Client,
     ) -> Option<Reply> {
         let (interception, authority) = (live.interception.as_ref()?, head.uri.authority()?);
-        let (host, port) = (authority.host().to_ascii_lowercase(), authority.port_u16().unwrap_or(443));
+        // Case and a final dot make no other host.
+        let host = authority.host().to_ascii_lowercase();
+        let host = host.strip_suffix('.').unwrap_or(&host).to_owned();
+        let port = authority.port_u16().unwrap_or(443);
         if !interception.covers(&host, port) {
             return None;
         }

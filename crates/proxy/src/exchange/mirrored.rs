@@ -33,7 +33,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use places::MirrorBase;
 use shoal_core::{Fields, Timestamp};
-use shoal_mirrors::{Class, Fetch, Form, Place, Question, Route};
+use shoal_mirrors::{Class, Fetch, Form, Question, Route};
 use shoal_semantics::status_fields::Reason;
 use shoal_settings::MirrorKind;
 use std::sync::Arc;
@@ -47,6 +47,10 @@ pub(super) struct MirrorRequest {
     method: Method,
     /// Path below the mirror, with its query.
     below: String,
+    /// `false` if some origin could take the path for that of something else.
+    is_plain: bool,
+    /// Names that the package may have.
+    packages: Vec<String>,
     /// Head as the client sent it.
     admitted: AdmittedRequest,
 }
@@ -60,12 +64,17 @@ impl CacheEngine {
         (body, received): (RequestBody, Instant),
     ) -> AdmitOutcome {
         let (mirror, facts, below) = place(&admitted);
-        let package = mirror.registry.package(below.split('?').next().unwrap_or_default());
-        let age_limit = mirror.age_limit(package.as_deref(), times.1);
+        let plain = mirror.plain(&below);
+        let is_plain = plain.is_some();
+        let below = plain.unwrap_or(below);
+        let packages = mirror.registry.packages(&facts, below.split('?').next().unwrap_or_default());
+        let age_limit = mirror.age_limit(&packages, times.1);
         let request = MirrorRequest {
             base: MirrorBase::new(&admitted, (mirror, facts), age_limit, (times.1, times.2)),
             method: admitted.head.method.clone(),
             below,
+            is_plain,
+            packages,
             admitted,
         };
         let exchange = Arc::clone(self);
@@ -147,8 +156,10 @@ impl MirrorRequest {
             None => (&*self.below, None),
         };
         let MirrorBase { mirror, facts, .. } = &self.base;
-        let package = mirror.registry.package(path);
-        if let Some(why) = package.as_deref().and_then(|package| mirror.refuses(package)) {
+        if !self.is_plain {
+            return Route::Refuse(400, NO_PLACE.to_owned());
+        }
+        if let Some(why) = mirror.refuses(&self.packages) {
             return Route::Refuse(403, why.to_owned());
         }
         let field = |name: &str| field_value(&self.admitted.head.fields, name);

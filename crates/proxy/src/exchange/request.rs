@@ -132,7 +132,7 @@ impl RequestContext {
     pub(super) fn at_mirror(self, asked: MirroredAsk) -> Self {
         debug_assert!(self.site.is_some() && !self.is_for_peer, "a site of this node");
         debug_assert!(!self.ruling.leaves_request(), "other nodes would take it for a site's request");
-        Self { primary: self.target.mirror_key(), mirror: Some(Box::new(asked)), ..self }
+        Self { primary: self.target.mirror_key(&asked.mirror.realm), mirror: Some(Box::new(asked)), ..self }
     }
 
     /// Returns `true` if the origin is asked for the whole, also for a client that wants a range.

@@ -374,7 +374,7 @@ impl ExchangeSettings {
     /// without rules.
     pub(super) fn keys_of(&self, target: &Target) -> Vec<ObjectKey> {
         let mut keys = target.keys().to_vec();
-        keys.push(target.mirror_key());
+        keys.extend(self.mirrors.realms().map(|realm| target.mirror_key(realm)));
         let site = self.routes.find(target.host().as_bytes(), target.path());
         for (mode, site) in [(Mode::Reverse, site.map(|site| site.site)), (Mode::Forward, None)] {
             let mut ruled = target.clone();

@@ -164,9 +164,11 @@ impl Target {
     }
 
     /// Returns the primary key of a mirror's answer from this place at an origin. A site has other
-    /// keys: its clients might ask by the same URL, and expect the origin's own bytes.
-    pub fn mirror_key(&self) -> ObjectKey {
-        ObjectKey::new([self.url.as_bytes(), MIRROR].concat())
+    /// keys: its clients might ask by the same URL, and expect the origin's own bytes. So has a
+    /// mirror of another realm, with other checks or rights.
+    pub fn mirror_key(&self, realm: &str) -> ObjectKey {
+        debug_assert!(!realm.contains('\0'), "the realm ends the key");
+        ObjectKey::new([self.url.as_bytes(), MIRROR, b"\0", realm.as_bytes()].concat())
     }
 
     /// Returns the primary keys of both modes.

@@ -53,6 +53,8 @@ pub enum AuthorityError {
     Constraint(String, String),
     /// A host that is no name.
     Host(String),
+    /// An authority that may sign for other hosts, such as this one.
+    Unbound(PathBuf, String),
     /// A failure to sign.
     Sign(String),
     /// A failure to prepare handshakes.
@@ -64,8 +66,9 @@ pub enum AuthorityError {
 /// # Errors
 /// If the folder holds an authority already, or cannot be written.
 pub fn create(folder: &Path, hosts: &[String]) -> Result<(), AuthorityError> {
-    if hosts.is_empty() {
-        return Err(AuthorityError::Host("an authority needs at least one host".into()));
+    // An empty name in the constraints would permit every name.
+    if hosts.is_empty() || hosts.iter().any(|host| host.trim_start_matches("*.").is_empty()) {
+        return Err(AuthorityError::Host("an authority needs at least one host, and no empty one".into()));
     }
     let key = KeyPair::generate().map_err(fault)?;
     let number = number_of(&key);
@@ -143,13 +146,27 @@ impl Authority {
         let verifier =
             verifier.map_err(|error| AuthorityError::File(folder.join(ROOT), error.to_string()))?;
         let params = authority_params(&intermediate_name(&number_of(&key)), 0)?;
-        Ok(Self {
+        let read = Self {
             folder: folder.into(),
             issuer: Issuer::new(params, key),
             intermediate,
             verifier,
             leaf_key: KeyPair::generate().map_err(fault)?,
-        })
+        };
+        read.check_bounds()?;
+        Ok(read)
+    }
+
+    /// Checks that clients accept no leaf for a host that nobody listed, nor for an address.
+    fn check_bounds(&self) -> Result<(), AuthorityError> {
+        let label: String = serial_number()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let others = [format!("{label}.invalid"), label, "192.0.2.1".into(), "2001:db8::1".into()];
+        for other in others {
+            if self.verify(&other, SystemTime::now()).is_ok() {
+                return Err(AuthorityError::Unbound(self.folder.join(INTERMEDIATE), other));
+            }
+        }
+        Ok(())
     }
 
     /// Signs a leaf for `host`.
@@ -293,6 +310,11 @@ impl fmt::Display for AuthorityError {
                 f,
                 "intercept.hosts: the authority may not sign for {host:?}: {why}; `shoal ca init` makes one for other hosts"
             ),
+            Self::Unbound(path, other) => write!(
+                f,
+                "intercept.authority: {} may sign for any host, such as {other}; remove the folder, and root.pem from all clients",
+                path.display()
+            ),
             Self::Host(why) => write!(f, "intercept.hosts: {why}"),
             Self::Sign(why) => write!(f, "intercept.authority: cannot sign: {why}"),
             Self::Tls(why) => write!(f, "intercept: no TLS: {why}"),
@@ -343,6 +365,31 @@ mod tests {
         for host in ["c.test", "ab.test", "xb.test", "test", "*.c.test", "127.0.0.1", "::1"] {
             let error = authority.check_host(host).expect_err(host);
             assert!(matches!(error, AuthorityError::Constraint(..)), "{error}");
+        }
+    }
+
+    #[test]
+    fn authority_for_every_host_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for hosts in
+            [vec![], vec![String::new()], vec!["a.test".to_owned(), String::new()], vec!["*.".into()]]
+        {
+            let error = create(folder.path(), &hosts).expect_err("an empty name binds nothing");
+            assert!(matches!(error, AuthorityError::Host(_)), "{error}");
+        }
+        let (bound, _) = authority(&["a.test"]);
+        let key = KeyPair::from_pem(&std::fs::read_to_string(bound.path().join(KEY)).expect("a key"));
+        let key = key.expect("a key");
+        let name = intermediate_name(&number_of(&key));
+        for excluded in [true, false] {
+            let mut params = authority_params(&name, 0).expect("parameters");
+            params.name_constraints = excluded.then(|| constraints(&[String::new()]));
+            let own = params.self_signed(&key).expect("a certificate").pem();
+            for file in [ROOT, INTERMEDIATE] {
+                std::fs::write(bound.path().join(file), &own).expect("writable");
+            }
+            let error = Authority::load(bound.path()).err().expect("refused");
+            assert!(matches!(error, AuthorityError::Unbound(..)), "{error}");
         }
     }
 

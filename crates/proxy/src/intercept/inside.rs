@@ -47,8 +47,8 @@ impl OuterConnect {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let is_own = |authority: &[u8]| {
             Authority::plain(authority).is_some_and(|named| {
-                named.host.eq_ignore_ascii_case(self.host.as_bytes())
-                    && named.port.unwrap_or(443) == self.port
+                let host = named.host.strip_suffix(b".").unwrap_or(named.host);
+                host.eq_ignore_ascii_case(self.host.as_bytes()) && named.port.unwrap_or(443) == self.port
             })
         };
         let named = match (head.uri.authority(), head.fields.value(&header::HOST)) {
@@ -84,6 +84,7 @@ mod tests {
         };
         let own = Ok("https://a.test:8443/p?q".to_owned());
         assert_eq!(target("/p?q", Some("A.test:8443")), own);
+        assert_eq!(target("/p?q", Some("a.test.:8443")), own);
         assert_eq!(target("https://a.test:8443/p?q", Some("b.test")), own);
         assert_eq!(target("/p", None), Err(TargetError::Host));
         for (uri, host) in [

@@ -76,6 +76,7 @@ impl Interception {
 
     /// Returns `true` if a CONNECT to this host, in lower case, and port is answered by this node.
     pub fn covers(&self, host: &str, port: u16) -> bool {
+        let host = host.strip_suffix('.').unwrap_or(host);
         let is_registry = || self.registries.iter().any(|(name, own)| name == host && *own == port);
         self.ports.contains(&port) && self.patterns.match_name(host) || is_registry()
     }

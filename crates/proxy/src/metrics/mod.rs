@@ -179,6 +179,7 @@ metrics! {
     mirror_digest: shared = "counter" "shoal_mirror_refused_total" "reason=\"digest\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
     mirror_length: shared = "counter" "shoal_mirror_refused_total" "reason=\"length\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
     mirror_document: shared = "counter" "shoal_mirror_refused_total" "reason=\"document\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
+    mirror_status: shared = "counter" "shoal_mirror_refused_total" "reason=\"status\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
     mirror_html: shared = "counter" "shoal_mirror_refused_total" "reason=\"html\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
     mirror_other_place: shared = "counter" "shoal_mirror_shared_bodies_total" "" "Files that were stored under another URL with the same digest.";
     mirror_older_release: shared = "counter" "shoal_mirror_older_releases_total" "" "Answers with the published release of an archive while its origin had another.";

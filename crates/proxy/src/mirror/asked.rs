@@ -24,8 +24,10 @@ pub struct MirroredAsk {
     pub is_derived: bool,
     /// Latest publication time that is old enough, in seconds since 1970, if age matters.
     pub age_limit: Option<i64>,
-    /// Place at the origin.
+    /// Place of the key: the place at the origin, or one for all places with the same digest.
     pub place: Place,
+    /// Place at the origin, where it is not that of the key.
+    pub own_place: Option<Place>,
     /// Promise about the file, once it was looked up.
     pub promised: OnceLock<PromiseLookup>,
     /// Authorization of the client, for the upstream alone, if the registry is asked for rights.
@@ -61,7 +63,12 @@ impl MirroredAsk {
 
     /// Returns the place from which the answer is fetched.
     pub fn fetched_from(&self) -> &Place {
-        self.promised.get().and_then(|promised| promised.place.as_ref()).unwrap_or(&self.place)
+        self.promised.get().and_then(|promised| promised.place.as_ref()).unwrap_or(self.place_at_origin())
+    }
+
+    /// Returns the place at the origin that the client means.
+    pub fn place_at_origin(&self) -> &Place {
+        self.own_place.as_ref().unwrap_or(&self.place)
     }
 
     /// Returns server and path of [`Self::fetched_from`]. `None` if it is no URL.
@@ -72,13 +79,11 @@ impl MirroredAsk {
     /// Returns server and path of a URL. A URL of the upstream's origin goes to the upstream, with
     /// the credentials of this node; no other one does.
     pub fn source_of(&self, url: &str) -> Option<FetchSource> {
-        let origin = self.mirror.settings.upstream_origin();
-        if let Some(path) = url.strip_prefix(origin)
-            && path.starts_with('/')
-        {
-            return Some(FetchSource::Upstream(path.parse().ok()?));
-        }
         let target = Target::parse(url).ok()?;
+        let upstream = Target::parse(self.mirror.settings.upstream_origin()).ok()?;
+        if target.origin() == upstream.origin() {
+            return Some(FetchSource::Upstream(target.path().parse().ok()?));
+        }
         let scheme = if target.https { Scheme::Https } else { Scheme::Http };
         Some(FetchSource::Elsewhere(
             Origin::new(scheme, target.host(), target.port),
@@ -92,11 +97,27 @@ impl MirroredAsk {
         !matches!(self.class, None | Some(Class::File(PromiseSource::Nothing)))
     }
 
+    /// Returns `true` if the file's body is checked as it arrives.
+    pub fn is_checked(&self) -> bool {
+        let promise = matches!(self.class, Some(Class::File(_))).then(|| self.promise()).flatten();
+        promise.is_some_and(|promise| promise.digest.is_some() || promise.size.is_some())
+    }
+
+    /// Returns `true` if documents could have named the file, and none does.
+    pub fn is_unnamed(&self) -> bool {
+        let of_index = |form: &Form| *form != Form::Sidecar;
+        let has_index = match &self.class {
+            Some(Class::File(PromiseSource::In(_, form))) => of_index(form),
+            Some(Class::File(PromiseSource::InOneOf(_))) => true,
+            _ => false,
+        };
+        has_index && self.promise().is_none()
+    }
+
     /// Returns the repository that tokens of the registry are for, if it gives tokens.
     pub fn repository(&self) -> Option<String> {
-        let Place::Below(path) = &self.place else { return None };
-        let registry = self.mirror.registry;
-        registry.takes_tokens().then(|| registry.package(path.split('?').next()?))?
+        let Place::Below(path) = self.place_at_origin() else { return None };
+        self.mirror.registry.repository(path.split('?').next()?)
     }
 
     /// Returns the token for the repository, if the registry has given one.

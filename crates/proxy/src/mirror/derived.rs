@@ -36,7 +36,7 @@ impl DerivedBody {
     fn work(&mut self, output: &mut Vec<u8>) -> Result<(), BodyError> {
         let Self { input, inflater, rewriter, .. } = self;
         while !input.is_empty() && output.len() < FRAME {
-            let step = if matches!(inflater, Inflater::Plain) { FRAME } else { CODED_STEP };
+            let step = if matches!(inflater, Inflater::Plain(_)) { FRAME } else { CODED_STEP };
             let piece = input.split_to(step.min(input.len()));
             debug_assert!(!piece.is_empty(), "each turn takes something");
             inflater.push(&piece, |plain| rewrite(rewriter, plain, output))?;

@@ -33,8 +33,8 @@ impl DocumentCoding {
 
 /// Decoder of a document.
 pub enum Inflater {
-    /// Passes bytes on.
-    Plain,
+    /// Passes bytes on. The number is that of bytes.
+    Plain(u64),
     /// Decodes gzip. The number is that of decoded bytes.
     Gzip(Box<MultiGzDecoder<Vec<u8>>>, u64),
 }
@@ -43,7 +43,7 @@ impl Inflater {
     /// Creates a decoder of this coding.
     pub fn of(coding: DocumentCoding) -> Option<Self> {
         match coding {
-            DocumentCoding::Identity => Some(Self::Plain),
+            DocumentCoding::Identity => Some(Self::Plain(0)),
             DocumentCoding::Gzip => Some(Self::Gzip(Box::new(MultiGzDecoder::new(Vec::new())), 0)),
             DocumentCoding::Unknown => None,
         }
@@ -55,13 +55,19 @@ impl Inflater {
         input: &[u8],
         mut take: impl FnMut(&[u8]) -> Result<(), BodyError>,
     ) -> Result<(), BodyError> {
-        let Self::Gzip(decoder, decoded) = self else { return take(input) };
+        let (decoder, decoded) = match self {
+            Self::Gzip(decoder, decoded) => (decoder, decoded),
+            Self::Plain(passed) => {
+                *passed += input.len() as u64;
+                return if *passed > DECODED_MAX { Err(BodyError::Malformed(TOO_LONG)) } else { take(input) };
+            }
+        };
         for step in input.chunks(STEP) {
             decoder.write_all(step).map_err(|_| BodyError::Malformed(NOT_GZIP))?;
             let output = decoder.get_mut();
             *decoded += output.len() as u64;
             if *decoded > DECODED_MAX {
-                return Err(BodyError::Malformed("a document of more than a gigabyte"));
+                return Err(BodyError::Malformed(TOO_LONG));
             }
             debug_assert!(output.len() <= STEP * INFLATION_MAX + MARGIN, "more than DEFLATE can make");
             take(output)?;
@@ -90,6 +96,7 @@ const MARGIN: usize = 64 << 10;
 /// Most bytes of a decoded document.
 const DECODED_MAX: u64 = 1 << 30;
 
+const TOO_LONG: &str = "a document of more than a gigabyte";
 const NOT_GZIP: &str = "a document that is not gzip";
 
 #[cfg(test)]
@@ -111,6 +118,20 @@ mod tests {
         }
         inflater.finish(&mut take)?;
         Ok((whole, largest))
+    }
+
+    #[test]
+    fn endless_document_ends() {
+        let (piece, mut taken) = (vec![b' '; 16 << 20], 0);
+        let mut inflater = Inflater::of(DocumentCoding::Identity).expect("known");
+        let pushed = (0..100).map(|_| {
+            inflater.push(&piece, |bytes| {
+                taken += bytes.len() as u64;
+                Ok(())
+            })
+        });
+        assert!(pushed.collect::<Result<Vec<()>, _>>().is_err());
+        assert_eq!(taken, DECODED_MAX);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //!   table, this file   request's place ─► mirror, path below it
 //!   shape              fields of an origin's response ─► fields that are stored and sent
 //!   checked            body ─► the same body, its last block held back until the digest agrees
+//!   checked_part  part of a body under a check
 //!   derived            stored document ─► the form for one client
 //!   entity_tag         the validator of that form
 //!   asked              meaning of one request
@@ -18,6 +19,7 @@
 mod asked;
 mod bodies;
 mod checked;
+mod checked_part;
 mod derived;
 mod entity_tag;
 mod inflated;
@@ -28,6 +30,7 @@ mod tokens;
 
 pub(crate) use asked::{FetchSource, MirroredAsk, PromiseLookup};
 pub(crate) use checked::{BodyCheck, VerifiedBody};
+pub(crate) use checked_part::CheckedPart;
 pub(crate) use derived::{DerivedBody, read_promise, read_survey};
 pub(crate) use entity_tag::{FETCHED, entity_tag};
 pub(crate) use shape::shape;
@@ -37,8 +40,11 @@ use crate::exchange::target::Target;
 use crate::route::{Route, Routes};
 use http::HeaderValue;
 use parking_lot::Mutex;
+use ring::digest::{SHA256, digest};
 use shoal_mirrors::generations::Generations;
+use shoal_mirrors::url::plain_path;
 use shoal_mirrors::{Form, Kind, Mirror, Registry, RootClaim};
+use shoal_rules::normal_path;
 use shoal_settings::{MirrorKind, MirrorRights, Settings};
 use std::sync::Arc;
 
@@ -71,8 +77,9 @@ pub struct MirrorRoute {
     /// Last challenge of the registry to clients that look for it.
     pub(crate) challenge: Mutex<Option<HeaderValue>>,
     file_hosts: HostPatterns,
-    /// Patterns of packages that other mirrors of the kind own.
-    owned_elsewhere: Vec<String>,
+    patterns: policy::PackagePatterns,
+    /// Part of the keys of its answers. Mirrors that check alike and have the same rights share it.
+    pub(crate) realm: Box<str>,
 }
 
 impl Mirrors {
@@ -106,7 +113,8 @@ impl Mirrors {
                 challenge: Mutex::default(),
                 bodies: bodies::BodyPlaces::default(),
                 file_hosts: patterns.into_iter().collect(),
-                owned_elsewhere: others.flat_map(|other| other.owned.iter().cloned()).collect(),
+                patterns: policy::PackagePatterns::new(registry, mirror, others),
+                realm: realm_of(mirror).into(),
                 settings: mirror.clone(),
             }))
         });
@@ -145,6 +153,14 @@ impl Mirrors {
         routes.all().get(*site).filter(|_| serving.next().is_none())
     }
 
+    /// Returns the parts of keys that answers of the mirrors have, each once.
+    pub(crate) fn realms(&self) -> impl Iterator<Item = &str> {
+        let is_first = |(index, mirror): &(usize, &Arc<MirrorRoute>)| {
+            !self.all[..*index].iter().any(|other| other.realm == mirror.realm)
+        };
+        self.all.iter().enumerate().filter(is_first).map(|(_, mirror)| &*mirror.realm)
+    }
+
     /// Returns the mirror of the registry to which a URL belongs, and the URL's path below the
     /// mirror. Interception shares the keys, digests and rules of that mirror. A file of another
     /// host belongs to the mirror with this host in its settings.
@@ -154,6 +170,12 @@ impl Mirrors {
         host: &str,
         path: &str,
     ) -> Option<(&Arc<MirrorRoute>, String)> {
+        if !self.all.iter().any(|mirror| mirror.may_keep_files(scheme, host)) {
+            return None;
+        }
+        // Another spelling is no way round the rules of the mirror.
+        let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+        let path = &*format!("{}{query}", normal_path(path));
         let registry = self.all.iter().find_map(|mirror| {
             let rest = mirror.below_upstream(scheme, host, path)?;
             Some((mirror, mirror.registry.path_of_place(&mirror.as_registry(), &rest)))
@@ -196,11 +218,12 @@ impl MirrorRoute {
         Some((scheme, host.strip_suffix(default).unwrap_or(host), path))
     }
 
-    /// Returns the path below the registry's of a URL with this authority; it begins with a slash.
+    /// Returns the path below the registry's of a URL with this authority and a path in normal
+    /// form; it begins with a slash.
     fn below_upstream(&self, scheme: &str, host: &str, path: &str) -> Option<String> {
         let (own_scheme, own_host, own_path) = self.registry_parts()?;
         let is_same = own_scheme.eq_ignore_ascii_case(scheme) && own_host.eq_ignore_ascii_case(host);
-        let below = path.strip_prefix(own_path).filter(|_| is_same)?;
+        let below = path.strip_prefix(&*normal_path(own_path)).filter(|_| is_same)?;
         match below.as_bytes().first() {
             Some(b'/') => Some(below.to_owned()),
             None | Some(b'?') => Some(format!("/{below}")),
@@ -227,6 +250,13 @@ impl MirrorRoute {
         }
     }
 
+    /// Returns a path below the mirror, with its query, in one spelling. `None` if an origin could
+    /// take it for the path of something else.
+    pub fn plain(&self, below: &str) -> Option<String> {
+        let (path, query) = below.split_at(below.find('?').unwrap_or(below.len()));
+        plain_path(path, self.registry.hides_slashes()).map(|path| format!("{path}{query}"))
+    }
+
     /// Returns `true` if files of this URL's host may be fetched although no document names them.
     pub fn allows_files_at(&self, url: &str) -> bool {
         Target::parse(url).is_ok_and(|target| self.allows_files_of(target.host()))
@@ -236,6 +266,16 @@ impl MirrorRoute {
     fn allows_files_of(&self, host: &str) -> bool {
         self.file_hosts.match_name(host)
     }
+}
+
+/// Returns the part of keys that tells mirrors of one registry apart: by their kind, which decides
+/// about checks, and by their credentials, which open different answers.
+fn realm_of(mirror: &shoal_settings::Mirror) -> String {
+    let kind = mirror.kind.name();
+    let Some(credentials) = &mirror.credentials else { return kind.to_owned() };
+    let digest = digest(&SHA256, credentials.as_os_str().as_encoded_bytes());
+    let hex: String = digest.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{kind}-{hex}")
 }
 
 /// Returns the kind that a setting names.

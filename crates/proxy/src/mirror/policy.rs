@@ -3,28 +3,71 @@
 use super::MirrorRoute;
 use crate::clock;
 use shoal_core::Timestamp;
+use shoal_mirrors::Registry;
 
 impl MirrorRoute {
     /// Returns the latest publication time that is old enough, in seconds since 1970; `None` if
-    /// releases of the package may have any age.
-    pub fn age_limit(&self, package: Option<&str>, now: Timestamp) -> Option<i64> {
-        let except = &self.settings.minimum_age_except;
-        let is_excepted =
-            package.is_some_and(|package| except.iter().any(|pattern| matches(pattern, package)));
+    /// releases of the package may have any age. A package that may have several names must be
+    /// excepted under each.
+    pub fn age_limit(&self, packages: &[String], now: Timestamp) -> Option<i64> {
+        let except = &self.patterns.excepted;
+        let is_one = |package: &String| except.iter().any(|pattern| matches(pattern, package));
+        let is_excepted = !packages.is_empty() && packages.iter().all(is_one);
         let age = self.settings.minimum_age.as_secs();
         let limit = clock::date_at(now).seconds().saturating_sub(age);
         (age > 0 && !is_excepted).then(|| i64::try_from(limit).unwrap_or(i64::MAX))
     }
 
-    /// Returns the reason for refusing a package, for the client.
-    pub fn refuses(&self, package: &str) -> Option<&'static str> {
+    /// Returns the reason for refusing a package that may have these names, for the client. One
+    /// name that is refused suffices. Case is ignored: some registries ignore it, too.
+    pub fn refuses(&self, packages: &[String]) -> Option<&'static str> {
+        let folded = packages.iter().map(|package| package.to_ascii_lowercase());
+        folded.filter_map(|package| self.refuses_name(&package)).next()
+    }
+
+    fn refuses_name(&self, package: &str) -> Option<&'static str> {
         let is_named = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, package));
-        if is_named(&self.settings.refuse) {
+        if is_named(&self.patterns.refused) {
             return Some("This mirror refuses the package (mirror.refuse).");
         }
-        let is_own = is_named(&self.settings.owned);
-        let is_of_other = !is_own && is_named(&self.owned_elsewhere);
+        let is_own = is_named(&self.patterns.owned);
+        let is_of_other = !is_own && is_named(&self.patterns.owned_elsewhere);
         is_of_other.then_some("Another mirror owns packages of this name (mirror.owned).")
+    }
+}
+
+/// Patterns of packages, in the spelling of the registry's code.
+pub(super) struct PackagePatterns {
+    /// Packages without a minimum age.
+    excepted: Vec<String>,
+    /// Packages that are refused, in lower case, as all below.
+    refused: Vec<String>,
+    /// Packages that this mirror alone answers for.
+    owned: Vec<String>,
+    /// Packages that other mirrors of the kind answer for.
+    owned_elsewhere: Vec<String>,
+}
+
+impl PackagePatterns {
+    /// Takes the patterns of a mirror, and those that `others` of its kind own.
+    pub fn new<'m>(
+        registry: &dyn Registry,
+        mirror: &shoal_settings::Mirror,
+        others: impl Iterator<Item = &'m shoal_settings::Mirror>,
+    ) -> Self {
+        let spelt = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(start) => format!("{}*", registry.spelling(start)),
+            None => registry.spelling(pattern),
+        };
+        let folded = |patterns: &[String]| -> Vec<String> {
+            patterns.iter().map(|pattern| spelt(pattern).to_ascii_lowercase()).collect()
+        };
+        Self {
+            excepted: mirror.minimum_age_except.iter().map(spelt).collect(),
+            refused: folded(&mirror.refuse),
+            owned: folded(&mirror.owned),
+            owned_elsewhere: others.flat_map(|other| folded(&other.owned)).collect(),
+        }
     }
 }
 

@@ -22,12 +22,26 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Brings a response to a GET, or to a HEAD, into a mirror's shape. `has_body` is true for a GET.
 pub fn shape(asked: &MirroredAsk, has_body: bool, response: &mut UpstreamResponse, metrics: &Arc<Metrics>) {
-    let Some(class) = &asked.class else { return };
-    let url: Arc<str> = asked.url_of(asked.fetched_from()).into();
+    let Some(class) = &asked.class else {
+        // Sessions of this node's own credentials are no client's.
+        response.fields = kept(&response.fields, |name| !OF_ORIGIN.contains(&name));
+        return;
+    };
+    // The query may be a signature: no log shows it.
+    let url = asked.url_of(asked.fetched_from());
+    let url: Arc<str> = url.split('?').next().unwrap_or_default().into();
     if response.status == StatusCode::OK && is_page_in_place(asked, class, &response.fields, &url) {
         metrics.mirror_html.increment();
         tracing::warn!(%url, "a registry sent a page of HTML in place of a package; it is not kept");
         return replace(response, "The registry sent a page of HTML in place of a package.");
+    }
+    let status = response.status.as_u16();
+    // A body is checked with 200 alone. A part is asked for where nothing could be checked.
+    let is_part = status == 206 && !asked.fetches_whole();
+    if (201..=300).contains(&status) && !is_part {
+        metrics.mirror_status.increment();
+        tracing::warn!(%url, status, "a registry sent a body with a status that no package has; it is not kept");
+        return replace(response, "The registry sent a status that no package has.");
     }
     let is_ok = response.status == StatusCode::OK;
     response.fields = shaped(asked, class, response);
@@ -85,10 +99,9 @@ fn is_page_in_place(asked: &MirroredAsk, class: &Class, fields: &FieldLines, url
     match class {
         Class::Document(form) => !form.may_be_html(),
         Class::File(_) => {
-            let path = url.split(['?', '#']).next().unwrap_or_default();
             asked.mirror.settings.kind != MirrorKind::Generic
-                && !path.ends_with(".html")
-                && !path.ends_with(".htm")
+                && !url.ends_with(".html")
+                && !url.ends_with(".htm")
         }
     }
 }
@@ -120,6 +133,11 @@ fn shaped(asked: &MirroredAsk, class: &Class, response: &UpstreamResponse) -> Fi
     lines.chain(further).collect()
 }
 
+/// Returns the fields with names that `is_kept` takes.
+fn kept(fields: &FieldLines, is_kept: impl Fn(&[u8]) -> bool) -> FieldLines {
+    fields.lines().filter(|(name, _)| is_kept(name)).map(|(name, value)| (name, value.to_vec())).collect()
+}
+
 /// Returns the Cache-Control of a response; `None` leaves the origin's.
 fn freshness(
     asked: &MirroredAsk,
@@ -141,8 +159,12 @@ fn freshness(
                     false => format!("max-age={}", settings.index_lifetime.as_secs()),
                 }
             }
+            // An index may name it later, with another digest.
+            Class::File(_) if asked.is_unnamed() => "no-store".to_owned(),
             Class::File(_) => FOR_EVER.to_owned(),
         },
+        // Absence at one place says nothing about others with the digest.
+        404 | 410 if asked.own_place.is_some() => "no-store".to_owned(),
         404 | 410 if !settings.absence_lifetime.is_zero() => {
             format!("max-age={}", settings.absence_lifetime.as_secs())
         }

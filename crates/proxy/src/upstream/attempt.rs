@@ -123,7 +123,7 @@ impl<'a> UpstreamCall<'a> {
         now: Instant,
     ) -> Result<UpstreamResponse, UpstreamError> {
         match destination {
-            Destination::Origin { origin, rules } => match rules.destination(&origin.host) {
+            Destination::Origin { origin, rules } => match rules.request(&origin.host, origin.port) {
                 Ok(()) => {
                     let caller = self.caller.clone();
                     let aim = AttemptTarget {

@@ -49,11 +49,11 @@ use names::Names;
 use pool::{Gate, Pool};
 use shoal_settings::{Settings, Upstream};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
-use tls::TrustStore;
+use tls::{AuthorityScope, TrustStore};
 use tokio::time::Instant;
 use tunnelled::TunnelStream;
 
@@ -106,11 +106,12 @@ impl Upstreams {
         metrics: Arc<Metrics>,
         resolver: Arc<dyn Resolve>,
     ) -> Result<Self, SetupError> {
-        let of_mirrors = settings.mirror.iter().filter_map(|mirror| mirror.ca_file.as_deref());
-        let of_mirrors: Vec<&Path> = of_mirrors.collect();
+        let scopes =
+            settings.mirror.iter().filter_map(|mirror| AuthorityScope::of_mirror(mirror).transpose());
+        let scopes = scopes.collect::<Result<Vec<_>, _>>()?;
         let settings = settings.upstream.clone();
         let pinned = settings.pinned_certificates.as_deref();
-        let trust = TrustStore::new(settings.ca_file.as_deref(), &of_mirrors, pinned)?;
+        let trust = TrustStore::new(settings.ca_file.as_deref(), scopes, pinned)?;
         let pool = Pool::new(&settings, Arc::clone(&metrics));
         let names = Names::new(resolver, settings.connect_timeout, Arc::clone(&metrics));
         let tunnels = Gate::new(settings.tunnels, 0);

@@ -4,11 +4,16 @@ use super::SetupError;
 use super::error::Cause;
 use super::pinning::{PinVerifier, advice};
 use super::socket::OriginStream;
+use crate::access::{HostPattern, HostPatterns};
+use crate::exchange::target::Target;
 use crate::settings_file;
+use parking_lot::Mutex;
 use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use shoal_settings::Mirror;
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,11 +23,22 @@ use tokio_rustls::TlsConnector;
 
 /// Authorities that verify origins' certificates. The system's are read at the first https request,
 /// so that a node without https spends no memory on them.
+///
+/// An authority that a mirror names is trusted for the hosts of that mirror alone: others may run
+/// it. Hosts of the same mirrors share their settings of handshakes.
 pub(super) struct TrustStore {
     further: Vec<CertificateDer<'static>>,
+    scopes: Vec<AuthorityScope>,
     /// Certificates accepted without an authority.
     pinned: Vec<CertificateDer<'static>>,
-    configs: OnceCell<Configs>,
+    /// Settings by the scopes that a host is in; most hosts are in none.
+    configs: Mutex<HashMap<Vec<usize>, Arc<OnceCell<Configs>>>>,
+}
+
+/// Authorities that are trusted for some hosts alone.
+pub(super) struct AuthorityScope {
+    hosts: HostPatterns,
+    authorities: Vec<CertificateDer<'static>>,
 }
 
 struct Configs {
@@ -42,23 +58,20 @@ pub(super) enum Protocol {
 }
 
 impl TrustStore {
-    /// Creates a store of the system's authorities, those of `ca_file` and of the mirrors' files,
-    /// and the certificates of the file `pinned`.
+    /// Creates a store of the system's authorities, those of `ca_file` and of `scopes`, and the
+    /// certificates of the file `pinned`.
     pub fn new(
         ca_file: Option<&Path>,
-        of_mirrors: &[&Path],
+        scopes: Vec<AuthorityScope>,
         pinned: Option<&Path>,
     ) -> Result<Self, SetupError> {
         let certificates = |file: Option<&Path>, wrong: fn(PathBuf, io::Error) -> SetupError| {
             let read = file.map(|path| read(path).map_err(|error| wrong(path.into(), error)));
             Ok(read.transpose()?.unwrap_or_default())
         };
-        let mut further = certificates(ca_file, SetupError::CaFile)?;
-        for path in of_mirrors {
-            further.extend(certificates(Some(*path), SetupError::MirrorCaFile)?);
-        }
+        let further = certificates(ca_file, SetupError::CaFile)?;
         let pinned = certificates(pinned, SetupError::PinnedCertificates)?;
-        Ok(Self { further, pinned, configs: OnceCell::new() })
+        Ok(Self { further, scopes, pinned, configs: Mutex::default() })
     }
 
     /// Performs the handshake. The certificate must be valid for `host`, a name or an address.
@@ -68,7 +81,12 @@ impl TrustStore {
         host: &str,
         http1_only: bool,
     ) -> Result<(OriginStream, Protocol), (Cause, String)> {
-        let configs = self.configs.get_or_try_init(|| self.load()).await?;
+        let bare = host.trim_end_matches('.').to_ascii_lowercase();
+        let is_within = |(_, scope): &(usize, &AuthorityScope)| scope.hosts.match_name(&bare);
+        let scopes: Vec<usize> =
+            self.scopes.iter().enumerate().filter(is_within).map(|(index, _)| index).collect();
+        let configs = Arc::clone(self.configs.lock().entry(scopes.clone()).or_default());
+        let configs = configs.get_or_try_init(|| self.load(&scopes)).await?;
         let config = if http1_only { &configs.http1 } else { &configs.any };
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| (Cause::TlsCertificate, format!("{host:?} cannot stand in a certificate")))?;
@@ -81,17 +99,31 @@ impl TrustStore {
         Ok((OriginStream::Tls(Box::new(stream)), protocol))
     }
 
-    async fn load(&self) -> Result<Configs, (Cause, String)> {
+    async fn load(&self, scopes: &[usize]) -> Result<Configs, (Cause, String)> {
         let native = tokio::task::spawn_blocking(rustls_native_certs::load_native_certs)
             .await
             .map_err(|error| (Cause::TrustRoots, error.to_string()))?;
         let why = native.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
-        let roots = roots(self.further.iter().cloned().chain(native.certs));
+        let of_scopes = scopes.iter().flat_map(|index| &self.scopes[*index].authorities);
+        let roots = roots(self.further.iter().chain(of_scopes).cloned().chain(native.certs));
         if roots.is_none() && self.pinned.is_empty() {
             let advice = "install the system's certificate authorities or set upstream.ca_file";
             return Err((Cause::TrustRoots, format!("no certificate authority to trust{why}: {advice}")));
         }
         Configs::new(roots, self.pinned.clone()).map_err(|error| (Cause::TrustRoots, error))
+    }
+}
+
+impl AuthorityScope {
+    /// Reads the authorities of a mirror, if it names any, for its registry and its hosts of files.
+    pub fn of_mirror(mirror: &Mirror) -> Result<Option<Self>, SetupError> {
+        let Some(path) = &mirror.ca_file else { return Ok(None) };
+        let authorities = read(path).map_err(|error| SetupError::MirrorCaFile(path.clone(), error))?;
+        let registry = Target::parse(mirror.upstream_origin()).ok();
+        let registry = registry.as_ref().map(Target::host);
+        let hosts = registry.into_iter().chain(mirror.file_hosts.iter().map(String::as_str));
+        let hosts = hosts.filter_map(|host| HostPattern::parse(host).ok()).collect();
+        Ok(Some(Self { hosts, authorities }))
     }
 }
 

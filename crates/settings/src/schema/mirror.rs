@@ -33,8 +33,8 @@ entry! {
         /// the registry cannot be reached, it holds for `stale`.
         #[limits(Duration::ZERO..=Duration::from_secs(86_400))]
         pub rights_lifetime: Duration = Duration::from_secs(600),
-        /// Further certificate authorities of the registry and of its file hosts, PEM. They are
-        /// trusted for every origin, like `upstream.ca_file`.
+        /// Further certificate authorities of the registry and of `file_hosts`, PEM. They are
+        /// trusted for these hosts alone; `upstream.ca_file` is trusted for every origin.
         #[takes_effect(restart)]
         pub ca_file: Option<PathBuf> = None,
         /// Time for which an index document is used without asking the registry.

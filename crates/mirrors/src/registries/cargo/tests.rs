@@ -35,8 +35,8 @@ fn crate_files_carry_their_digest() {
     for path in [file("a"), file("a/b/c"), file("../1"), file("a/1/x"), file("a/1").replace("ba78", "zz78")] {
         assert!(matches!(routed(&Cargo, &mirror(), "GET", &path, ""), Route::Refuse(404, _)), "{path}");
     }
-    assert_eq!(Cargo.package(&file("Serde/1.0.0")).as_deref(), Some("serde"));
-    assert_eq!(Cargo.package("/se/rd/serde").as_deref(), Some("serde"));
+    assert_eq!(Cargo.packages(&mirror(), &file("Serde_X/1.0.0")), ["serde-x"]);
+    assert_eq!(Cargo.packages(&mirror(), "/se/rd/serde_x"), ["serde-x"]);
 }
 
 #[test]

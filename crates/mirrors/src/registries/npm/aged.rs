@@ -20,6 +20,8 @@ struct TimesVisitor {
     versions: Vec<String>,
     tags: Vec<(String, String)>,
     times: HashMap<String, i64>,
+    /// Bytes of all names and versions.
+    bytes: usize,
     has_too_many: bool,
 }
 
@@ -40,7 +42,7 @@ impl Survey for Times {
 
     fn finish(&mut self) -> Result<Facts, BadDocument> {
         self.walk.finish(&mut self.unread)?;
-        let TimesVisitor { versions, tags, times, has_too_many } = std::mem::take(&mut self.walk.visitor);
+        let TimesVisitor { versions, tags, times, has_too_many, .. } = std::mem::take(&mut self.walk.visitor);
         if has_too_many {
             return Err(BadDocument { at: 0, why: "more versions than any package has" });
         }
@@ -59,7 +61,7 @@ impl Visitor for TimesVisitor {
 
     fn scalar(&mut self, path: &Path, raw: &[u8], _: &mut Vec<u8>) {
         let Some(value) = text(raw) else { return };
-        self.has_too_many |= self.times.len() + self.tags.len() >= VERSIONS_MAX;
+        self.count(self.times.len() + self.tags.len(), path.key(1).len() + value.len());
         match path.key(0) {
             _ if self.has_too_many => {}
             "time" => self.times.extend(rfc3339(&value).map(|time| (path.key(1).to_owned(), time))),
@@ -69,11 +71,20 @@ impl Visitor for TimesVisitor {
 
     fn left(&mut self, path: &Path) {
         if path.is(&["versions", "*"]) {
-            self.has_too_many |= self.versions.len() >= VERSIONS_MAX;
+            self.count(self.versions.len(), path.key(1).len());
             if !self.has_too_many {
                 self.versions.push(path.key(1).to_owned());
             }
         }
+    }
+}
+
+impl TimesVisitor {
+    /// Counts one more name of this length, beside `held` others.
+    fn count(&mut self, held: usize, bytes: usize) {
+        debug_assert!(held <= VERSIONS_MAX && self.times.len() <= VERSIONS_MAX, "no more are kept");
+        self.bytes += bytes;
+        self.has_too_many |= held >= VERSIONS_MAX || self.bytes > BYTES_MAX;
     }
 }
 
@@ -186,6 +197,9 @@ const STEP: usize = 64 << 10;
 /// Most versions of a package, and most of its times and tags.
 const VERSIONS_MAX: usize = 200_000;
 
+/// Most bytes of their names together.
+const BYTES_MAX: usize = 24 << 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,6 +246,25 @@ mod tests {
         assert!(full.contains(r#""dist-tags":{"latest":"2.0.0","old":"1.0.0"}"#), "{full}");
         assert!(full.contains(r#""readme":"r""#) && full.contains(r#""_id":"a""#), "{full}");
         assert!(full.ends_with(r#""time":{"created":"2014-01-01T00:00:00Z","1.0.0":"2015-01-01T00:00:00Z","2.0.0":"2026-01-01T00:00:00Z"}}"#), "{full}");
+    }
+
+    #[test]
+    fn long_names_are_too_many() {
+        let name = "9".repeat(60 << 10);
+        for member in ["time", "versions", "dist-tags"] {
+            let value = if member == "versions" { "{}" } else { r#""2020-01-01T00:00:00Z""# };
+            let mut times = Times::new();
+            times.push(format!("{{\"{member}\":{{").as_bytes()).expect("sound");
+            for number in 0..500 {
+                let comma = if number == 0 { "" } else { "," };
+                times.push(format!("{comma}\"{number}{name}\":{value}").as_bytes()).expect("sound");
+            }
+            times.push(b"}}").expect("sound");
+            let visitor = &times.walk.visitor;
+            let held: usize = visitor.versions.iter().map(String::len).sum();
+            assert!(held + visitor.times.keys().map(String::len).sum::<usize>() <= BYTES_MAX, "{member}");
+            assert!(times.finish().is_err(), "{member}");
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ struct TarballSearch {
     found: Option<(String, Version)>,
     /// Publication times by version. Registries write them behind the versions; others may not.
     times: HashMap<String, i64>,
+    /// Bytes of the versions with a time.
+    time_bytes: usize,
 }
 
 #[derive(Default)]
@@ -44,6 +46,7 @@ impl TarballPromise {
             current: Version::default(),
             found: None,
             times: HashMap::new(),
+            time_bytes: 0,
         };
         Self { walk: Walk::new(search), unread: Vec::new() }
     }
@@ -88,6 +91,7 @@ impl Visitor for TarballSearch {
         let is_time = path.depth() == 2
             && path.key(0) == "time"
             && self.times.len() < TIMES_MAX
+            && self.time_bytes + path.key(1).len() <= TIME_BYTES_MAX
             && self.found.as_ref().is_none_or(|(version, _)| version == path.key(1));
         of_dist && matches!(path.key(3), "tarball" | "integrity" | "shasum") || is_time
     }
@@ -95,7 +99,10 @@ impl Visitor for TarballSearch {
     fn scalar(&mut self, path: &Path, raw: &[u8], _: &mut Vec<u8>) {
         let Some(value) = text(raw) else { return };
         match (path.key(0), path.key(3)) {
-            ("time", _) => self.times.extend(rfc3339(&value).map(|time| (path.key(1).to_owned(), time))),
+            ("time", _) => {
+                self.time_bytes += path.key(1).len();
+                self.times.extend(rfc3339(&value).map(|time| (path.key(1).to_owned(), time)));
+            }
             (_, "tarball") => self.current.tarball = Some(value),
             (_, "integrity") => self.current.integrity = Digest::from_sri(&value),
             _ => self.current.shasum = Digest::from_hex(Algorithm::Sha1, &value),
@@ -116,6 +123,9 @@ impl Visitor for TarballSearch {
 
 /// Most times that are kept. A version beyond has no known time.
 const TIMES_MAX: usize = 200_000;
+
+/// Most bytes of the versions with a time: one document may name few versions of great length.
+const TIME_BYTES_MAX: usize = 8 << 20;
 
 /// Bytes of a document taken at a time.
 const STEP: usize = 64 << 10;

@@ -2,6 +2,7 @@
 
 use crate::json::{Path, Visitor, Walk, quoted, text};
 use crate::npm_name::Name;
+use crate::url::one_spelling;
 use crate::{BadDocument, Mirror, Rewriter};
 
 /// Rewriter of a package's document, full or short, or of one version.
@@ -74,6 +75,7 @@ impl PackageUrls {
             && let Some(name) = Name::parse(name)
             && !file.contains('/')
         {
+            let file = one_spelling(file);
             return Some(format!("{}{}/-/{file}", self.external, name.path_of_files()));
         }
         let name = self.name.as_ref()?;
@@ -91,7 +93,7 @@ impl PackageUrls {
 pub(super) fn file_name(name: &Name, url: &str, path: &Path) -> Option<String> {
     let last = url.rsplit('/').next()?;
     if last.ends_with(".tgz") || last.ends_with(".tar.gz") {
-        return Some(last.to_owned());
+        return Some(one_spelling(last).into_owned());
     }
     (path.key(0) == "versions").then(|| format!("{}-{}.tgz", name.base, path.key(1)))
 }

@@ -9,6 +9,13 @@ pub(super) fn normalized(name: &str) -> Option<String> {
     if !is_end(bytes.first()) || !is_end(bytes.last()) || !bytes.iter().all(|byte| is_part(*byte)) {
         return None;
     }
+    let made = joined_by_dashes(name);
+    debug_assert!(!made.is_empty() && !made.ends_with('-'), "a name ends with a letter or digit");
+    Some(made)
+}
+
+/// Returns lower case with one dash for each run of `-`, `_` and `.`.
+pub(super) fn joined_by_dashes(name: &str) -> String {
     let mut made = String::with_capacity(name.len());
     for char in name.chars() {
         match char {
@@ -17,25 +24,34 @@ pub(super) fn normalized(name: &str) -> Option<String> {
             char => made.push(char.to_ascii_lowercase()),
         }
     }
-    debug_assert!(!made.is_empty() && !made.ends_with('-'), "a name ends with a letter or digit");
-    Some(made)
+    made
 }
 
-/// Returns the project of a file's name: a wheel's first part, or a source archive's without its
-/// version. The metadata of a file belongs to the file.
-pub(super) fn project_of(file: &str) -> Option<String> {
+/// Returns the projects that a file may belong to, the likeliest first: a wheel's first part, or
+/// the parts of another file before one that begins with a digit. Names and versions may have
+/// dashes. The metadata of a file belongs to the file.
+pub(super) fn projects_of(file: &str) -> Vec<String> {
     let file = file.strip_suffix(METADATA).unwrap_or(file);
-    if file.ends_with(".whl") || file.ends_with(".egg") {
-        return normalized(file.split('-').next()?);
+    if WHEELS.iter().any(|end| file.ends_with(end)) {
+        return file.split('-').next().and_then(normalized).into_iter().collect();
     }
-    let stem = ARCHIVES.iter().find_map(|end| file.strip_suffix(end))?;
-    // The version is the last part that begins with a digit; names may have dashes.
-    let (name, version) = stem.rsplit_once('-')?;
-    version.starts_with(|char: char| char.is_ascii_digit()).then(|| normalized(name))?
+    let is_digit = |char: char| char.is_ascii_digit();
+    let cuts = file.rmatch_indices('-').filter(|(place, _)| file[place + 1..].starts_with(is_digit));
+    let mut projects: Vec<String> = cuts.filter_map(|(place, _)| normalized(&file[..place])).collect();
+    projects.dedup();
+    debug_assert!(projects.iter().all(|project| normalized(project).as_ref() == Some(project)), "names");
+    projects
+}
+
+/// Returns `true` for files of which pages of projects promise the digest.
+pub(super) fn is_archive(file: &str) -> bool {
+    let file = file.strip_suffix(METADATA).unwrap_or(file);
+    WHEELS.iter().chain(&ARCHIVES).any(|end| file.ends_with(end))
 }
 
 /// End of the core metadata's URL (PEP 658).
 pub(super) const METADATA: &str = ".metadata";
+const WHEELS: [&str; 2] = [".whl", ".egg"];
 const ARCHIVES: [&str; 6] = [".tar.gz", ".zip", ".tar.bz2", ".tgz", ".tar.xz", ".tar.Z"];
 
 #[cfg(test)]
@@ -62,16 +78,22 @@ mod tests {
 
     #[test]
     fn files_belong_to_projects() {
-        for (file, project) in [
-            ("zope.interface-5.4-cp39-cp39-manylinux2010_x86_64.whl", Some("zope-interface")),
-            ("ruamel_yaml-0.18-py3-none-any.whl.metadata", Some("ruamel-yaml")),
-            ("python-dateutil-2.9.0.post0.tar.gz", Some("python-dateutil")),
-            ("a-b-1.0.zip", Some("a-b")),
-            ("a.tar.gz", None),
-            ("a-b.tar.gz", None),
-            ("a.txt", None),
+        for (file, projects, is_known) in [
+            ("zope.interface-5.4-cp39-cp39-manylinux2010_x86_64.whl", &["zope-interface"][..], true),
+            ("ruamel_yaml-0.18-py3-none-any.whl.metadata", &["ruamel-yaml"], true),
+            ("python-dateutil-2.9.0.post0.tar.gz", &["python-dateutil"], true),
+            ("a-b-1.0.zip", &["a-b"], true),
+            ("a-1.0-1.tar.gz", &["a-1-0", "a"], true),
+            ("a-1.0.exe", &["a"], false),
+            ("a.tar.gz", &[], true),
+            ("a-b.tar.gz", &[], true),
+            ("a.txt", &[], false),
         ] {
-            assert_eq!(project_of(file).as_deref(), project, "{file}");
+            assert_eq!(
+                (&*projects_of(file), is_archive(file)),
+                (&projects.iter().map(ToString::to_string).collect::<Vec<_>>()[..], is_known),
+                "{file}"
+            );
         }
     }
 }

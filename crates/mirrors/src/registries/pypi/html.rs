@@ -1,9 +1,11 @@
 //! Project pages in HTML (PEP 503): the links of their anchors, and the promise about one file.
 //!
-//! Only tags are read. A tag is kept until its end, 64 KiB at most; text between tags is passed on.
+//! Only tags are read. A tag is kept until its end, 64 KiB at most; text between tags is passed on,
+//! and so are comments with all that is in them.
 
 use super::file_name::METADATA;
 use super::json::relative;
+use super::page::escaped;
 use super::page_url;
 use crate::url::joined;
 use crate::{BadDocument, Digest, Mirror, Promise, Promises, Rewriter};
@@ -30,7 +32,7 @@ impl Rewriter for HtmlLinks {
                 anchor(tag).and_then(|attributes| attributes.into_iter().find(|(name, _)| name == "href"));
             let made = link.and_then(|(_, place)| {
                 let url = unescaped(std::str::from_utf8(&tag[place.clone()]).ok()?);
-                Some((place, relative(upstream, page, &url)?.replace('&', "&amp;")))
+                Some((place, escaped(&relative(upstream, page, &url)?)))
             });
             match made {
                 Some((place, url)) => {
@@ -121,6 +123,8 @@ struct Tags {
     tag: Vec<u8>,
     /// Quote that an attribute's value ends with, if one is open.
     quote: Option<u8>,
+    /// Dashes at the end of the comment so far, two at most, if one is open.
+    comment: Option<u8>,
     at: u64,
 }
 
@@ -134,6 +138,18 @@ impl Tags {
     ) -> Result<(), BadDocument> {
         let mut rest = input;
         while !rest.is_empty() {
+            debug_assert!(self.comment.is_none() || self.tag.is_empty(), "a comment is passed on");
+            if let Some(dashes) = self.comment {
+                output.push(rest[0]);
+                self.comment = match (rest[0], dashes) {
+                    (b'>', 2) => None,
+                    (b'-', dashes) => Some((dashes + 1).min(2)),
+                    _ => Some(0),
+                };
+                self.at += 1;
+                rest = &rest[1..];
+                continue;
+            }
             if self.tag.is_empty() {
                 let text = memchr::memchr(b'<', rest).unwrap_or(rest.len());
                 output.extend_from_slice(&rest[..text]);
@@ -147,6 +163,12 @@ impl Tags {
             self.at += 1;
             rest = &rest[1..];
             self.tag.push(byte);
+            if self.tag == b"<!--" {
+                output.append(&mut self.tag);
+                // A comment may end at once: `<!-->`.
+                self.comment = Some(2);
+                continue;
+            }
             if self.tag.len() > TAG_MAX {
                 return Err(BadDocument { at: self.at, why: "a longer tag than any index has" });
             }
@@ -165,9 +187,9 @@ impl Tags {
     }
 
     fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), BadDocument> {
-        match self.tag.is_empty() {
+        match self.tag.is_empty() && self.comment.is_none() {
             true => Ok(()),
-            false => Err(BadDocument { at: self.at, why: "the page ends within a tag" }),
+            false => Err(BadDocument { at: self.at, why: "the page ends within a tag or a comment" }),
         }
     }
 }

@@ -139,7 +139,7 @@ impl Page {
 }
 
 /// Replaces the characters that HTML gives a meaning.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut made = String::with_capacity(text.len());
     for char in text.chars() {
         match char {
@@ -147,6 +147,7 @@ fn escaped(text: &str) -> String {
             '<' => made.push_str("&lt;"),
             '>' => made.push_str("&gt;"),
             '"' => made.push_str("&quot;"),
+            '\'' => made.push_str("&#39;"),
             char => made.push(char),
         }
     }

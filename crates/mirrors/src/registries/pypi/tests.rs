@@ -163,3 +163,42 @@ fn own_urls_of_the_index_have_a_path_below_the_mirror() {
     let html = converted(&Pypi, &mirror, (Form::PypiJson, Form::PypiHtml), json);
     assert!(html.contains("href=\"https://index.example/p/a-1.zip#sha256=00\""), "{html}");
 }
+
+/// A file's name, which its uploader chose, stays within its attribute.
+#[test]
+fn links_cannot_leave_their_attribute() {
+    for quote in ["\"", "'"] {
+        let link = "/p/a-1.0.zip#x&quot;&#39;&gt;&lt;a href=&quot;https://evil.example/b-1.0.zip";
+        let page = format!("<a href={quote}{link}{quote}>a</a>");
+        let made = rewritten(&Pypi, &mirror(), Form::PypiHtml, &page);
+        assert_eq!(made.matches("<a ").count(), 1, "{made}");
+        let inner = made.strip_prefix(&format!("<a href={quote}")).expect("the tag");
+        let end = inner.find(['"', '\'']).expect("the end of the value");
+        assert_eq!(&inner[end..], format!("{quote}>a</a>"), "{made}");
+    }
+}
+
+#[test]
+fn comments_are_no_tags() {
+    let page = format!(
+        "<!-- don't <a href=\"/p/a-1.0.zip#sha256={}\"> --><!--><!-- -- - -> -->\n\
+         <a href=\"/p/a-1.0.zip#sha256={SHA256}\">a</a>",
+        SHA256.replace("ba", "00")
+    );
+    let made = rewritten(&Pypi, &mirror(), Form::PypiHtml, &page);
+    assert!(made.starts_with("<!-- don't <a href=\"/p/"), "{made}");
+    assert!(
+        made.ends_with(
+            "<a href=\"../../files/index.example/p/a-1.0.zip#sha256=BA\">a</a>"
+                .replace("BA", SHA256)
+                .as_str()
+        ),
+        "{made}"
+    );
+    let place = Place::Elsewhere("https://index.example/p/a-1.0.zip".into());
+    let found = promised(&Pypi, &mirror(), Form::PypiHtml, &place, &page).0.expect("named");
+    assert_eq!(found.digest.expect("a digest").hex(), SHA256);
+    let mut links = Pypi.rewriter(&mirror(), Form::PypiHtml).expect("a rewriter");
+    links.push(b"<!-- never closed", &mut Vec::new()).expect("so far");
+    assert!(links.finish(&mut Vec::new()).is_err());
+}

@@ -10,7 +10,6 @@
 use super::redirects::Onward;
 use crate::exchange::fetcher::Fetcher;
 use crate::exchange::request::RequestContext;
-use crate::mirror::MirrorRoute;
 use crate::upstream::{UpstreamError, UpstreamRequest, UpstreamResponse};
 use http::{Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
@@ -27,7 +26,8 @@ impl Fetcher {
         again: &(dyn Fn() -> UpstreamRequest + Send + Sync),
         response: UpstreamResponse,
     ) -> Result<UpstreamResponse, UpstreamError> {
-        let Some(asked) = ask.mirror.as_ref().filter(|asked| takes_tokens(&asked.mirror)) else {
+        // Clients with rights of their own fetch tokens themselves.
+        let Some(asked) = ask.mirror.as_ref().filter(|asked| !asked.mirror.asks_for_rights()) else {
             return Ok(response);
         };
         let challenge = response.fields.value(&header::WWW_AUTHENTICATE).map(String::from_utf8_lossy);
@@ -66,12 +66,6 @@ impl Fetcher {
         let body = Limited::new(response.body, ANSWER_BYTES_MAX).collect().await;
         Ok(body.ok().and_then(|body| Token::parse(&body.to_bytes())))
     }
-}
-
-/// Returns `true` if this node fetches tokens for the mirror. Clients with rights of their own
-/// fetch them themselves.
-fn takes_tokens(mirror: &MirrorRoute) -> bool {
-    mirror.registry.takes_tokens() && !mirror.asks_for_rights()
 }
 
 fn asked_url(ask: &RequestContext) -> String {

@@ -155,6 +155,7 @@ impl MirrorBase {
         if is_derived {
             add(&header::ACCEPT_ENCODING, b"gzip");
         }
+        let shared = self.mirror.registry.shared_place(fetch);
         let asked = MirroredAsk {
             mirror: Arc::clone(&self.mirror),
             facts: self.facts.clone(),
@@ -162,7 +163,8 @@ impl MirrorBase {
             varies: fetch.accept.is_some(),
             is_derived,
             age_limit: self.age_limit,
-            place: fetch.place.clone(),
+            place: shared.clone().unwrap_or_else(|| fetch.place.clone()),
+            own_place: shared.is_some().then(|| fetch.place.clone()),
             promised: OnceLock::new(),
             credentials: self.credentials.clone(),
         };
@@ -183,11 +185,10 @@ impl MirrorBase {
         self.passing(&head, place.clone())
     }
 
-    /// Returns the request that passes to a place, with the client's fields except its credentials.
+    /// Returns the request that passes to a place, with the fields that describe its body and
+    /// answer. Other fields may name the client, or be credentials.
     pub fn passing(&self, head: &RequestParts, place: Place) -> Option<RequestContext> {
-        let dropped = [header::AUTHORIZATION, header::COOKIE, header::HOST];
-        let is_dropped = |name: &[u8]| dropped.iter().any(|other| other.as_str().as_bytes() == name);
-        let fields = head.fields.lines().filter(|(name, _)| !is_dropped(name)).collect();
+        let fields = head.fields.lines().filter(|(name, _)| PASSING.contains(name)).collect();
         let asked = MirroredAsk {
             mirror: Arc::clone(&self.mirror),
             facts: self.facts.clone(),
@@ -196,6 +197,7 @@ impl MirrorBase {
             is_derived: false,
             age_limit: None,
             place,
+            own_place: None,
             promised: OnceLock::new(),
             credentials: self.credentials.clone(),
         };
@@ -211,7 +213,7 @@ impl MirrorBase {
     ) -> Option<RequestContext> {
         debug_assert!(!fields.has(&header::AUTHORIZATION) && !fields.has(&header::COOKIE), "no client's");
         let target = Target::parse(&asked.url_of(&asked.place)).ok()?;
-        let path = match &asked.place {
+        let path = match asked.place_at_origin() {
             Place::Below(path) if leaves_upstream(path) => return None,
             Place::Below(path) => Some(path.parse().ok()?),
             Place::Elsewhere(_) => None,
@@ -231,6 +233,18 @@ impl MirrorBase {
         Some(RequestContext::new(admitted, (None, self.requested, self.sequence)).at_mirror(asked))
     }
 }
+
+/// Fields of a client that pass to a registry.
+const PASSING: [&[u8]; 8] = [
+    b"accept",
+    b"accept-encoding",
+    b"accept-language",
+    b"content-encoding",
+    b"content-length",
+    b"content-type",
+    b"te",
+    b"user-agent",
+];
 
 /// Returns `true` if a path below the upstream could lead out of the upstream's own path.
 fn leaves_upstream(path: &str) -> bool {

@@ -16,6 +16,7 @@ use shoal_mirrors::{Class, Form, Place};
 use shoal_semantics::status_fields::Reason;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 impl CacheEngine {
     /// Looks for the promise about a file that is about to be fetched. Returns a reply if the file
@@ -144,7 +145,9 @@ impl CacheEngine {
         let given = form.given(&String::from_utf8_lossy(content_type));
         let registry = asked.mirror.registry;
         let Some(promises) = registry.promises(&asked.facts, given, &asked.place) else { return Ok(None) };
-        let read = read_promise(frames(reply.body), &fields, promises).await;
+        // A document that drips would hold the client and the fetch for as long as it does.
+        let reading = read_promise(frames(reply.body), &fields, promises);
+        let read = tokio::time::timeout(READ_MAX, reading).await.map_err(|_| UNREACHABLE)?;
         let (promise, place) = read.map_err(|error| {
             tracing::warn!(url = %document.target.url, %error, "the index of a file cannot be read");
             UNREADABLE
@@ -152,6 +155,9 @@ impl CacheEngine {
         Ok(promise.map(|promise| PromiseLookup { promise: Some(promise), place }))
     }
 }
+
+/// Longest time for reading a document.
+const READ_MAX: Duration = Duration::from_secs(60);
 
 fn refusal(ask: &RequestContext, status: StatusCode, why: &'static str) -> Box<Reply> {
     Box::new(answers::own_answer(ask, status, why, HandlingReport::local(Reason::Mirror)))

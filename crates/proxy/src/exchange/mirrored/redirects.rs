@@ -114,7 +114,9 @@ fn resolved(base: &str, location: &str) -> Option<String> {
 }
 
 fn astray(url: &str, why: &'static str) -> UpstreamError {
-    let host = Target::parse(url).map_or_else(|_| url.to_owned(), |target| target.authority().to_owned());
+    // A URL without a host may still have secrets.
+    let host =
+        Target::parse(url).map_or_else(|_| "no host".to_owned(), |target| target.authority().to_owned());
     UpstreamError::new(Cause::Malformed, host, format!("a redirect was not followed: {why}"))
 }
 

@@ -13,6 +13,7 @@ use crate::message::{Reply, ReplyHead};
 use http::{Method, StatusCode, header};
 use shoal_mirrors::route::PromiseSource;
 use shoal_mirrors::{Class, Fetch, Place};
+use shoal_settings::MirrorKind;
 use std::sync::Arc;
 
 impl CacheEngine {
@@ -27,11 +28,10 @@ impl CacheEngine {
             return None;
         }
         let (place, accept) = place_of_right(fetch);
-        let package = match (place, mirror.registry.shares_rights()) {
-            (Place::Below(path), true) => mirror.registry.package(path),
-            _ => None,
+        let name = match mirror.registry.shares_rights() && !request.packages.is_empty() {
+            true => request.packages.join(" "),
+            false => format!("{place:?}"),
         };
-        let name = package.unwrap_or_else(|| format!("{place:?}"));
         let credentials = request.base.credentials.as_ref().map(|value| value.as_bytes());
         let right = mirror.rights.right(credentials, &name);
         let now = clock::now();
@@ -57,7 +57,7 @@ impl CacheEngine {
     /// where tokens are. While the registry cannot be reached, its last challenge stands in.
     pub(super) async fn challenge(self: &Arc<Self>, request: &MirrorRequest) -> Option<Reply> {
         let mirror = &request.base.mirror;
-        if !mirror.asks_for_rights() || !mirror.registry.takes_tokens() {
+        if !mirror.asks_for_rights() || mirror.settings.kind != MirrorKind::Oci {
             return None;
         }
         let place = Place::Below(request.below.clone());
