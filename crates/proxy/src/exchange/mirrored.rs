@@ -12,6 +12,7 @@
 //! object. The origin gets fields of this node alone. `serve` is the step of every request: it
 //! collapses misses, validates, and lets stale responses stand in.
 
+mod aged;
 mod bearer;
 mod documents;
 mod places;
@@ -57,8 +58,7 @@ impl CacheEngine {
         (body, received): (RequestBody, Instant),
     ) -> AdmitOutcome {
         let (mirror, facts, below) = place(&admitted);
-        let package = mirror.registry.package(below.split('?').next().unwrap_or_default());
-        let age_limit = mirror.age_limit(package.as_deref(), times.1);
+        let age_limit = mirror.age_limit_of(&below, times.1);
         let request = MirrorRequest {
             base: MirrorBase::new(&admitted, (mirror, facts), age_limit, (times.1, times.2)),
             method: admitted.head.method.clone(),
@@ -94,7 +94,7 @@ impl CacheEngine {
             },
             Route::Fetch(mut fetch) => {
                 let asked_form = request.date(&mut fetch);
-                let Some(ask) = request.context(&fetch) else {
+                let Some(ask) = request.context(&fetch, asked_form.is_some()) else {
                     return request.refused(StatusCode::BAD_REQUEST, NO_PLACE);
                 };
                 let engine = Arc::clone(&self);
@@ -148,15 +148,13 @@ impl MirrorRequest {
         let Class::Document(form) = fetch.class else { return None };
         let dated = self.base.mirror.registry.dated(form).filter(|_| self.base.age_limit.is_some())?;
         (fetch.class, fetch.accept) = (Class::Document(dated), dated.accept());
-        Some(form)
+        Some(fetch.form_asked.unwrap_or(form))
     }
 
-    /// Returns the request for the cache.
-    fn context(&self, fetch: &Fetch) -> Option<Arc<RequestContext>> {
-        let is_derived = match fetch.class {
-            Class::Document(form) => self.base.derives(form) || fetch.form_asked.is_some(),
-            Class::File(_) => false,
-        };
+    /// Returns the request for the cache. With `is_selected`, the client gets a part of the
+    /// document.
+    fn context(&self, fetch: &Fetch, is_selected: bool) -> Option<Arc<RequestContext>> {
+        let is_derived = is_selected || self.base.decodes(fetch);
         let mut ask = self.base.asking(fetch, is_derived, &self.admitted.head)?;
         ask.directives.only_if_cached |= self.wants_stored();
         Some(Arc::new(ask))

@@ -38,6 +38,17 @@ pub struct PromiseLookup {
     pub place: Option<Place>,
 }
 
+impl PromiseLookup {
+    /// Sets the publication time, if it is known.
+    pub fn published_at(mut self, published: Option<i64>) -> Self {
+        if published.is_some() {
+            let promise = self.promise.get_or_insert_default();
+            promise.published = published;
+        }
+        self
+    }
+}
+
 /// Server and path from which a place is fetched.
 pub enum FetchSource {
     /// The mirror's upstream, with this path.
@@ -108,11 +119,20 @@ impl MirroredAsk {
             Some(Class::File(PromiseSource::InOneOf(documents))) => documents.clone(),
             _ => Vec::new(),
         };
-        if self.age_limit.is_some() {
+        if self.age_limit.is_some() && self.documents_of_times().is_empty() {
             // Other forms have no times.
             documents.retain(|(_, form)| self.mirror.registry.dated(*form) == Some(*form));
         }
         documents
+    }
+
+    /// Returns the documents that may have the file's publication time, where those with its promise
+    /// have none.
+    pub fn documents_of_times(&self) -> Vec<(Place, Form)> {
+        match self.class {
+            Some(Class::File(_)) => self.mirror.registry.times_of(&self.place),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns `true` if the file is too young, or of an unknown age that matters.

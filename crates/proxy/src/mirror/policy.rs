@@ -5,9 +5,17 @@ use crate::clock;
 use shoal_core::Timestamp;
 
 impl MirrorRoute {
+    /// Returns the latest publication time that is old enough for a request of this path below the
+    /// mirror, which may have a query; `None` if age does not matter.
+    pub fn age_limit_of(&self, below: &str, now: Timestamp) -> Option<i64> {
+        let path = below.split('?').next().unwrap_or_default();
+        let package = self.registry.package(path);
+        self.age_limit(package.as_deref(), now).filter(|_| self.registry.has_releases(path))
+    }
+
     /// Returns the latest publication time that is old enough, in seconds since 1970; `None` if
     /// releases of the package may have any age.
-    pub fn age_limit(&self, package: Option<&str>, now: Timestamp) -> Option<i64> {
+    fn age_limit(&self, package: Option<&str>, now: Timestamp) -> Option<i64> {
         let except = &self.settings.minimum_age_except;
         let is_excepted =
             package.is_some_and(|package| except.iter().any(|pattern| matches(pattern, package)));

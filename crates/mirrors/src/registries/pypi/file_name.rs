@@ -34,6 +34,15 @@ pub(super) fn project_of(file: &str) -> Option<String> {
     version.starts_with(|char: char| char.is_ascii_digit()).then(|| normalized(name))?
 }
 
+/// Returns the version in a file's name: a wheel's second part, or the end of a source archive's.
+pub(super) fn version_of(file: &str) -> Option<&str> {
+    if file.ends_with(".whl") || file.ends_with(".egg") {
+        return file.split('-').nth(1);
+    }
+    let stem = ARCHIVES.iter().find_map(|end| file.strip_suffix(end))?;
+    stem.rsplit_once('-').map(|(_, version)| version)
+}
+
 /// End of the core metadata's URL (PEP 658).
 pub(super) const METADATA: &str = ".metadata";
 const ARCHIVES: [&str; 6] = [".tar.gz", ".zip", ".tar.bz2", ".tgz", ".tar.xz", ".tar.Z"];

@@ -84,6 +84,14 @@ impl MirrorBase {
         is_derived(&self.mirror, &self.facts, form)
     }
 
+    /// Returns `true` if clients get a form that is derived from the decoded document.
+    pub fn decodes(&self, fetch: &Fetch) -> bool {
+        match fetch.class {
+            Class::Document(form) => self.derives(form) || fetch.form_asked.is_some(),
+            Class::File(_) => false,
+        }
+    }
+
     /// Returns the request of a document for this node itself.
     pub fn document(&self, place: &Place, form: Form) -> Option<RequestContext> {
         let fetch = Fetch {
@@ -123,7 +131,8 @@ impl MirrorBase {
         };
         self.user_agent.iter().for_each(|agent| add(&header::USER_AGENT, agent));
         fetch.accept.iter().for_each(|accept| add(&header::ACCEPT, accept.as_bytes()));
-        if is_derived {
+        // A document that other clients may get as it is stored stays without a coding.
+        if self.decodes(fetch) {
             add(&header::ACCEPT_ENCODING, b"gzip");
         }
         let asked = MirroredAsk {
