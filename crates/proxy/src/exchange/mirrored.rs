@@ -15,6 +15,7 @@
 mod aged;
 mod bearer;
 mod documents;
+mod explained;
 mod places;
 mod promised;
 mod redirects;
@@ -28,6 +29,7 @@ use super::{CacheEngine, answers};
 use crate::message::{InterimSink, Reply, ReplyBody, ReplyHead, RequestBody};
 use crate::mirror::MirrorRoute;
 use bytes::Bytes;
+pub(super) use explained::ExplainedMirror;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use places::MirrorBase;
 use shoal_core::{Fields, Timestamp};
@@ -57,14 +59,7 @@ impl CacheEngine {
         times: (Option<InterimSink>, Timestamp, super::purge_table::Sequence),
         (body, received): (RequestBody, Instant),
     ) -> AdmitOutcome {
-        let (mirror, facts, below) = place(&admitted);
-        let age_limit = mirror.age_limit_of(&below, times.1);
-        let request = MirrorRequest {
-            base: MirrorBase::new(&admitted, (mirror, facts), age_limit, (times.1, times.2)),
-            method: admitted.head.method.clone(),
-            below,
-            admitted,
-        };
+        let request = MirrorRequest::new(admitted, (times.1, times.2));
         let exchange = Arc::clone(self);
         AdmitOutcome::Aside(Box::pin(async move { exchange.answer_mirrored(request, body, received).await }))
     }
@@ -128,6 +123,18 @@ impl CacheEngine {
 }
 
 impl MirrorRequest {
+    /// Takes an admitted request for the site of a mirror.
+    fn new(admitted: AdmittedRequest, times: (Timestamp, super::purge_table::Sequence)) -> Self {
+        let (mirror, facts, below) = place(&admitted);
+        let age_limit = mirror.age_limit_of(&below, times.0);
+        Self {
+            base: MirrorBase::new(&admitted, (mirror, facts), age_limit, times),
+            method: admitted.head.method.clone(),
+            below,
+            admitted,
+        }
+    }
+
     /// Returns the meaning of the request.
     fn route(&self) -> Route {
         let (path, query) = match self.below.split_once('?') {

@@ -67,7 +67,8 @@ impl BodyCheck {
         promises.then_some(Self::File { checkers, size, taken: 0 })
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Result<(), Mismatch> {
+    /// Takes the next bytes of the body.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), Mismatch> {
         match self {
             Self::File { checkers, size, taken } => {
                 *taken += bytes.len() as u64;
@@ -91,7 +92,7 @@ impl BodyCheck {
     }
 
     /// Takes the end of the body.
-    pub(super) fn finish(self) -> Result<(), Mismatch> {
+    pub fn finish(self) -> Result<(), Mismatch> {
         match self {
             Self::File { size, taken, .. } if size.is_some_and(|size| size != taken) => Err(Mismatch::Length),
             Self::File { checkers, .. } => match checkers.into_iter().all(Checker::agrees) {
@@ -119,7 +120,8 @@ impl Mismatch {
         tracing::warn!(url, "a registry sent {what}; nothing of it is kept");
     }
 
-    const fn explanation(self) -> &'static str {
+    /// Returns the mismatch in words.
+    pub const fn explanation(self) -> &'static str {
         match self {
             Self::Digest => "the body has another digest than its index promises",
             Self::Length => "the body has another length than its index promises",

@@ -11,12 +11,14 @@
 //!   entity_tag         the validator of that form
 //!   asked              meaning of one request
 //!   policy             packages that are refused
+//!   held               objects in a store ─► their mirror, checked against their promises
 //! ```
 
 mod asked;
 mod checked;
 mod derived;
 mod entity_tag;
+mod held;
 mod inflated;
 mod policy;
 mod shape;
@@ -26,6 +28,7 @@ pub(crate) use asked::{FetchSource, MirroredAsk, PromiseLookup};
 pub(crate) use checked::{BodyCheck, VerifiedBody};
 pub(crate) use derived::{DerivedBody, read_promise, read_survey};
 pub(crate) use entity_tag::{FETCHED, entity_tag};
+pub use held::{HeldCounts, HeldFinding, VerifyCounts, count_held, verify_held};
 pub(crate) use shape::shape;
 
 use crate::access::{HostPattern, HostPatterns};
@@ -99,6 +102,11 @@ impl Mirrors {
     /// Returns `true` without any mirror.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// Returns all mirrors, in the order of the settings.
+    pub fn all(&self) -> &[Arc<MirrorRoute>] {
+        &self.all
     }
 
     /// Returns the mirror that is served by the site of this number.

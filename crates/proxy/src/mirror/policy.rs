@@ -24,14 +24,18 @@ impl MirrorRoute {
         (age > 0 && !is_excepted).then(|| i64::try_from(limit).unwrap_or(i64::MAX))
     }
 
+    /// Returns `true` if this mirror owns a package by its name.
+    pub fn owns(&self, package: &str) -> bool {
+        self.settings.owned.iter().any(|pattern| matches(pattern, package))
+    }
+
     /// Returns the reason for refusing a package, for the client.
     pub fn refuses(&self, package: &str) -> Option<&'static str> {
         let is_named = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, package));
         if is_named(&self.settings.refuse) {
             return Some("This mirror refuses the package (mirror.refuse).");
         }
-        let is_own = is_named(&self.settings.owned);
-        let is_of_other = !is_own && is_named(&self.owned_elsewhere);
+        let is_of_other = !self.owns(package) && is_named(&self.owned_elsewhere);
         is_of_other.then_some("Another mirror owns packages of this name (mirror.owned).")
     }
 }

@@ -79,6 +79,24 @@ impl MirrorBase {
         })
     }
 
+    /// Returns the same facts without a minimum age.
+    pub fn ageless(&self) -> Self {
+        Self {
+            mirror: Arc::clone(&self.mirror),
+            facts: self.facts.clone(),
+            client: Arc::clone(&self.client),
+            site: self.site.clone(),
+            user: self.user.clone(),
+            live: Arc::clone(&self.live),
+            asked_url: Arc::clone(&self.asked_url),
+            ruling: self.ruling.at_place(Arc::clone(&self.asked_url), None, false),
+            user_agent: self.user_agent.clone(),
+            age_limit: None,
+            requested: self.requested,
+            sequence: self.sequence,
+        }
+    }
+
     /// Returns `true` if documents of this form are rewritten.
     pub fn derives(&self, form: Form) -> bool {
         is_derived(&self.mirror, &self.facts, form)

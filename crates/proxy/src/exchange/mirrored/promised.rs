@@ -126,7 +126,7 @@ impl CacheEngine {
 
     /// Looks for the promise in one document. `None` if the document is absent or does not name the
     /// file.
-    async fn promise_in(
+    pub(super) async fn promise_in(
         self: &Arc<Self>,
         ask: &RequestContext,
         (document, form): (RequestContext, Form),
