@@ -44,6 +44,7 @@ mod mirrors_buildcache;
 mod mirrors_images;
 mod mirrors_maven;
 mod mirrors_npm;
+mod mirrors_pins;
 mod mirrors_told;
 mod mixed_load;
 mod neighbours;

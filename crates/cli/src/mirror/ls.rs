@@ -90,7 +90,7 @@ fn percent(part: u64, all: u64) -> String {
 fn time(micros: u64) -> String {
     match micros {
         0 => "-".into(),
-        ..60_000_000 => show::micros(micros),
+        1..60_000_000 => show::micros(micros),
         _ => show::duration(micros / 1_000_000),
     }
 }

@@ -88,6 +88,8 @@ impl Registry for Go {
     }
 
     fn path_of_package(&self, name: &str) -> Option<String> {
+        // The first part of a module's path is a host.
+        name.split('/').next().filter(|host| host.contains('.'))?;
         let path = format!("/{}/@v/list", escaped(name));
         ModulePart::parse(&path).is_some().then_some(path)
     }
@@ -239,6 +241,7 @@ mod tests {
             assert_eq!(class(path).as_ref(), wanted, "{path}");
         }
         assert_eq!(Go.package("/example.test/!a!b/@v/list").as_deref(), Some("example.test/AB"));
+        assert_eq!(Go.path_of_package("left-pad"), None);
         assert_eq!(Go.path_of_package("example.test/AB").as_deref(), Some("/example.test/!a!b/@v/list"));
     }
 

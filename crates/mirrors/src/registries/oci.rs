@@ -55,6 +55,11 @@ impl Registry for Oci {
         None
     }
 
+    fn path_of_package(&self, name: &str) -> Option<String> {
+        let path = format!("/v2/{name}/tags/list");
+        (name.contains('/') && parse(&path).is_some()).then_some(path)
+    }
+
     fn package(&self, path: &str) -> Option<String> {
         parse(path).map(|(name, _)| name.to_owned())
     }
@@ -179,6 +184,7 @@ mod tests {
         ] {
             assert!(matches!(routed(&Oci, &mirror(), "GET", path, ""), Route::Refuse(404, _)), "{path}");
         }
+        assert_eq!(Oci.path_of_package("a/b").as_deref(), Some("/v2/a/b/tags/list"));
         assert_eq!(Oci.package("/v2/a/b/manifests/1").as_deref(), Some("a/b"));
     }
 

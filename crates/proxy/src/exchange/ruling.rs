@@ -364,10 +364,14 @@ impl ExchangeSettings {
         fields: &impl Fields,
     ) -> Cow<'_, CacheRules> {
         let general = self.rules(ask);
-        match self.rule_set.response_effects(&ask.ruling.matching, status, fields) {
+        let mut rules = match self.rule_set.response_effects(&ask.ruling.matching, status, fields) {
             Some(effects) => Cow::Owned(CacheRules { overrides: effects.overrides, ..general.clone() }),
             None => Cow::Borrowed(general),
+        };
+        if ask.mirror.as_ref().is_some_and(|asked| asked.is_pinned()) {
+            rules.to_mut().overrides.pin = Some(true);
         }
+        rules
     }
 
     /// The primary keys under which responses of both modes to a URL may stand, by these rules and

@@ -100,6 +100,20 @@ impl MirroredAsk {
         !matches!(self.class, None | Some(Class::File(PromiseSource::Nothing)))
     }
 
+    /// Returns `true` if the answer stays on disk when space is made for others.
+    pub fn is_pinned(&self) -> bool {
+        if self.mirror.settings.pin.is_empty() {
+            return false;
+        }
+        let registry = self.mirror.registry;
+        let path = match &self.place {
+            Place::Below(path) => Some(registry.path_of_place(&self.facts, path)),
+            Place::Elsewhere(url) => registry.path_of_file(&self.facts, url),
+        };
+        let package = path.and_then(|path| registry.package(path.split('?').next()?));
+        package.is_some_and(|package| self.mirror.pins(&package))
+    }
+
     /// Returns the repository that tokens of the registry are for, if it gives tokens.
     pub fn repository(&self) -> Option<String> {
         let Place::Below(path) = &self.place else { return None };

@@ -29,6 +29,11 @@ impl MirrorRoute {
         self.settings.owned.iter().any(|pattern| matches(pattern, package))
     }
 
+    /// Returns `true` if the responses of a package stay on disk.
+    pub fn pins(&self, package: &str) -> bool {
+        self.settings.pin.iter().any(|pattern| matches(pattern, package))
+    }
+
     /// Returns the reason for refusing a package, for the client.
     pub fn refuses(&self, package: &str) -> Option<&'static str> {
         let is_named = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, package));

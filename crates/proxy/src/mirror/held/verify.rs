@@ -64,6 +64,9 @@ struct ListedHeld {
     fetch: Fetch,
 }
 
+/// Head and body of a stored response.
+type OpenResponse = (Arc<ResponseMetadata>, Arc<dyn StoredBody>);
+
 /// Stores and the objects of mirrors in them.
 struct HeldStores<'s> {
     stores: &'s [&'s dyn Inspect],
@@ -212,10 +215,7 @@ impl<'s> HeldStores<'s> {
         Ok(None)
     }
 
-    fn open(
-        &self,
-        object: &ListedHeld,
-    ) -> Result<Option<(Arc<ResponseMetadata>, Arc<dyn StoredBody>)>, shoal_store::Error> {
+    fn open(&self, object: &ListedHeld) -> Result<Option<OpenResponse>, shoal_store::Error> {
         let found = self.stores[object.store].find(&ObjectKey::new(&*object.key))?;
         Ok(found.and_then(|open| match ObjectMetadata::decode(&open.metadata)? {
             ObjectMetadata::Response(head) => Some((head, open.body)),
