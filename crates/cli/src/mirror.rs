@@ -1,5 +1,5 @@
-//! `shoal mirror`: the lines by which clients find the mirrors of a node, what the mirrors do and
-//! hold, and the registries that the tools of this machine use.
+//! `shoal mirror`: the mirrors of a node, with their counts, reasons and contents, and the lines by
+//! which clients find them. The registries are those of the tools of this machine.
 
 pub mod discover;
 pub mod lines;
@@ -18,7 +18,7 @@ use shoal_settings::{Listen, Mode, Settings};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// Show the mirrors of package registries, what they hold and why; check it; print lines for clients
+/// List, explain and verify the mirrors of package registries; print the lines for clients
 #[derive(clap::Args)]
 pub struct MirrorOptions {
     #[command(subcommand)]

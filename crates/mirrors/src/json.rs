@@ -94,12 +94,12 @@ pub struct Walk<V> {
     left_out: Option<usize>,
     /// Element that is held back.
     weighed: Option<WeighedElement>,
-    /// Its bytes, between two pieces of the document.
+    /// Bytes of that element, between two pieces of the document.
     held: Vec<u8>,
     at: u64,
 }
 
-/// An element whose end decides about it.
+/// Element that is kept or left out at its end.
 #[derive(Clone, Copy)]
 struct WeighedElement {
     /// Depth of the array.

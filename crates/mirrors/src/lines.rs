@@ -36,6 +36,7 @@ impl Lines {
 
     /// Calls `take` with the last line, if it has no end of its own.
     pub fn finish(&mut self, mut take: impl FnMut(&[u8])) {
+        debug_assert!(memchr::memchr(b'\n', &self.line).is_none(), "whole lines were taken");
         if !self.line.is_empty() {
             take(&self.line);
             self.line.clear();

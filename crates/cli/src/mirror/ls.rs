@@ -1,6 +1,6 @@
-//! `shoal mirror ls`: the mirrors of a running node, their use, and what is held of each.
+//! `shoal mirror ls`: the mirrors of a running node, their use, and their objects on its disks.
 
-use super::node::{MirrorStores, NodeOptions, failed};
+use super::node::{MirrorNodeOptions, MirrorStores, failed};
 use crate::failure::Failure;
 use crate::show::{self, print};
 use crate::table::table;
@@ -13,11 +13,11 @@ use std::path::PathBuf;
 ///
 /// The time saved is an estimate: each hit is taken to cost the mean time of a fetch since the
 /// start. With --held, the disks of the node are read to count the objects of each mirror, which
-/// reads all that was written; objects that RAM alone has are not counted.
+/// reads all written data; objects in RAM alone are not counted.
 #[derive(clap::Args)]
 pub struct MirrorLsOptions {
     #[command(flatten)]
-    node: NodeOptions,
+    node: MirrorNodeOptions,
     /// Count the objects that the disks hold of each mirror
     #[arg(long)]
     held: bool,
@@ -51,6 +51,7 @@ impl MirrorLsOptions {
 
 /// Formats a table of mirrors, and another one of their objects if these were counted.
 pub fn render(mirrors: &[MirrorStatus], held: Option<&[HeldCounts]>) -> String {
+    debug_assert!(mirrors.iter().all(|mirror| mirror.hits <= mirror.requests), "a hit is a request");
     let mut rows = vec![HEADING.map(String::from)];
     rows.extend(mirrors.iter().map(row));
     let mut text = table(&rows, &[0, 1, 2]);

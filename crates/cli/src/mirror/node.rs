@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// Options that name a node.
 #[derive(clap::Args)]
-pub struct NodeOptions {
+pub struct MirrorNodeOptions {
     /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<AdminAddress>,
@@ -20,7 +20,7 @@ pub struct NodeOptions {
     pub config: Option<PathBuf>,
 }
 
-impl NodeOptions {
+impl MirrorNodeOptions {
     /// Returns the node's admin address.
     pub fn address(&self) -> Result<AdminAddress, Failure> {
         admin_address(self.admin.clone(), self.config.clone())
@@ -48,7 +48,7 @@ pub struct MirrorStores {
 impl MirrorStores {
     /// Takes mirrors and stores from a settings file if one is named, or else from the running
     /// node. `folders` replaces the stores.
-    pub fn find(node: &NodeOptions, folders: &[PathBuf]) -> Result<Self, Failure> {
+    pub fn find(node: &MirrorNodeOptions, folders: &[PathBuf]) -> Result<Self, Failure> {
         let (settings, own) = match &node.config {
             Some(file) => {
                 let settings = Configuration::find(Some(file.clone())).load()?;
@@ -96,6 +96,7 @@ pub fn settings_of(mirrors: &[MirrorStatus]) -> Settings {
             ..Mirror::of(*kind, &status.upstream)
         })
     };
+    debug_assert!(mirrors.iter().all(|status| !status.path.ends_with('/')), "the slash is added");
     Settings { mirror: mirrors.iter().filter_map(mirror).collect(), ..Settings::default() }
 }
 

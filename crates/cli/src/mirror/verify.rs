@@ -1,6 +1,6 @@
 //! `shoal mirror verify`: stored bodies of mirrors, compared with the promises of their indexes.
 
-use super::node::{MirrorStores, NodeOptions, failed};
+use super::node::{MirrorNodeOptions, MirrorStores, failed};
 use crate::admin_client::ask;
 use crate::failure::Failure;
 use crate::show::{self, print};
@@ -10,24 +10,24 @@ use shoal_proxy::mirror::{HeldFinding, VerifyCounts, verify_held};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Read what the disks hold of the mirrors and compare it with the digests that the indexes
-/// promise; exit code 1 if anything differs
+/// Read the objects of mirrors on the disks and compare them with the digests of their indexes;
+/// exit code 1 if any differs
 ///
 /// A file is compared with the digest in its URL, in a stored index document, or in its own fields.
-/// A document is read to its end. Nothing is fetched: a file whose index is not stored counts as
-/// unpromised. The disks are read without a lock; objects of the last second, and those that RAM
-/// alone has, are not seen.
+/// A document is read to its end. Nothing is fetched: a file counts as unpromised if its
+/// index is not stored. The disks are read without a lock. Objects of the last second, and objects
+/// in RAM alone, are not seen.
 #[derive(clap::Args)]
 pub struct MirrorVerifyOptions {
     /// Name of a mirror; all without
     name: Option<String>,
     #[command(flatten)]
-    node: NodeOptions,
+    node: MirrorNodeOptions,
     /// Folder or device of the store; may be given more than once. Without it, the node's disks are
     /// read
     #[arg(long = "store", value_name = "PATH")]
     stores: Vec<PathBuf>,
-    /// Have the running node remove what differs
+    /// Have the running node remove the objects that differ
     #[arg(long)]
     purge: bool,
     /// Print JSON
@@ -59,6 +59,7 @@ impl MirrorVerifyOptions {
         };
         let counts = verify_held(&found.mirrors, &found.stores(), self.name.as_deref(), &mut tell);
         let counts = counts.map_err(failed)?;
+        debug_assert!(faults.len() as u64 >= counts.iter().map(|row| row.differing).sum::<u64>());
         if self.purge {
             self.remove(&faults)?;
         }

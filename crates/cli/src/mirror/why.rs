@@ -1,6 +1,6 @@
 //! `shoal mirror why`: a package, a file or a URL at the mirrors of a running node, with reasons.
 
-use super::node::{NodeOptions, settings_of};
+use super::node::{MirrorNodeOptions, settings_of};
 use crate::explain::{by_node, page};
 use crate::failure::Failure;
 use crate::show::print;
@@ -8,13 +8,13 @@ use shoal_proxy::admin::{ExplainRequest, Explanation};
 use shoal_proxy::mirror::{MirrorRoute, Mirrors};
 use std::collections::BTreeSet;
 
-/// Explain what a mirror does with a package, a file or a URL
+/// Explain a mirror's handling of a package, a file or a URL
 ///
 /// NAME is a package (`left-pad`, `@scope/name`, `group:artifact`, a module's path), a path at the
-/// node (`/npm/left-pad/-/left-pad-1.3.0.tgz`), or a URL of the node or of a registry. Of a package,
-/// the index document of each mirror is explained. The running node tells the mirror, the key, the
-/// rules by name and age, the promise of stored indexes, and what is stored; it reads a stored file
-/// and compares it with its promise. Nothing is fetched or changed.
+/// node, or a URL of the node or of a registry. Of a package, the index document of each mirror is
+/// explained. The running node tells the mirror, the key, the rules by name and age, the promise of
+/// stored indexes, and the stored response. It compares a stored file with its promise.
+/// Nothing is fetched or changed.
 #[derive(clap::Args)]
 pub struct MirrorWhyOptions {
     /// Package, path or URL
@@ -23,7 +23,7 @@ pub struct MirrorWhyOptions {
     #[arg(long, value_name = "MIRROR")]
     mirror: Option<String>,
     #[command(flatten)]
-    node: NodeOptions,
+    node: MirrorNodeOptions,
     /// Print JSON: a list of explanations; their names are stable
     #[arg(long)]
     json: bool,
@@ -79,6 +79,7 @@ fn urls(mirrors: &Mirrors, name: &str) -> BTreeSet<String> {
 
 /// Returns the URL at the node of a path below a mirror.
 fn url(mirror: &MirrorRoute, below: &str) -> String {
+    debug_assert!(below.starts_with('/'), "a path below the mirror");
     format!("http://{}{}{below}", host(mirror), mirror.path)
 }
 

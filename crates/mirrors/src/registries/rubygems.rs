@@ -155,6 +155,7 @@ impl GemPromise {
 
 /// Looks for a gem in a line.
 fn look(line: &[u8], (stem, is_gem): (&str, bool), found: &mut Option<Promise>) {
+    debug_assert!(!stem.is_empty(), "a gem has a name");
     let line = String::from_utf8_lossy(line);
     let Some((version, rest)) = line.trim_end_matches('\n').split_once(' ').filter(|_| found.is_none())
     else {

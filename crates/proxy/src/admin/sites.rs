@@ -115,9 +115,9 @@ impl SiteStatus {
     }
 }
 
-/// Estimates the time that these hits would have taken at the origin. Each hit is taken to cost the
-/// mean time until the head of a response, and each of its bytes the mean time of a byte. Without a
-/// request to the origin, nothing is known, and nothing counts as saved.
+/// Estimates the time that these hits would have taken at the origin. Each hit counts as the mean
+/// time until the head of a response. Each of its bytes counts as the mean time of a byte. Nothing
+/// counts as saved without a request to the origin, since its times are then unknown.
 fn saved_us(reading: &MeterSums, hits: u64, hit_body_bytes: u64) -> u64 {
     let mean = |sum: u64, count: u64, times: u64| {
         let product = u128::from(sum) * u128::from(times);

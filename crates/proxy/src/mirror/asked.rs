@@ -6,6 +6,8 @@ use crate::upstream::{Origin, Scheme};
 use http::uri::PathAndQuery;
 use shoal_mirrors::route::PromiseSource;
 use shoal_mirrors::{Class, Form, Mirror, Place, Promise};
+use shoal_semantics::CacheRules;
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -101,7 +103,7 @@ impl MirroredAsk {
     }
 
     /// Returns `true` if the answer stays on disk when space is made for others.
-    pub fn is_pinned(&self) -> bool {
+    fn is_pinned(&self) -> bool {
         if self.mirror.settings.pin.is_empty() {
             return false;
         }
@@ -112,6 +114,14 @@ impl MirroredAsk {
         };
         let package = path.and_then(|path| registry.package(path.split('?').next()?));
         package.is_some_and(|package| self.mirror.pins(&package))
+    }
+
+    /// Returns the rules for storing the answer: a pinned package stays on disk.
+    pub fn with_pin<'r>(asked: Option<&Self>, mut rules: Cow<'r, CacheRules>) -> Cow<'r, CacheRules> {
+        if asked.is_some_and(Self::is_pinned) {
+            rules.to_mut().overrides.pin = Some(true);
+        }
+        rules
     }
 
     /// Returns the repository that tokens of the registry are for, if it gives tokens.
@@ -140,8 +150,7 @@ impl MirroredAsk {
         documents
     }
 
-    /// Returns the documents that may have the file's publication time, where those with its promise
-    /// have none.
+    /// Returns the documents that may have the file's publication time, where its promise has none.
     pub fn documents_of_times(&self) -> Vec<(Place, Form)> {
         match self.class {
             Some(Class::File(_)) => self.mirror.registry.times_of(&self.place),

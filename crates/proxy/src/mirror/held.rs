@@ -29,7 +29,7 @@ pub struct HeldCounts {
 }
 
 /// An object of a mirror.
-struct HeldObject<'a> {
+struct MirrorObject<'a> {
     /// The mirror.
     mirror: &'a Arc<MirrorRoute>,
     /// URL at the registry.
@@ -69,7 +69,7 @@ pub fn count_held(mirrors: &Mirrors, stores: &[&dyn Inspect]) -> Result<Vec<Held
 fn each_held(
     mirrors: &Mirrors,
     store: &dyn Inspect,
-    visit: &mut dyn FnMut(HeldObject<'_>),
+    visit: &mut dyn FnMut(MirrorObject<'_>),
 ) -> Result<(), shoal_store::Error> {
     store.list(false, &mut |listed| {
         let end = listed.key.iter().position(|byte| *byte == 0).unwrap_or(listed.key.len());
@@ -81,7 +81,7 @@ fn each_held(
             && let Some((mirror, fetch)) = mirrors.of_stored(url)
         {
             let (key, body_bytes) = (listed.key, listed.body_bytes);
-            visit(HeldObject { mirror, url, key, fetch, body_bytes });
+            visit(MirrorObject { mirror, url, key, fetch, body_bytes });
         }
         true
     })
@@ -103,8 +103,8 @@ impl Mirrors {
     }
 
     /// Returns the mirror to which a URL of a registry belongs, and the URL's path below the
-    /// mirror: that of the registry whose URL is its beginning, the longest of several, or else of
-    /// one whose documents name such files.
+    /// mirror. The registry's URL is the beginning of its objects' URLs; of several, the longest
+    /// counts. Other URLs belong to a mirror with documents that name such files.
     pub fn of_object(&self, url: &str) -> Option<(&Arc<MirrorRoute>, String)> {
         let (scheme, rest) = url.split_once("://")?;
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

@@ -53,7 +53,7 @@ entry! {
         pub owned: Vec<String> = Vec::new(),
         /// Packages that are refused with 403; `*` at the end of a name matches the rest.
         pub refuse: Vec<String> = Vec::new(),
-        /// Packages whose index and files stay on disk when space is made for others, up to
+        /// Packages that stay on disk, with their index, when space is made for others, up to
         /// `store.pin_max`; `*` at the end of a name matches the rest. Takes `store.architecture =
         /// "volume"`.
         pub pin: Vec<String> = Vec::new(),

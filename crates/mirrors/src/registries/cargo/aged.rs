@@ -83,6 +83,7 @@ fn look(line: &[u8], file: &CrateFile, found: &mut Option<Promise>) {
     if found.is_some() || memchr::memmem::find(line, file.version.as_bytes()).is_none() {
         return;
     }
+    debug_assert!(!file.version.is_empty(), "a file has a version");
     let Some(line) = IndexLine::read(&String::from_utf8_lossy(line)) else { return };
     if line.version.as_deref() == Some(&file.version) && line.digest.as_ref() == Some(&file.digest) {
         let (digest, published) = (line.digest, line.published);

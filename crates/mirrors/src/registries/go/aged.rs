@@ -137,6 +137,7 @@ impl InfoBytes {
             return Err(BadDocument { at: self.0.len() as u64, why: "a longer .info than any version has" });
         }
         self.0.extend_from_slice(input);
+        debug_assert!(self.0.len() <= INFO_MAX);
         Ok(())
     }
 }

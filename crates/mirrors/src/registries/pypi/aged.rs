@@ -11,12 +11,12 @@ use std::collections::HashSet;
 
 /// Reader of the names and times of files.
 pub(super) struct UploadTimes {
-    walk: Walk<TimesVisitor>,
+    walk: Walk<UploadVisitor>,
     unread: Vec<u8>,
 }
 
 #[derive(Default)]
-struct TimesVisitor {
+struct UploadVisitor {
     name: Option<String>,
     time: Option<i64>,
     files: Vec<(String, Option<i64>)>,
@@ -25,7 +25,7 @@ struct TimesVisitor {
 
 impl UploadTimes {
     pub fn new() -> Self {
-        Self { walk: Walk::new(TimesVisitor::default()), unread: Vec::new() }
+        Self { walk: Walk::new(UploadVisitor::default()), unread: Vec::new() }
     }
 }
 
@@ -48,7 +48,7 @@ impl Survey for UploadTimes {
     }
 }
 
-impl Visitor for TimesVisitor {
+impl Visitor for UploadVisitor {
     fn wants(&mut self, path: &Path) -> bool {
         path.is(&["files", "*", "filename"]) || path.is(&["files", "*", "upload-time"])
     }
@@ -73,9 +73,9 @@ impl Visitor for TimesVisitor {
 }
 
 /// Rewriter that leaves files out, and versions without a file.
-pub(super) struct FileSelection(Walk<SelectionVisitor>);
+pub(super) struct FileSelection(Walk<FileVisitor>);
 
-struct SelectionVisitor {
+struct FileVisitor {
     upstream: String,
     page: String,
     /// Links stay the registry's own.
@@ -91,7 +91,7 @@ impl FileSelection {
     /// Keeps the files of these names.
     pub fn new(mirror: &Mirror, files: HashSet<String>) -> Self {
         let versions = files.iter().filter_map(|file| version_of(file)).map(comparable).collect();
-        Self(Walk::new(SelectionVisitor {
+        Self(Walk::new(FileVisitor {
             upstream: mirror.upstream.clone(),
             page: page_url(mirror),
             is_own: mirror.is_registry_itself(),
@@ -112,7 +112,7 @@ impl Rewriter for FileSelection {
     }
 }
 
-impl Visitor for SelectionVisitor {
+impl Visitor for FileVisitor {
     fn wants(&mut self, path: &Path) -> bool {
         path.is(&["files", "*", "filename"])
             || path.is(&["files", "*", "url"]) && !self.is_own
@@ -140,6 +140,7 @@ impl Visitor for SelectionVisitor {
     }
 
     fn passes(&mut self, path: &Path) -> bool {
+        debug_assert!(path.depth() == 2, "elements of two arrays are weighed");
         let Some(current) = self.current.take() else { return false };
         match path.key(0) {
             "files" => self.files.contains(&current),

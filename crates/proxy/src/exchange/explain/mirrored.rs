@@ -13,6 +13,7 @@ pub(super) async fn explain(
     mut asked: ExplainedMirror,
     mut explanation: Explanation,
 ) -> Result<Explanation, String> {
+    debug_assert!(explanation.mirror.is_none(), "a request is at one mirror");
     let key = explanation.site.as_ref().map(|site| site.key.clone());
     if let Some((status, reason)) = asked.refusal.take() {
         explanation.refusal = Some(Refusal { status, reason, ..refusal() });
@@ -25,7 +26,7 @@ pub(super) async fn explain(
         return Ok(Explanation { mirror: Some(asked.view), ..explanation });
     };
     let mut explanation = explain_use(source, ask, explanation, None).await?;
-    // The mirror states its own freshness, whatever the registry says.
+    // The mirror states its own freshness, and the registry's word plays no part.
     explanation.storing = None;
     if asked.view.too_young == Some(true) {
         explanation.reuse = None;

@@ -52,7 +52,7 @@ impl CacheEngine {
         request.reply(reply, (tag, fields), &document, Some(rewriter))
     }
 
-    /// Adds the times of versions whose index has none, from the document of each version.
+    /// Adds the times that an index lacks, from the document of each version.
     async fn add_times(self: &Arc<Self>, request: &MirrorRequest, ask: &RequestContext, facts: &mut Facts) {
         let Some(asked) = &ask.mirror else { return };
         let registry = asked.mirror.registry;
@@ -106,7 +106,7 @@ async fn survey(registry: &dyn Registry, wanted: Form, reply: Reply) -> Result<F
     read_survey(frames(reply.body), &fields, survey).await.map_err(|_| StatusCode::BAD_GATEWAY)
 }
 
-/// Versions of one list whose times are asked for. Further ones count as of unknown time.
+/// Most versions of one list that are asked about. Further ones count as of unknown time.
 const TIMES_MAX: usize = 1000;
 
 /// Documents of versions that are asked for at once.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// A request at a mirror.
 pub(in crate::exchange) struct ExplainedMirror {
-    /// Its meaning at the registry.
+    /// Meaning of the request at the registry.
     pub view: MirrorView,
     /// The request for the cache; `None` if the cache has no part in the answer.
     pub ask: Option<Arc<RequestContext>>,
@@ -165,6 +165,7 @@ impl CacheEngine {
         ask: &RequestContext,
         documents: &[(Place, Form)],
     ) -> Option<(PromiseLookup, String)> {
+        debug_assert!(documents.len() <= DOCUMENTS_MAX, "few documents may have one promise");
         for (place, form) in documents {
             let mut document = base.document(place, *form)?;
             stored_alone(&mut document);
@@ -193,6 +194,9 @@ fn view(promise: &Promise, source: &str) -> Option<PromiseView> {
     };
     (view.digest.is_some() || view.size.is_some() || view.withdrawn).then_some(view)
 }
+
+/// Most documents that may promise one file.
+const DOCUMENTS_MAX: usize = 8;
 
 const DOCUMENT: &str =
     "An index document: it is used for mirror.index_lifetime, then the registry is asked if it changed.";

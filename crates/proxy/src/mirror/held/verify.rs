@@ -30,7 +30,7 @@ pub enum HeldFinding {
     Sound,
     /// Nothing promises the file's bytes.
     Unpromised,
-    /// The object is not what its index promises; the text says in which way.
+    /// The object differs from its promise; the text says in which way.
     Differs(&'static str),
     /// The object's bytes fail the store's own check. They are never served.
     Damaged,
@@ -56,7 +56,7 @@ pub struct VerifyCounts {
 }
 
 /// Object that is to be checked.
-struct ListedHeld {
+struct MirrorEntry {
     store: usize,
     key: Vec<u8>,
     url: String,
@@ -70,12 +70,12 @@ type OpenResponse = (Arc<ResponseMetadata>, Arc<dyn StoredBody>);
 /// Stores and the objects of mirrors in them.
 struct HeldStores<'s> {
     stores: &'s [&'s dyn Inspect],
-    objects: Vec<ListedHeld>,
+    objects: Vec<MirrorEntry>,
     /// Numbers of the documents with a URL; there may be several forms of one.
     documents: HashMap<String, Vec<usize>>,
 }
 
-/// Checks what the stores hold of a mirror, or of all mirrors. Tells each object's URL and result
+/// Checks the objects of a mirror, or of all mirrors. Tells each object's URL and result
 /// to `tell`.
 ///
 /// # Errors
@@ -114,7 +114,7 @@ impl<'s> HeldStores<'s> {
             each_held(mirrors, *store, &mut |held| {
                 // A sidecar is a file, and promises another.
                 documents.entry(held.url.to_owned()).or_default().push(objects.len());
-                objects.push(ListedHeld {
+                objects.push(MirrorEntry {
                     store: number,
                     key: held.key.to_vec(),
                     url: held.url.to_owned(),
@@ -128,7 +128,7 @@ impl<'s> HeldStores<'s> {
     }
 
     /// Checks an object. Returns the length of its body, too.
-    fn check(&self, object: &ListedHeld) -> Result<(HeldFinding, u64), shoal_store::Error> {
+    fn check(&self, object: &MirrorEntry) -> Result<(HeldFinding, u64), shoal_store::Error> {
         let Some((head, body)) = self.open(object)? else { return Ok((HeldFinding::Gone, 0)) };
         let fields = head.stored.fields();
         let check = match &object.fetch.class {
@@ -162,7 +162,7 @@ impl<'s> HeldStores<'s> {
     /// Looks for the promise of a file in the stored documents.
     fn promise(
         &self,
-        object: &ListedHeld,
+        object: &MirrorEntry,
         source: &PromiseSource,
     ) -> Result<Option<Promise>, shoal_store::Error> {
         let documents: &[(Place, Form)] = match source {
@@ -183,7 +183,7 @@ impl<'s> HeldStores<'s> {
 
     fn promise_in(
         &self,
-        object: &ListedHeld,
+        object: &MirrorEntry,
         place: &Place,
         form: Form,
     ) -> Result<Option<Promise>, shoal_store::Error> {
@@ -215,7 +215,7 @@ impl<'s> HeldStores<'s> {
         Ok(None)
     }
 
-    fn open(&self, object: &ListedHeld) -> Result<Option<OpenResponse>, shoal_store::Error> {
+    fn open(&self, object: &MirrorEntry) -> Result<Option<OpenResponse>, shoal_store::Error> {
         let found = self.stores[object.store].find(&ObjectKey::new(&*object.key))?;
         Ok(found.and_then(|open| match ObjectMetadata::decode(&open.metadata)? {
             ObjectMetadata::Response(head) => Some((head, open.body)),
