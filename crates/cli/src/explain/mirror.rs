@@ -74,7 +74,7 @@ Mirror
   mirror       npm (npm, from https://npm.example)
   package      a, owned by this mirror
   file         https://npm.example/a/-/a-1.tgz
-  minimum age  1 day; published 2000-02-29T00:00:00Z
+  minimum age  1 day 0 h; published 2000-02-29T00:00:00Z
   promise      sha1:00, 7 B, withdrawn
   promised by  https://npm.example/a
   verdict      The end.

@@ -147,7 +147,7 @@ mod tests {
         let held = [HeldCounts { mirror: "npm".into(), documents: 12, files: 34, body_bytes: 5_000 }];
         let expected = "\
 mirror  kind  registry             requests   hits    sent  byte hits  asked  received  time saved
-npm     npm   https://npm.example     1,000  90.0%  4.0 MB      75.0%    100    1.0 MB  1 min 1 s
+npm     npm   https://npm.example     1,000  90.0%  4.0 MB      75.0%    100    1.0 MB   1 min 1 s
 
 on disk  documents  files   bytes
 npm             12     34  5.0 KB
