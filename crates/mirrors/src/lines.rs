@@ -20,7 +20,7 @@ impl Lines {
     /// Calls `take` with each whole line of the document so far, its end included.
     ///
     /// # Errors
-    /// If a line is longer than [`LINE_MAX`].
+    /// If a line is longer than 256 KiB.
     pub fn push(&mut self, input: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), BadDocument> {
         self.at += input.len() as u64;
         let mut rest = input;
