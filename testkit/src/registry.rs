@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256, Sha512};
+use std::time::SystemTime;
 
 /// One version of an npm package.
 pub struct NpmVersion<'a> {
@@ -54,4 +55,13 @@ pub const NPM_SHORT: &str = "application/vnd.npm.install-v1+json; q=1.0, applica
 /// The SHA-256 of a body, hexadecimal.
 pub fn sha256(body: &[u8]) -> String {
     Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A time as registries write it: `2026-11-27T20:51:36.000Z`.
+pub fn rfc3339(time: SystemTime) -> String {
+    // `Fri, 27 Nov 2026 20:51:36 GMT`
+    let text = httpdate::fmt_http_date(time);
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = 1 + months.iter().position(|month| text[8..11] == **month).expect("a month");
+    format!("{}-{month:02}-{}T{}.000Z", &text[12..16], &text[5..7], &text[17..25])
 }

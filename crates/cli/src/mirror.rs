@@ -1,8 +1,12 @@
-//! `shoal mirror`: the lines by which clients find the mirrors of a node, and the registries that
-//! the tools of this machine use.
+//! `shoal mirror`: the mirrors of a node, with their counts, reasons and contents, and the lines by
+//! which clients find them. The registries are those of the tools of this machine.
 
 pub mod discover;
 pub mod lines;
+pub mod ls;
+mod node;
+mod verify;
+mod why;
 mod wish;
 
 pub use wish::MirrorWish;
@@ -14,17 +18,21 @@ use shoal_settings::{Listen, Mode, Settings};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// Show how clients use the mirrors of package registries
+/// List, explain and verify the mirrors of package registries; print the lines for clients
 #[derive(clap::Args)]
 pub struct MirrorOptions {
     #[command(subcommand)]
     command: MirrorCommand,
 }
 
+// Variants without comments show the help of their options.
 #[derive(clap::Subcommand)]
 enum MirrorCommand {
     /// Print the lines for the settings of each client
     Lines(LinesOptions),
+    Ls(ls::MirrorLsOptions),
+    Why(why::MirrorWhyOptions),
+    Verify(verify::MirrorVerifyOptions),
 }
 
 /// Options of `shoal mirror lines`.
@@ -44,10 +52,20 @@ struct LinesOptions {
 
 impl MirrorOptions {
     pub fn perform(self) -> Result<(), Failure> {
-        let MirrorCommand::Lines(options) = self.command;
-        let mut configuration = Configuration::find(options.config);
+        match self.command {
+            MirrorCommand::Lines(options) => options.perform(),
+            MirrorCommand::Ls(options) => options.perform(),
+            MirrorCommand::Why(options) => options.perform(),
+            MirrorCommand::Verify(options) => options.perform(),
+        }
+    }
+}
+
+impl LinesOptions {
+    fn perform(self) -> Result<(), Failure> {
+        let mut configuration = Configuration::find(self.config);
         let is_file = configuration.file.is_some();
-        for wish in &options.mirror {
+        for wish in &self.mirror {
             configuration.options.push(wish.clone().found()?.into_override());
         }
         if !is_file {
@@ -58,7 +76,7 @@ impl MirrorOptions {
             let why = "the settings have no [[mirror]]; name one with --mirror KIND, or a file with --config";
             return Err(Failure::Usage(why.into()));
         }
-        let at = options.at.map(|at| at.trim_end_matches('/').to_owned());
+        let at = self.at.map(|at| at.trim_end_matches('/').to_owned());
         print(&lines::text(&settings, &at.unwrap_or_else(|| own_url(&settings))))
     }
 }

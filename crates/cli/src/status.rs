@@ -99,6 +99,9 @@ fn render(status: &Status) -> String {
         let _ = writeln!(text, "upstream {} {state} (of {})", upstream.url, upstream.site);
     }
     text.push_str(&sites::render(&status.sites));
+    if !status.mirrors.is_empty() {
+        let _ = write!(text, "\n{}", crate::mirror::ls::render(&status.mirrors, None));
+    }
     text
 }
 
@@ -209,6 +212,7 @@ disk     out of service: RAM serves alone (squid in shoal-cache)
             interception: None,
             upstreams: vec![UpstreamStatus { site: "*/".into(), url: "http://a".into(), healthy: false }],
             sites: Vec::new(),
+            mirrors: Vec::new(),
         };
         let expected = "\
 shoal (shoal 0.1.0), ready, up 1 min 1 s

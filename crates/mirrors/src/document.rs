@@ -133,7 +133,7 @@ pub struct Facts {
 }
 
 /// A document's promise about a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Promise {
     /// The strongest digest of the body's bytes.
     pub digest: Option<Digest>,

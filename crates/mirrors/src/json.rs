@@ -66,6 +66,17 @@ pub trait Visitor {
 
     /// Takes the end of the object or array at this path.
     fn left(&mut self, _: &Path) {}
+
+    /// Returns `true` if the element of an array at this path is held back until its end, where
+    /// [`Self::passes`] decides about it.
+    fn weighs(&mut self, _: &Path) -> bool {
+        false
+    }
+
+    /// Returns `false` to leave out an element that was held back.
+    fn passes(&mut self, _: &Path) -> bool {
+        true
+    }
 }
 
 /// A walk in progress.
@@ -81,7 +92,20 @@ pub struct Walk<V> {
     token: Vec<u8>,
     /// Depth of the member that is left out.
     left_out: Option<usize>,
+    /// Element that is held back.
+    weighed: Option<WeighedElement>,
+    /// Bytes of that element, between two pieces of the document.
+    held: Vec<u8>,
     at: u64,
+}
+
+/// Element that is kept or left out at its end.
+#[derive(Clone, Copy)]
+struct WeighedElement {
+    /// Depth of the array.
+    level: usize,
+    /// Place of the element, with the comma before it, in the current output.
+    start: usize,
 }
 
 struct Level {
@@ -122,6 +146,8 @@ impl<V: Visitor> Walk<V> {
             pending: Vec::new(),
             token: Vec::new(),
             left_out: None,
+            weighed: None,
+            held: Vec::new(),
             at: 0,
         }
     }
@@ -129,6 +155,10 @@ impl<V: Visitor> Walk<V> {
     /// Takes the next piece and appends finished bytes to `output`.
     pub fn push(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<(), BadDocument> {
         let mut rest = input;
+        if let Some(weighed) = &mut self.weighed {
+            weighed.start = output.len();
+            output.append(&mut self.held);
+        }
         while let Some(&byte) = rest.first() {
             let taken = match self.state {
                 Expectation::InString(wanted, escaped) => self.string(rest, wanted, escaped, output)?,
@@ -141,6 +171,12 @@ impl<V: Visitor> Walk<V> {
             };
             self.at += taken as u64;
             rest = &rest[taken..];
+        }
+        if let Some(weighed) = self.weighed {
+            self.held = output.split_off(weighed.start);
+            if self.held.len() > ELEMENT_MAX {
+                return Err(self.bad("a longer element than any registry has"));
+            }
         }
         Ok(())
     }
@@ -166,6 +202,10 @@ impl<V: Visitor> Walk<V> {
             (Expectation::FirstKey | Expectation::Key, b' ' | b'\t' | b'\r' | b'\n') => {
                 self.push_pending(&[byte])?
             }
+            // Between a comma and an element.
+            (Expectation::Value, b' ' | b'\t' | b'\r' | b'\n') if !self.pending.is_empty() => {
+                self.push_pending(&[byte])?
+            }
             (_, b' ' | b'\t' | b'\r' | b'\n') => self.write(&[byte], output),
             (Expectation::FirstKey | Expectation::Key, b'"') => {
                 self.push_pending(b"\"")?;
@@ -188,7 +228,7 @@ impl<V: Visitor> Walk<V> {
                     self.state = Expectation::Key;
                 }
                 Some(_) => {
-                    self.write(b",", output);
+                    self.push_pending(b",")?;
                     self.state = Expectation::Value;
                 }
                 None => return Err(self.bad("a comma after the document")),
@@ -200,7 +240,7 @@ impl<V: Visitor> Walk<V> {
 
     fn begin_value(&mut self, byte: u8, output: &mut Vec<u8>) -> Result<(), BadDocument> {
         if self.levels.last().is_some_and(|level| !level.is_object) {
-            self.path.set(self.levels.len() - 1, "");
+            self.begin_element(self.levels.len() - 1, output);
         }
         match byte {
             b'{' | b'[' => {
@@ -229,6 +269,23 @@ impl<V: Visitor> Walk<V> {
         Ok(())
     }
 
+    /// Begins an element of the array at this level.
+    fn begin_element(&mut self, level: usize, output: &mut Vec<u8>) {
+        self.path.set(level, "");
+        let is_free = self.left_out.is_none() && self.weighed.is_none();
+        let is_weighed = is_free && self.visitor.weighs(&self.path);
+        if is_weighed {
+            self.weighed = Some(WeighedElement { level, start: output.len() });
+        }
+        if self.left_out.is_none() {
+            // The elements before were left out: the comma separates nothing.
+            let has_comma = self.pending.first() == Some(&b',') && !self.levels[level].has_members;
+            output.extend_from_slice(&self.pending[usize::from(has_comma)..]);
+        }
+        self.pending.clear();
+        self.levels[level].has_members |= !is_weighed;
+    }
+
     fn is_wanted(&mut self) -> bool {
         self.left_out.is_none() && self.visitor.wants(&self.path)
     }
@@ -254,7 +311,7 @@ impl<V: Visitor> Walk<V> {
                 if wanted {
                     self.visitor.scalar(&self.path, &self.token, output);
                 }
-                self.value_ended();
+                self.value_ended(output);
             }
             Some(_) => self.state = Expectation::InString(wanted, true),
             None => {}
@@ -318,7 +375,7 @@ impl<V: Visitor> Walk<V> {
         if wanted {
             self.visitor.scalar(&self.path, &self.token, output);
         }
-        self.value_ended();
+        self.value_ended(output);
     }
 
     fn close(&mut self, is_object: bool, output: &mut Vec<u8>) -> Result<(), BadDocument> {
@@ -334,12 +391,20 @@ impl<V: Visitor> Walk<V> {
         if self.left_out.is_none() {
             self.visitor.left(&self.path);
         }
-        self.value_ended();
+        self.value_ended(output);
         Ok(())
     }
 
-    fn value_ended(&mut self) {
+    fn value_ended(&mut self, output: &mut Vec<u8>) {
         debug_assert!(self.levels.len() <= DEPTH_MAX);
+        if let Some(weighed) = self.weighed.filter(|weighed| weighed.level + 1 == self.levels.len()) {
+            debug_assert!(weighed.start <= output.len(), "the element is in this output");
+            self.weighed = None;
+            match self.visitor.passes(&self.path) {
+                true => self.levels[weighed.level].has_members = true,
+                false => output.truncate(weighed.start),
+            }
+        }
         if self.left_out == self.levels.len().checked_sub(1) {
             self.left_out = None;
         }
@@ -379,6 +444,8 @@ impl<V: Visitor> Walk<V> {
 const KEYS_MAX: usize = 8;
 /// Most levels of a document.
 const DEPTH_MAX: usize = 512;
+/// Longest element that is held back, in bytes.
+const ELEMENT_MAX: usize = 1 << 20;
 /// Longest wanted value, and longest beginning of a member, in bytes.
 const TOKEN_MAX: usize = 64 << 10;
 

@@ -21,6 +21,7 @@ pub mod document;
 pub mod generations;
 pub mod json;
 pub mod kind;
+pub mod lines;
 pub mod lock;
 mod npm_name;
 pub mod registries;
@@ -107,6 +108,41 @@ pub trait Registry: Send + Sync {
         _facts: &Facts,
         _versions: HashSet<String>,
     ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
+        None
+    }
+
+    /// Gives the documents that may have the publication time of a file, where those with its
+    /// promise have none. They are read by [`Self::promises`].
+    fn times_of(&self, _file: &Place) -> Vec<(Place, Form)> {
+        Vec::new()
+    }
+
+    /// Gives the document with the publication time of one version, where the index has none. It is
+    /// read by [`Self::survey`].
+    fn time_of_version(&self, _index: &Place, _version: &str) -> Option<(Place, Form)> {
+        None
+    }
+
+    /// Returns `false` for a path below the mirror that is about no release, so that age does not
+    /// matter.
+    fn has_releases(&self, _path: &str) -> bool {
+        true
+    }
+
+    /// Gives the promise that a response makes about its own body, in its fields.
+    fn promise_in(&self, _field: &dyn Fn(&str) -> Option<String>) -> Option<Digest> {
+        None
+    }
+
+    /// Gives the field by which a response tells clients this digest of its body, if clients of the
+    /// kind read one.
+    fn field_of(&self, _digest: &Digest) -> Option<&'static str> {
+        None
+    }
+
+    /// Gives the path below the mirror of a package's index document. `None` if the kind has none
+    /// by name.
+    fn path_of_package(&self, _name: &str) -> Option<String> {
         None
     }
 

@@ -4,7 +4,7 @@ use crate::mirrors::npm_mirror;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use shoal_testkit::certificates::Authority;
-use shoal_testkit::registry::{NPM_SHORT, NpmVersion, npm_document};
+use shoal_testkit::registry::{NPM_SHORT, NpmVersion, npm_document, rfc3339};
 use shoal_testkit::{Answer, Connection, Origin, Request, Resource, Response, Setup, Shoal};
 use std::io::Write;
 
@@ -294,14 +294,6 @@ fn minimum_age_holds_for_stored_files() {
     shoal.change(|text| text.replace("\"1s\"", "\"1d\""));
     shoal.ask_admin(&Request::new("POST", "/reload")).expect_status(200);
     shoal.get("/npm/a/-/a-1.0.0.tgz").expect_status(403);
-}
-
-fn rfc3339(time: std::time::SystemTime) -> String {
-    // `Fri, 27 Nov 2026 20:51:36 GMT`
-    let text = httpdate::fmt_http_date(time);
-    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let month = 1 + months.iter().position(|month| text[8..11] == **month).expect("a month");
-    format!("{}-{month:02}-{}T{}.000Z", &text[12..16], &text[5..7], &text[17..25])
 }
 
 /// One port serves a mirror by path and one by name, over TLS, from a registry with an authority of

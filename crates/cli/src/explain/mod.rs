@@ -1,7 +1,10 @@
 //! `shoal explain`: the handling of a request by a running node or a settings file, with reasons.
 
 mod demands;
+mod mirror;
 mod render;
+
+pub use render::page;
 
 use crate::admin_client::ask;
 use crate::configuration::{Configuration, admin_address};
@@ -105,7 +108,8 @@ fn by_settings(file: PathBuf, request: &ExplainRequest) -> Result<Explanation, F
     Ok(explanation)
 }
 
-fn by_node(address: &AdminAddress, request: &ExplainRequest) -> Result<Explanation, Failure> {
+/// Asks a running node for an explanation.
+pub fn by_node(address: &AdminAddress, request: &ExplainRequest) -> Result<Explanation, Failure> {
     let body = serde_json::to_string(request).map_err(|error| Failure::Usage(error.to_string()))?;
     let answer = ask(address, "POST", "/explain", &body)?;
     if answer.status != 200 {

@@ -1,6 +1,6 @@
 //! An explanation as text for people.
 
-use super::demands;
+use super::{demands, mirror};
 use crate::show;
 use shoal_proxy::admin::{Explanation, Refusal, ReuseView, RuleView, RulesView, StoredView, StoringView};
 use std::fmt::Write;
@@ -27,6 +27,9 @@ pub fn page(explanation: &Explanation) -> String {
         }
         row(&mut page, "asks for", &target.upstream_path);
         row(&mut page, "cache key", &target.key);
+    }
+    if let Some(view) = &explanation.mirror {
+        mirror::write(&mut page, view);
     }
     rules(&mut page, &explanation.rules);
     demands::write(&mut page, explanation);

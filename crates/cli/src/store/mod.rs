@@ -122,6 +122,11 @@ impl Stores {
     }
 }
 
+/// Formats seconds since 1970 as in RFC 3339.
+pub fn time_text(seconds: u64) -> String {
+    told::time(shoal_core::Timestamp::from_seconds(seconds))
+}
+
 /// Folder of a store, and the opened store.
 type InspectedStore = (PathBuf, Box<dyn Inspect>);
 

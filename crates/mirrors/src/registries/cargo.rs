@@ -9,13 +9,18 @@
 //! The rewritten `dl` contains `{sha256-checksum}`, so that each download carries the digest of the
 //! index line that cargo has read. Cargo.lock never names the mirror.
 
+mod aged;
 mod config;
 
+use crate::lines::{LineSelection, LineSurvey};
 use crate::route::PromiseSource;
 use crate::{
-    Algorithm, Class, Digest, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route,
+    Algorithm, Class, Digest, Facts, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter,
+    Route, Survey,
 };
+use aged::{LineOfFile, version_of_line};
 use config::{DownloadPlace, Downloads};
+use std::collections::HashSet;
 
 /// The cargo kind.
 pub struct Cargo;
@@ -55,8 +60,42 @@ impl Registry for Cargo {
     }
 
     fn promises(&self, _: &Mirror, form: Form, file: &Place) -> Option<Box<dyn Promises + Send>> {
-        let (Form::CargoConfig, Place::Below(path)) = (form, file) else { return None };
-        Some(Box::new(DownloadPlace::new(CrateFile::parse(path)?)))
+        let Place::Below(path) = file else { return None };
+        match form {
+            Form::CargoConfig => Some(Box::new(DownloadPlace::new(CrateFile::parse(path)?))),
+            Form::CargoIndex => Some(Box::new(LineOfFile::new(CrateFile::parse(path)?))),
+            _ => None,
+        }
+    }
+
+    fn dated(&self, form: Form) -> Option<Form> {
+        (form == Form::CargoIndex).then_some(form)
+    }
+
+    fn survey(&self, dated: Form) -> Option<Box<dyn Survey + Send>> {
+        (dated == Form::CargoIndex)
+            .then(|| Box::new(LineSurvey::new(version_of_line)) as Box<dyn Survey + Send>)
+    }
+
+    fn selected(
+        &self,
+        _: &Mirror,
+        _: Form,
+        _: &Facts,
+        versions: HashSet<String>,
+    ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
+        Some((Box::new(LineSelection::new(version_of_line, versions)), "text/plain"))
+    }
+
+    fn times_of(&self, file: &Place) -> Vec<(Place, Form)> {
+        let Place::Below(path) = file else { return Vec::new() };
+        let index = CrateFile::parse(path).and_then(|file| self.path_of_package(&file.name));
+        index.map(|index| (Place::Below(index), Form::CargoIndex)).into_iter().collect()
+    }
+
+    fn path_of_package(&self, name: &str) -> Option<String> {
+        let name = name.to_ascii_lowercase();
+        is_name(&name).then(|| format!("/{}/{name}", folders(&name)))
     }
 
     fn packages(&self, _: &Mirror, path: &str) -> Vec<String> {

@@ -10,8 +10,14 @@
 //! Capital letters of a module are escaped: `!a` is `A`. The hashes of `go.sum` are of a zip's
 //! members, not of its bytes: the go command checks them. Toolchains are modules, too.
 
+mod aged;
+
 use crate::route::PromiseSource;
-use crate::{Class, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route};
+use crate::{
+    Class, Facts, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route, Survey,
+};
+use aged::{TimeOfFile, VersionSurvey, selection};
+use std::collections::HashSet;
 
 /// The go kind.
 pub struct Go;
@@ -41,8 +47,51 @@ impl Registry for Go {
         None
     }
 
-    fn promises(&self, _: &Mirror, _: Form, _: &Place) -> Option<Box<dyn Promises + Send>> {
-        None
+    fn promises(&self, _: &Mirror, form: Form, _: &Place) -> Option<Box<dyn Promises + Send>> {
+        (form == Form::GoVersions).then(|| Box::new(TimeOfFile::default()) as Box<dyn Promises + Send>)
+    }
+
+    fn dated(&self, form: Form) -> Option<Form> {
+        (form == Form::GoVersions).then_some(form)
+    }
+
+    fn survey(&self, dated: Form) -> Option<Box<dyn Survey + Send>> {
+        (dated == Form::GoVersions).then(|| Box::new(VersionSurvey::Unknown) as Box<dyn Survey + Send>)
+    }
+
+    fn selected(
+        &self,
+        _: &Mirror,
+        _: Form,
+        facts: &Facts,
+        versions: HashSet<String>,
+    ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
+        let media = if facts.tags.is_empty() { "text/plain; charset=utf-8" } else { "application/json" };
+        selection(facts, versions).map(|rewriter| (rewriter, media))
+    }
+
+    fn times_of(&self, file: &Place) -> Vec<(Place, Form)> {
+        let Place::Below(path) = file else { return Vec::new() };
+        let info = path.rsplit_once('.').map(|(version, _)| format!("{version}.info"));
+        info.map(|info| (Place::Below(info), Form::GoVersions)).into_iter().collect()
+    }
+
+    fn time_of_version(&self, index: &Place, version: &str) -> Option<(Place, Form)> {
+        let Place::Below(path) = index else { return None };
+        let folder = path.strip_suffix("list")?;
+        let info = format!("{folder}{}.info", escaped(version));
+        ModulePart::parse(&info).is_some().then_some((Place::Below(info), Form::GoVersions))
+    }
+
+    fn has_releases(&self, path: &str) -> bool {
+        !path.starts_with("/sumdb/")
+    }
+
+    fn path_of_package(&self, name: &str) -> Option<String> {
+        // The first part of a module's path is a host.
+        name.split('/').next().filter(|host| host.contains('.'))?;
+        let path = format!("/{}/@v/list", escaped(name));
+        ModulePart::parse(&path).is_some().then_some(path)
     }
 
     fn packages(&self, _: &Mirror, path: &str) -> Vec<String> {
@@ -115,6 +164,18 @@ fn unescaped(path: &str) -> Option<String> {
     is_sound.then_some(made)
 }
 
+/// Replaces `A` by `!a`.
+fn escaped(name: &str) -> String {
+    let mut made = String::with_capacity(name.len());
+    for char in name.chars() {
+        if char.is_ascii_uppercase() {
+            made.push('!');
+        }
+        made.push(char.to_ascii_lowercase());
+    }
+    made
+}
+
 /// Returns `true` for `vX.Y.Z` with its pre-release or `+incompatible`: such a version is constant.
 fn is_canonical(version: &str) -> bool {
     let Some(rest) = version.strip_prefix('v') else { return false };
@@ -180,6 +241,20 @@ mod tests {
             assert_eq!(class(path).as_ref(), wanted, "{path}");
         }
         assert_eq!(Go.packages(&mirror(), "/example.test/!a!b/@v/list"), ["example.test/AB"]);
+        assert_eq!(Go.path_of_package("left-pad"), None);
+        assert_eq!(Go.path_of_package("example.test/AB").as_deref(), Some("/example.test/!a!b/@v/list"));
+    }
+
+    #[test]
+    fn times_stand_in_infos() {
+        let place = |path: &str| Place::Below(path.to_owned());
+        let info = |path: &str| (place(path), Form::GoVersions);
+        assert_eq!(Go.times_of(&place("/a.test/b/@v/v1.0.0.zip")), [info("/a.test/b/@v/v1.0.0.info")]);
+        let of_version = |version: &str| Go.time_of_version(&place("/a.test/b/@v/list"), version);
+        assert_eq!(of_version("v1.0.0-RC"), Some(info("/a.test/b/@v/v1.0.0-!r!c.info")));
+        assert_eq!(of_version("../x"), None);
+        assert_eq!(Go.time_of_version(&place("/a.test/b/@latest"), "v1.0.0"), None);
+        assert!(Go.has_releases("/a.test/b/@latest") && !Go.has_releases("/sumdb/sum.test/latest"));
     }
 
     #[test]

@@ -43,6 +43,20 @@ impl Registry for Maven {
         (form == Form::Sidecar).then(|| Box::new(Sidecar::default()) as Box<dyn Promises + Send>)
     }
 
+    fn promise_in(&self, field: &dyn Fn(&str) -> Option<String>) -> Option<Digest> {
+        CHECKSUM_FIELDS.iter().find_map(|(algorithm, name)| Digest::from_hex(*algorithm, field(name)?.trim()))
+    }
+
+    fn field_of(&self, digest: &Digest) -> Option<&'static str> {
+        CHECKSUM_FIELDS.iter().find(|(algorithm, _)| *algorithm == digest.algorithm()).map(|(_, name)| *name)
+    }
+
+    fn path_of_package(&self, name: &str) -> Option<String> {
+        let (group, artifact) = name.split_once(':')?;
+        let path = format!("/{}/{artifact}/{METADATA}", group.replace('.', "/"));
+        class(&path).map(|_| path)
+    }
+
     fn shares_rights(&self) -> bool {
         false
     }
@@ -119,6 +133,15 @@ impl Promises for Sidecar {
     }
 }
 
+/// Fields by which repositories promise the body that carries them, strongest first. Clients that
+/// find one ask for no sidecar.
+const CHECKSUM_FIELDS: [(Algorithm, &str); 4] = [
+    (Algorithm::Sha512, "x-checksum-sha512"),
+    (Algorithm::Sha256, "x-checksum-sha256"),
+    (Algorithm::Sha1, "x-checksum-sha1"),
+    (Algorithm::Md5, "x-checksum-md5"),
+];
+
 const METADATA: &str = "maven-metadata.xml";
 const PREFIXES: &str = "prefixes.txt";
 const SNAPSHOT: &str = "-SNAPSHOT";
@@ -180,7 +203,27 @@ mod tests {
     }
 
     #[test]
+    fn fields_promise_their_own_body() {
+        let md5 = "900150983cd24fb0d6963f7d28e17f72";
+        let sha1 = "a9993e364706816aba3e25717850c26c9cd0d89d";
+        let found = |fields: &[(&str, &str)]| {
+            let field = |name: &str| {
+                fields.iter().find(|(own, _)| *own == name).map(|(_, value)| (*value).to_owned())
+            };
+            Maven.promise_in(&field).map(|digest| digest.hex())
+        };
+        let (md5_field, sha1_field) = (("x-checksum-md5", md5), ("x-checksum-sha1", sha1));
+        assert_eq!(found(&[md5_field, sha1_field]).as_deref(), Some(sha1));
+        assert_eq!(found(&[md5_field, ("x-checksum-sha1", "none")]).as_deref(), Some(md5));
+        assert_eq!(found(&[("x-checksum-sha256", sha1)]), None);
+        let digest = Digest::from_hex(Algorithm::Sha1, sha1).expect("a digest");
+        assert_eq!(Maven.field_of(&digest), Some("x-checksum-sha1"));
+    }
+
+    #[test]
     fn packages_are_coordinates() {
+        assert_eq!(Maven.path_of_package("org.a:b").as_deref(), Some("/org/a/b/maven-metadata.xml"));
+        assert_eq!(Maven.path_of_package("org.a"), None);
         for (path, package) in [
             ("/org/a/b/1.0/b-1.0.jar", "org.a:b"),
             ("/org/a/b/maven-metadata.xml", "org.a:b"),

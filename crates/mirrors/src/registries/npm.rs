@@ -70,6 +70,10 @@ impl Registry for Npm {
         Some((Box::new(Selection::new(mirror, facts, versions, is_short)), media))
     }
 
+    fn path_of_package(&self, name: &str) -> Option<String> {
+        Name::parse(name).map(|name| name.path())
+    }
+
     fn packages(&self, _: &Mirror, path: &str) -> Vec<String> {
         let (path, has_version) = match path.strip_prefix("/-/") {
             None => (path, false),

@@ -55,6 +55,11 @@ impl Registry for Oci {
         None
     }
 
+    fn path_of_package(&self, name: &str) -> Option<String> {
+        let path = format!("/v2/{name}/tags/list");
+        (name.contains('/') && parse(&path).is_some()).then_some(path)
+    }
+
     fn shared_place(&self, fetch: &Fetch) -> Option<Place> {
         let Place::Below(path) = &fetch.place else { return None };
         match parse(path)? {
@@ -199,6 +204,7 @@ mod tests {
         for path in ["/v2/a/b/manifests/1", "/v2/oci/a/b/manifests/1"] {
             assert_eq!(Oci.packages(&mirror(), path), ["a/b"], "{path}");
         }
+        assert_eq!(Oci.path_of_package("a/b").as_deref(), Some("/v2/a/b/tags/list"));
     }
 
     #[test]

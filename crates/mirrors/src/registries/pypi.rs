@@ -11,6 +11,7 @@
 //! all other members stay as they came. A client that asks for HTML gets a page made from the
 //! stored JSON document.
 
+mod aged;
 mod file_name;
 mod html;
 mod json;
@@ -18,11 +19,15 @@ mod page;
 
 use crate::route::PromiseSource;
 use crate::url::{FILES, file_path, file_url, last_segment};
-use crate::{Class, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route};
+use crate::{
+    Class, Facts, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route, Survey,
+};
+use aged::{FileSelection, UploadTimes};
 use file_name::{is_archive, joined_by_dashes, normalized, projects_of};
 use html::{HtmlLinks, HtmlPromise};
 use json::{JsonPromise, JsonUrls};
 use page::JsonToHtml;
+use std::collections::HashSet;
 
 /// The pypi kind.
 pub struct Pypi;
@@ -73,6 +78,36 @@ impl Registry for Pypi {
     ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
         let is_page = (from, to) == (Form::PypiJson, Form::PypiHtml);
         is_page.then(|| (Box::new(JsonToHtml::new(mirror)) as Box<dyn Rewriter + Send>, HTML))
+    }
+
+    fn dated(&self, form: Form) -> Option<Form> {
+        matches!(form, Form::PypiJson | Form::PypiHtml).then_some(Form::PypiJson)
+    }
+
+    fn survey(&self, dated: Form) -> Option<Box<dyn Survey + Send>> {
+        (dated == Form::PypiJson).then(|| Box::new(UploadTimes::new()) as Box<dyn Survey + Send>)
+    }
+
+    fn selected(
+        &self,
+        mirror: &Mirror,
+        wanted: Form,
+        _: &Facts,
+        files: HashSet<String>,
+    ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
+        match wanted {
+            Form::PypiHtml => Some((Box::new(JsonToHtml::new(mirror).of_files(files)), HTML)),
+            _ => Some((Box::new(FileSelection::new(mirror, files)), SIMPLE_JSON)),
+        }
+    }
+
+    fn has_releases(&self, path: &str) -> bool {
+        // The list of all projects names no file.
+        !path.strip_prefix("/simple").is_some_and(|rest| rest.trim_matches('/').is_empty())
+    }
+
+    fn path_of_package(&self, name: &str) -> Option<String> {
+        normalized(name).map(|name| format!("/simple/{name}/"))
     }
 
     fn path_of_place(&self, mirror: &Mirror, rest: &str) -> String {

@@ -7,13 +7,17 @@
 //!   /specs.4.8.gz and its kin          index of old clients
 //! ```
 //!
-//! A line of `/info` is `VERSION[-PLATFORM] DEPENDENCIES|checksum:SHA256,...`.
+//! A line of `/info` is `VERSION[-PLATFORM] DEPENDENCIES|checksum:SHA256,...,created_at:TIME`.
+//! Registries with the older form of the index have no times.
 
+use crate::lines::{LineSelection, LineSurvey, Lines};
 use crate::route::PromiseSource;
+use crate::time::rfc3339;
 use crate::{
-    Algorithm, BadDocument, Class, Digest, Fetch, Form, Mirror, Place, Promise, Promises, Question, Registry,
-    Rewriter, Route,
+    Algorithm, BadDocument, Class, Digest, Facts, Fetch, Form, Mirror, Place, Promise, Promises, Question,
+    Registry, Rewriter, Route, Survey,
 };
+use std::collections::HashSet;
 
 /// The rubygems kind.
 pub struct RubyGems;
@@ -43,8 +47,38 @@ impl Registry for RubyGems {
 
     fn promises(&self, _: &Mirror, form: Form, file: &Place) -> Option<Box<dyn Promises + Send>> {
         let (Form::GemInfo, Place::Below(path)) = (form, file) else { return None };
-        let stem = path.strip_prefix(GEMS)?.strip_suffix(".gem")?;
-        Some(Box::new(GemPromise::new(stem)))
+        let (stem, is_gem) = stem(path)?;
+        Some(Box::new(GemPromise::new(stem, is_gem)))
+    }
+
+    fn dated(&self, form: Form) -> Option<Form> {
+        (form == Form::GemInfo).then_some(form)
+    }
+
+    fn survey(&self, dated: Form) -> Option<Box<dyn Survey + Send>> {
+        (dated == Form::GemInfo).then(|| Box::new(LineSurvey::new(version_of_line)) as Box<dyn Survey + Send>)
+    }
+
+    fn selected(
+        &self,
+        _: &Mirror,
+        _: Form,
+        _: &Facts,
+        versions: HashSet<String>,
+    ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
+        Some((Box::new(LineSelection::new(version_of_line, versions)), "text/plain; charset=utf-8"))
+    }
+
+    fn times_of(&self, file: &Place) -> Vec<(Place, Form)> {
+        let Place::Below(path) = file else { return Vec::new() };
+        match stem(path) {
+            Some((stem, false)) => infos(stem),
+            _ => Vec::new(),
+        }
+    }
+
+    fn path_of_package(&self, name: &str) -> Option<String> {
+        is_name(name).then(|| format!("/info/{name}"))
     }
 
     fn packages(&self, _: &Mirror, path: &str) -> Vec<String> {
@@ -64,12 +98,32 @@ fn of_part(path: &str) -> Option<Class> {
     if let Some(file) = path.strip_prefix(QUICK) {
         return is_name(file).then_some(Class::File(PromiseSource::Nothing));
     }
-    let stem = path.strip_prefix(GEMS)?.strip_suffix(".gem").filter(|stem| is_name(stem))?;
-    let documents: Vec<(Place, Form)> = names(stem)
-        .take(NAMES_MAX)
-        .map(|name| (Place::Below(format!("/info/{name}")), Form::GemInfo))
-        .collect();
+    let documents = infos(path.strip_prefix(GEMS)?.strip_suffix(".gem").filter(|stem| is_name(stem))?);
     (!documents.is_empty()).then_some(Class::File(PromiseSource::InOneOf(documents)))
+}
+
+/// Returns name and version of a gem or of its specification; `true` for the gem.
+fn stem(path: &str) -> Option<(&str, bool)> {
+    let gem = path.strip_prefix(GEMS).and_then(|file| file.strip_suffix(".gem"));
+    let specification = || path.strip_prefix(QUICK)?.strip_suffix(".gemspec.rz");
+    gem.map(|stem| (stem, true)).or_else(|| specification().map(|stem| (stem, false)))
+}
+
+/// Returns the documents that may name a gem.
+fn infos(stem: &str) -> Vec<(Place, Form)> {
+    names(stem).take(NAMES_MAX).map(|name| (Place::Below(format!("/info/{name}")), Form::GemInfo)).collect()
+}
+
+/// Reads version and time of a line.
+fn version_of_line(line: &str) -> Option<(String, Option<i64>)> {
+    let line = line.trim_end();
+    let (version, rest) = line.split_once(' ').unwrap_or((line, ""));
+    (version != "---").then(|| (version.to_owned(), requirement(rest, "created_at:").and_then(rfc3339)))
+}
+
+/// Returns the value of a requirement behind the dependencies of a line.
+fn requirement<'a>(rest: &'a str, name: &str) -> Option<&'a str> {
+    rest.rsplit_once('|')?.1.split(',').find_map(|part| part.strip_prefix(name))
 }
 
 /// Names that the file of a gem may belong to, longest last: names may have dashes before digits.
@@ -89,61 +143,54 @@ fn is_name(name: &str) -> bool {
 struct GemPromise {
     /// File name without its end.
     stem: String,
-    line: Vec<u8>,
+    /// The gem itself, not its specification.
+    is_gem: bool,
+    lines: Lines,
     found: Option<Promise>,
-    at: u64,
 }
 
 impl GemPromise {
-    fn new(stem: &str) -> Self {
-        Self { stem: stem.to_owned(), line: Vec::new(), found: None, at: 0 }
+    fn new(stem: &str, is_gem: bool) -> Self {
+        Self { stem: stem.to_owned(), is_gem, lines: Lines::default(), found: None }
     }
+}
 
-    fn end_line(&mut self) {
-        debug_assert!(self.line.len() <= LINE_MAX, "pushes bound a line");
-        let line = String::from_utf8_lossy(&self.line).into_owned();
-        self.line.clear();
-        if self.found.is_some() {
-            return;
-        }
-        let Some((version, rest)) = line.split_once(' ') else { return };
-        // The name is that of the document, which was chosen to fit.
-        if !self.stem.strip_suffix(version).is_some_and(|name| name.ends_with('-')) {
-            return;
-        }
-        let requirements = rest.rsplit_once('|').map_or("", |(_, requirements)| requirements);
-        let digest = requirements.split(',').find_map(|part| part.strip_prefix("checksum:"));
-        let digest = digest.and_then(|hex| Digest::from_hex(Algorithm::Sha256, hex));
-        self.found = Some(Promise { digest, size: None, published: None, is_withdrawn: false });
+/// Looks for a gem in a line.
+fn look(line: &[u8], (stem, is_gem): (&str, bool), found: &mut Option<Promise>) {
+    debug_assert!(!stem.is_empty(), "a gem has a name");
+    let line = String::from_utf8_lossy(line);
+    let Some((version, rest)) = line.trim_end_matches('\n').split_once(' ').filter(|_| found.is_none())
+    else {
+        return;
+    };
+    // The name is that of the document, which was chosen to fit.
+    if !stem.strip_suffix(version).is_some_and(|name| name.ends_with('-')) {
+        return;
     }
+    let digest = requirement(rest, "checksum:").filter(|_| is_gem);
+    *found = Some(Promise {
+        digest: digest.and_then(|hex| Digest::from_hex(Algorithm::Sha256, hex)),
+        size: None,
+        published: requirement(rest, "created_at:").and_then(rfc3339),
+        is_withdrawn: false,
+    });
 }
 
 impl Promises for GemPromise {
     fn push(&mut self, input: &[u8]) -> Result<(), BadDocument> {
-        let mut rest = input;
-        while let Some(end) = memchr::memchr(b'\n', rest) {
-            self.line.extend_from_slice(&rest[..end]);
-            self.end_line();
-            rest = &rest[end + 1..];
-        }
-        self.line.extend_from_slice(rest);
-        self.at += input.len() as u64;
-        if self.line.len() > LINE_MAX {
-            return Err(BadDocument { at: self.at, why: "a longer line than any gem has" });
-        }
-        Ok(())
+        let Self { stem, is_gem, lines, found } = self;
+        lines.push(input, |line| look(line, (stem, *is_gem), found))
     }
 
     fn finish(&mut self) -> Result<Option<Promise>, BadDocument> {
-        self.end_line();
-        Ok(self.found.take())
+        let Self { stem, is_gem, lines, found } = self;
+        lines.finish(|line| look(line, (stem, *is_gem), found));
+        Ok(found.take())
     }
 }
 
 const GEMS: &str = "/gems/";
 const QUICK: &str = "/quick/Marshal.4.8/";
-/// Longest line in bytes.
-const LINE_MAX: usize = 256 << 10;
 /// Most names that are tried for one file.
 const NAMES_MAX: usize = 4;
 
@@ -203,5 +250,20 @@ mod tests {
         assert_eq!(found("/gems/a-1.0.0.gem"), Some(digest(&SHA256.replace("ba", "00"))));
         assert_eq!(found("/gems/a-2.0.0.gem"), Some(None));
         assert_eq!(found("/gems/a-11.0.0.gem"), None);
+    }
+
+    #[test]
+    fn times_are_those_of_the_second_form() {
+        let document = format!(
+            "---\n1.0.0 |checksum:{SHA256}\n2.0.0 b:>= 1|checksum:{SHA256},created_at:2026-01-01T00:00:00Z\n"
+        );
+        let mut survey = RubyGems.survey(Form::GemInfo).expect("one");
+        survey.push(document.as_bytes()).expect("sound");
+        let versions = survey.finish().expect("whole").versions;
+        assert_eq!(versions, [("1.0.0".to_owned(), None), ("2.0.0".to_owned(), Some(1_767_225_600))]);
+        let quick = Place::Below("/quick/Marshal.4.8/a-2.0.0.gemspec.rz".into());
+        assert_eq!(RubyGems.times_of(&quick), [(Place::Below("/info/a".into()), Form::GemInfo)]);
+        let found = promised(&RubyGems, &mirror(), Form::GemInfo, &quick, &document).0.expect("named");
+        assert_eq!((found.digest, found.published), (None, Some(1_767_225_600)));
     }
 }

@@ -1,7 +1,7 @@
 //! The admin listener's calls to a node: requests and answers, free of HTTP.
 
 use super::{ExplainRequest, Explanation};
-use super::{SiteStatus, TopMisses, TopRequest};
+use super::{MirrorStatus, SiteStatus, TopMisses, TopRequest};
 use crate::cluster::ClusterReport;
 use crate::exchange::Whereabouts;
 use crate::message::CacheResult;
@@ -123,6 +123,9 @@ pub struct Status {
     /// Counts by site.
     #[serde(default)]
     pub sites: Vec<SiteStatus>,
+    /// Mirrors of package registries.
+    #[serde(default)]
+    pub mirrors: Vec<MirrorStatus>,
 }
 
 /// Interception of https.

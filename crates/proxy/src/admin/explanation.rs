@@ -1,5 +1,6 @@
 //! `POST /explain`: a supposed request, and its handling by the node. Names of fields are stable.
 
+use super::MirrorView;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -52,6 +53,9 @@ pub struct Explanation {
     pub refusal: Option<Refusal>,
     /// Site that serves the URL; `None` in forward mode.
     pub site: Option<SiteView>,
+    /// Mirror that answers; `None` for other sites.
+    #[serde(default)]
+    pub mirror: Option<MirrorView>,
     /// Matching rules.
     pub rules: RulesView,
     /// Access that listener and rules ask for.
@@ -320,6 +324,7 @@ pub struct StoringView {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::PromiseView;
     use serde_json::Value;
 
     fn names_in(value: &Value, names: &mut Vec<String>) {
@@ -339,6 +344,7 @@ mod tests {
         let whole = Explanation {
             refusal: Some(Refusal::default()),
             site: Some(SiteView { upstreams: vec![UpstreamView::default()], ..SiteView::default() }),
+            mirror: Some(MirrorView { promise: Some(PromiseView::default()), ..MirrorView::default() }),
             rules: RulesView { matching: vec![rule], ..RulesView::default() },
             target: Some(TargetView::default()),
             guards: vec![GuardView::default()],

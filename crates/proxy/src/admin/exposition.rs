@@ -1,5 +1,6 @@
 //! The page of `GET /metrics`: the counters, then current values of the node and the process.
 
+use super::mirrors;
 use super::process;
 use super::sites;
 use super::{DiskStatus, Ram, Readiness, Status, UpstreamStatus};
@@ -30,6 +31,7 @@ pub(super) fn page(metrics: &Metrics, status: &Status) -> String {
         disks(&mut page, &store.disks);
     }
     sites::write(&mut page, &status.sites);
+    mirrors::write(&mut page, &status.mirrors);
     for (kind, name, help, value) in process::rows() {
         header(&mut page, kind, name, help);
         let _ = writeln!(page, "{name} {value}");

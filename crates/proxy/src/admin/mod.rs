@@ -12,6 +12,8 @@ mod exposition;
 mod guard;
 mod impatient;
 mod listener;
+mod mirror_view;
+mod mirrors;
 mod process;
 mod purge;
 mod query;
@@ -29,6 +31,8 @@ pub use explanation::{
     UpstreamView, VariantView,
 };
 pub use listener::{AdminListener, BoundAdmin};
+pub use mirror_view::{MirrorView, PromiseView};
+pub use mirrors::MirrorStatus;
 pub use sites::{ResultCounts, SiteStatus, SourceTimes};
 pub use top::{TopMisses, TopRequest, TopUrl};
 

@@ -24,9 +24,10 @@ const TOP_MISSES: &str = "/top/misses";
 const WHERE: &str = "/cluster/where";
 
 /// Every route, with its method and purpose.
-const ROUTES: [(&str, &str, &str); 13] = [
+const ROUTES: [(&str, &str, &str); 14] = [
     ("GET", "/metrics", "counters and gauges in Prometheus' text format"),
     ("GET", "/status", "what the node is and holds, as JSON"),
+    ("GET", "/mirrors", "mirrors of package registries with their counts, as JSON"),
     ("GET", HEALTH, "200 when the node accepts clients, else 503; ready, or degraded: no store"),
     ("GET", "/version", "the version at work"),
     ("GET", TOP_MISSES, "URLs that cost origins most: ?by=requests, bytes or time, &site=, &n="),
@@ -67,6 +68,7 @@ pub(super) fn answer(
             ..text(StatusCode::OK, exposition::page(control.metrics(), &control.status()))
         },
         "/status" => status(control),
+        "/mirrors" => json(StatusCode::OK, &json!(control.status().mirrors)),
         HEALTH => health(control.readiness()),
         "/version" => text(StatusCode::OK, format!("shoal {}\n", control.status().version)),
         "/cluster" => match control.cluster() {

@@ -21,6 +21,9 @@ pub struct SiteStatus {
     pub hit_body_bytes: u64,
     /// Bytes of bodies received from origins.
     pub upstream_body_bytes: u64,
+    /// Time that the hits would have taken at the origin, in microseconds: an estimate.
+    #[serde(default)]
+    pub saved_us: u64,
     /// Time within which half of the requests were answered, in microseconds.
     pub p50_us: Option<u64>,
     /// Time within which 99% of the requests were answered, in microseconds.
@@ -89,13 +92,15 @@ impl SiteStatus {
             (source.as_str().to_owned(), times)
         });
         let together = together(reading);
+        let (hits, hit_body_bytes) = (sum(&HITS, |it| it.1), sum(&OUT_OF_CACHE, |it| it.2));
         Self {
             site: reading.label.clone(),
             requests: all(|it| it.1),
-            hits: sum(&HITS, |it| it.1),
+            hits,
             body_bytes: all(|it| it.2),
-            hit_body_bytes: sum(&OUT_OF_CACHE, |it| it.2),
+            hit_body_bytes,
             upstream_body_bytes: reading.upstream_body_bytes,
+            saved_us: saved_us(reading, hits, hit_body_bytes),
             p50_us: quantile_us(&together, 0.5),
             p99_us: quantile_us(&together, 0.99),
             results: results.collect(),
@@ -108,6 +113,20 @@ impl SiteStatus {
     pub fn tunnels(&self) -> ResultCounts {
         self.results.get(TUNNEL).copied().unwrap_or_default()
     }
+}
+
+/// Estimates the time that these hits would have taken at the origin. Each hit counts as the mean
+/// time until the head of a response. Each of its bytes counts as the mean time of a byte. Nothing
+/// counts as saved without a request to the origin, since its times are then unknown.
+fn saved_us(reading: &MeterSums, hits: u64, hit_body_bytes: u64) -> u64 {
+    let mean = |sum: u64, count: u64, times: u64| {
+        let product = u128::from(sum) * u128::from(times);
+        product.checked_div(u128::from(count)).unwrap_or(0)
+    };
+    let requests = reading.upstream_requests.iter().map(|(_, count)| count).sum();
+    let heads = mean(reading.upstream_head_us, requests, hits);
+    let bodies = mean(reading.upstream_body_us, reading.upstream_body_bytes, hit_body_bytes);
+    u64::try_from(heads + bodies).unwrap_or(u64::MAX)
 }
 
 /// Adds up the times of all sources. A timed hit in RAM stands for [`SAMPLED`] of them.
@@ -222,6 +241,22 @@ mod tests {
         // The timed hit stands for 64.
         assert_eq!((status.p50_us, status.p99_us), (Some(50), Some(5_000)));
         assert_eq!(status.times.keys().collect::<Vec<_>>(), ["origin", "ram"]);
+    }
+
+    #[test]
+    fn saved_time_follows_the_means() {
+        let meter = SiteMeter::new("a.test/", 4);
+        let reading = |requests: u64| MeterSums {
+            upstream_requests: vec![(shoal_semantics::status_fields::Reason::SetCookie.into(), requests)],
+            upstream_head_us: 3_000,
+            upstream_body_us: 10_000,
+            upstream_body_bytes: 1_000,
+            ..meter.read()
+        };
+        assert_eq!(saved_us(&reading(3), 7, 500), 7 * 1_000 + 500 * 10);
+        assert_eq!(saved_us(&reading(0), 7, 0), 0);
+        assert_eq!(saved_us(&meter.read(), 7, 500), 0);
+        assert_eq!(saved_us(&reading(1), u64::MAX, u64::MAX), u64::MAX);
     }
 
     #[test]

@@ -124,6 +124,7 @@ impl Control for Scripted {
                 })
                 .into(),
             sites: vec![SiteStatus::of(&self.site.0.read())],
+            mirrors: vec![MirrorStatus { name: "npm".into(), ..MirrorStatus::default() }],
         }
     }
 

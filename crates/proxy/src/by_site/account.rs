@@ -10,6 +10,7 @@ use super::reason::MissReason;
 use shoal_core::Key;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 
 /// The account.
 #[derive(Debug)]
@@ -20,6 +21,9 @@ pub struct CostAccount {
     reason: AtomicU8,
     body_bytes: AtomicU64,
     time_us: AtomicU64,
+    opened: Instant,
+    /// Microseconds from the opening until the head of the response; 0 without one.
+    head_at_us: AtomicU64,
 }
 
 impl CostAccount {
@@ -32,6 +36,8 @@ impl CostAccount {
             reason: AtomicU8::new(reason.number() as u8),
             body_bytes: AtomicU64::new(0),
             time_us: AtomicU64::new(0),
+            opened: Instant::now(),
+            head_at_us: AtomicU64::new(0),
         })
     }
 
@@ -48,6 +54,11 @@ impl CostAccount {
     /// Notes the time that the origin took until the head of its response, or until its failure.
     pub fn note_time(&self, time_us: u64) {
         self.time_us.store(time_us, Relaxed);
+        self.head_at_us.store(self.since_opening(), Relaxed);
+    }
+
+    fn since_opening(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Adds bytes of the response's body. The body alone calls this.
@@ -66,6 +77,11 @@ impl Drop for CostAccount {
         }
         let reason = MissReason::from_number(usize::from(number));
         let (body_bytes, time_us) = (*self.body_bytes.get_mut(), *self.time_us.get_mut());
+        if body_bytes > 0 {
+            let body_us = self.since_opening().saturating_sub(*self.head_at_us.get_mut());
+            self.meter.add_upstream_body_time(body_us);
+        }
+        self.meter.add_upstream_head_time(time_us);
         let cost = Cost { requests: 1, body_bytes, time_us };
         self.meter.asked_origin(self.key, &self.url, cost, reason);
     }
@@ -98,7 +114,8 @@ mod tests {
         drop(body);
         let (listed, total) = meter.listed(CostKind::Bytes);
         assert_eq!((total, listed[0].cost.time_us, listed[0].reason), (7, 70, Reason::NoStore.into()));
-        assert_eq!(meter.read().upstream_body_bytes, 7);
+        let sums = meter.read();
+        assert_eq!((sums.upstream_body_bytes, sums.upstream_head_us), (7, 70));
     }
 
     #[test]

@@ -29,6 +29,8 @@ struct CoreCounts {
     responses: [Counter; SITE_RESULTS],
     body_bytes: [Counter; SITE_RESULTS],
     upstream_bytes: Counter,
+    upstream_head_us: Counter,
+    upstream_body_us: Counter,
     upstream_requests: ReasonCounts,
     times: [SourceBuckets; Source::ALL.len()],
 }
@@ -60,6 +62,10 @@ pub struct MeterSums {
     pub upstream_requests: Vec<(MissReason, u64)>,
     /// Bytes of bodies from origins.
     pub upstream_body_bytes: u64,
+    /// Time until the heads of responses from origins, in microseconds.
+    pub upstream_head_us: u64,
+    /// Time from these heads to the ends of their bodies, in microseconds.
+    pub upstream_body_us: u64,
     /// Times by source: buckets, and the sum in microseconds.
     pub times: Vec<(Source, [u64; BUCKETS], u64)>,
 }
@@ -115,6 +121,18 @@ impl SiteMeter {
         self.places[place].0.upstream_bytes.add_at(place, bytes);
     }
 
+    /// Counts the time until the head of a response from an origin.
+    pub fn add_upstream_head_time(&self, time_us: u64) {
+        let place = place();
+        self.places[place].0.upstream_head_us.add_at(place, time_us);
+    }
+
+    /// Counts the time that a body took to arrive from an origin.
+    pub fn add_upstream_body_time(&self, time_us: u64) {
+        let place = place();
+        self.places[place].0.upstream_body_us.add_at(place, time_us);
+    }
+
     /// Counts a finished request to an origin.
     pub fn asked_origin(&self, key: Key, url: &Arc<str>, cost: Cost, reason: MissReason) {
         let place = place();
@@ -146,6 +164,8 @@ impl SiteMeter {
             results: results.collect(),
             upstream_requests: MissReason::all().map(|reason| (reason, requests(reason))).collect(),
             upstream_body_bytes: self.sum(|counts| &counts.upstream_bytes),
+            upstream_head_us: self.sum(|counts| &counts.upstream_head_us),
+            upstream_body_us: self.sum(|counts| &counts.upstream_body_us),
             times: times.collect(),
         }
     }

@@ -44,6 +44,11 @@ impl SiteMeters {
         self.sites.get(index).unwrap_or(&self.other)
     }
 
+    /// Returns the meter of the site with this index, if no other site shares it.
+    pub fn own(&self, index: usize) -> Option<&Arc<SiteMeter>> {
+        self.sites.get(index)
+    }
+
     /// Returns the meter of forward mode.
     #[inline]
     pub fn forward(&self) -> &Arc<SiteMeter> {
@@ -91,6 +96,7 @@ mod tests {
         assert_eq!(labels(&meters).len(), SITES_MAX + 3);
         let label = |index| meters.site(index).label();
         assert_eq!([label(0), label(99), label(100), label(299)], ["0.test/", "99.test/", "other", "other"]);
+        assert!(meters.own(99).is_some() && meters.own(100).is_none());
         assert_eq!([urls_each(0), urls_each(1), urls_each(4), urls_each(300)], [512, 512, 128, 32]);
     }
 

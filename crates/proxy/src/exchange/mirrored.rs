@@ -12,8 +12,10 @@
 //! object. The origin gets fields of this node alone. `serve` is the step of every request: it
 //! collapses misses, validates, and lets stale responses stand in.
 
+mod aged;
 mod bearer;
 mod documents;
+mod explained;
 mod fetching;
 mod generations;
 mod places;
@@ -30,6 +32,7 @@ use super::{CacheEngine, answers};
 use crate::message::{InterimSink, Reply, ReplyBody, ReplyHead, RequestBody};
 use crate::mirror::MirrorRoute;
 use bytes::Bytes;
+pub(super) use explained::ExplainedMirror;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use places::MirrorBase;
 use shoal_core::{Fields, Timestamp};
@@ -63,20 +66,7 @@ impl CacheEngine {
         times: (Option<InterimSink>, Timestamp, super::purge_table::Sequence),
         (body, received): (RequestBody, Instant),
     ) -> AdmitOutcome {
-        let (mirror, facts, below) = place(&admitted);
-        let plain = mirror.plain(&below);
-        let is_plain = plain.is_some();
-        let below = plain.unwrap_or(below);
-        let packages = mirror.registry.packages(&facts, below.split('?').next().unwrap_or_default());
-        let age_limit = mirror.age_limit(&packages, times.1);
-        let request = MirrorRequest {
-            base: MirrorBase::new(&admitted, (mirror, facts), age_limit, (times.1, times.2)),
-            method: admitted.head.method.clone(),
-            below,
-            is_plain,
-            packages,
-            admitted,
-        };
+        let request = MirrorRequest::new(admitted, (times.1, times.2));
         let exchange = Arc::clone(self);
         AdmitOutcome::Aside(Box::pin(async move { exchange.answer_mirrored(request, body, received).await }))
     }
@@ -115,7 +105,7 @@ impl CacheEngine {
                     return reply;
                 }
                 let asked_form = request.date(&mut fetch);
-                let Some(ask) = request.context(&fetch) else {
+                let Some(ask) = request.context(&fetch, asked_form.is_some()) else {
                     return request.refused(StatusCode::BAD_REQUEST, NO_PLACE);
                 };
                 let engine = Arc::clone(&self);
@@ -149,6 +139,24 @@ impl CacheEngine {
 }
 
 impl MirrorRequest {
+    /// Takes an admitted request for the site of a mirror.
+    fn new(admitted: AdmittedRequest, times: (Timestamp, super::purge_table::Sequence)) -> Self {
+        let (mirror, facts, below) = place(&admitted);
+        let plain = mirror.plain(&below);
+        let is_plain = plain.is_some();
+        let below = plain.unwrap_or(below);
+        let packages = mirror.registry.packages(&facts, below.split('?').next().unwrap_or_default());
+        let age_limit = mirror.age_limit_of(&below, &packages, times.0);
+        Self {
+            base: MirrorBase::new(&admitted, (mirror, facts), age_limit, times),
+            method: admitted.head.method.clone(),
+            below,
+            is_plain,
+            packages,
+            admitted,
+        }
+    }
+
     /// Returns the meaning of the request.
     fn route(&self) -> Route {
         let (path, query) = match self.below.split_once('?') {
@@ -171,15 +179,13 @@ impl MirrorRequest {
         let Class::Document(form) = fetch.class else { return None };
         let dated = self.base.mirror.registry.dated(form).filter(|_| self.base.age_limit.is_some())?;
         (fetch.class, fetch.accept) = (Class::Document(dated), dated.accept());
-        Some(form)
+        Some(fetch.form_asked.unwrap_or(form))
     }
 
-    /// Returns the request for the cache.
-    fn context(&self, fetch: &Fetch) -> Option<Arc<RequestContext>> {
-        let is_derived = match fetch.class {
-            Class::Document(form) => self.base.derives(form) || fetch.form_asked.is_some(),
-            Class::File(_) => false,
-        };
+    /// Returns the request for the cache. With `is_selected`, the client gets a part of the
+    /// document.
+    fn context(&self, fetch: &Fetch, is_selected: bool) -> Option<Arc<RequestContext>> {
+        let is_derived = is_selected || self.base.decodes(fetch);
         let mut ask = self.base.asking(fetch, is_derived, &self.admitted.head)?;
         ask.directives.only_if_cached |= self.wants_stored();
         Some(Arc::new(ask))

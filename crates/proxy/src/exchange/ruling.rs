@@ -18,6 +18,7 @@ use crate::ip_text::push_address;
 use crate::message::{CacheResult, Client, Reply, ReplyHead};
 use crate::metrics::Metrics;
 use crate::mirror;
+use crate::mirror::MirroredAsk;
 use crate::route::Route;
 use crate::upstream::UpstreamResponse;
 use http::uri::{InvalidUri, PathAndQuery};
@@ -364,10 +365,11 @@ impl ExchangeSettings {
         fields: &impl Fields,
     ) -> Cow<'_, CacheRules> {
         let general = self.rules(ask);
-        match self.rule_set.response_effects(&ask.ruling.matching, status, fields) {
+        let rules = match self.rule_set.response_effects(&ask.ruling.matching, status, fields) {
             Some(effects) => Cow::Owned(CacheRules { overrides: effects.overrides, ..general.clone() }),
             None => Cow::Borrowed(general),
-        }
+        };
+        MirroredAsk::with_pin(ask.mirror.as_deref(), rules)
     }
 
     /// The primary keys under which responses of both modes to a URL may stand, by these rules and

@@ -7,6 +7,8 @@ use http::HeaderValue;
 use http::uri::PathAndQuery;
 use shoal_mirrors::route::PromiseSource;
 use shoal_mirrors::{Class, Form, Mirror, Place, Promise};
+use shoal_semantics::CacheRules;
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -41,6 +43,17 @@ pub struct PromiseLookup {
     pub promise: Option<Promise>,
     /// The origin's own place of the file, where it is another.
     pub place: Option<Place>,
+}
+
+impl PromiseLookup {
+    /// Sets the publication time, if it is known.
+    pub fn published_at(mut self, published: Option<i64>) -> Self {
+        if published.is_some() {
+            let promise = self.promise.get_or_insert_default();
+            promise.published = published;
+        }
+        self
+    }
 }
 
 /// Server and path from which a place is fetched.
@@ -114,6 +127,28 @@ impl MirroredAsk {
         has_index && self.promise().is_none()
     }
 
+    /// Returns `true` if the answer stays on disk when space is made for others.
+    fn is_pinned(&self) -> bool {
+        if self.mirror.settings.pin.is_empty() {
+            return false;
+        }
+        let registry = self.mirror.registry;
+        let path = match self.place_at_origin() {
+            Place::Below(path) => Some(registry.path_of_place(&self.facts, path)),
+            Place::Elsewhere(url) => registry.path_of_file(&self.facts, url),
+        };
+        let path = path.unwrap_or_default();
+        self.mirror.pins(&registry.packages(&self.facts, path.split('?').next().unwrap_or_default()))
+    }
+
+    /// Returns the rules for storing the answer: a pinned package stays on disk.
+    pub fn with_pin<'r>(asked: Option<&Self>, mut rules: Cow<'r, CacheRules>) -> Cow<'r, CacheRules> {
+        if asked.is_some_and(Self::is_pinned) {
+            rules.to_mut().overrides.pin = Some(true);
+        }
+        rules
+    }
+
     /// Returns the repository that tokens of the registry are for, if it gives tokens.
     pub fn repository(&self) -> Option<String> {
         let Place::Below(path) = self.place_at_origin() else { return None };
@@ -132,11 +167,19 @@ impl MirroredAsk {
             Some(Class::File(PromiseSource::InOneOf(documents))) => documents.clone(),
             _ => Vec::new(),
         };
-        if self.age_limit.is_some() {
+        if self.age_limit.is_some() && self.documents_of_times().is_empty() {
             // Other forms have no times.
             documents.retain(|(_, form)| self.mirror.registry.dated(*form) == Some(*form));
         }
         documents
+    }
+
+    /// Returns the documents that may have the file's publication time, where its promise has none.
+    pub fn documents_of_times(&self) -> Vec<(Place, Form)> {
+        match self.class {
+            Some(Class::File(_)) => self.mirror.registry.times_of(&self.place),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns `true` if the file is too young, or of an unknown age that matters.

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
-use shoal_mirrors::{Checker, Promise, Rewriter};
+use shoal_mirrors::{Checker, Digest, Promise, Rewriter};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -25,9 +25,9 @@ use std::task::{Context, Poll, ready};
 pub enum BodyCheck {
     /// A file has this digest and size.
     File {
-        /// Check of the digest.
-        checker: Option<Checker>,
-        /// PromiseLookup length.
+        /// Checks of the digests; all must agree.
+        checkers: Vec<Checker>,
+        /// Promised length.
         size: Option<u64>,
         /// Bytes so far.
         taken: u64,
@@ -57,19 +57,25 @@ pub enum Mismatch {
 impl BodyCheck {
     /// Creates the check of a file. `None` if nothing is promised.
     pub fn of_file(promise: &Promise) -> Option<Self> {
-        let checker = promise.digest.as_ref().map(shoal_mirrors::Digest::checker);
-        let promises = checker.is_some() || promise.size.is_some();
-        promises.then_some(Self::File { checker, size: promise.size, taken: 0 })
+        Self::of_digests(promise.digest.iter(), promise.size)
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Result<(), Mismatch> {
+    /// Creates the check of a file with these digests and this size. `None` if nothing is promised.
+    pub fn of_digests<'d>(digests: impl Iterator<Item = &'d Digest>, size: Option<u64>) -> Option<Self> {
+        let checkers: Vec<Checker> = digests.map(Digest::checker).collect();
+        let promises = !checkers.is_empty() || size.is_some();
+        promises.then_some(Self::File { checkers, size, taken: 0 })
+    }
+
+    /// Takes the next bytes of the body.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), Mismatch> {
         match self {
-            Self::File { checker, size, taken } => {
+            Self::File { checkers, size, taken } => {
                 *taken += bytes.len() as u64;
                 if size.is_some_and(|size| *taken > size) {
                     return Err(Mismatch::Length);
                 }
-                checker.iter_mut().for_each(|checker| checker.push(bytes));
+                checkers.iter_mut().for_each(|checker| checker.push(bytes));
                 Ok(())
             }
             Self::Document { inflater, rewriter, unread } => {
@@ -86,10 +92,10 @@ impl BodyCheck {
     }
 
     /// Takes the end of the body.
-    pub(super) fn finish(self) -> Result<(), Mismatch> {
+    pub fn finish(self) -> Result<(), Mismatch> {
         match self {
             Self::File { size, taken, .. } if size.is_some_and(|size| size != taken) => Err(Mismatch::Length),
-            Self::File { checker, .. } => match checker.is_none_or(Checker::agrees) {
+            Self::File { checkers, .. } => match checkers.into_iter().all(Checker::agrees) {
                 true => Ok(()),
                 false => Err(Mismatch::Digest),
             },
@@ -114,7 +120,8 @@ impl Mismatch {
         tracing::warn!(url, "a registry sent {what}; nothing of it is kept");
     }
 
-    const fn explanation(self) -> &'static str {
+    /// Returns the mismatch in words.
+    pub const fn explanation(self) -> &'static str {
         match self {
             Self::Digest => "the body has another digest than its index promises",
             Self::Length => "the body has another length than its index promises",
@@ -192,7 +199,6 @@ const STEP: usize = 64 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shoal_mirrors::Digest;
     use std::collections::VecDeque;
 
     /// A body of blocks that have arrived.

@@ -14,6 +14,7 @@
 //!   policy             packages that are refused
 //!   rights             clients that the registry has let in
 //!   bodies             places of bodies by digest
+//!   held               objects in a store ─► their mirror, checked against their promises
 //! ```
 
 mod asked;
@@ -22,6 +23,7 @@ mod checked;
 mod checked_part;
 mod derived;
 mod entity_tag;
+mod held;
 mod inflated;
 mod policy;
 mod rights;
@@ -33,6 +35,7 @@ pub(crate) use checked::{BodyCheck, VerifiedBody};
 pub(crate) use checked_part::CheckedPart;
 pub(crate) use derived::{DerivedBody, read_promise, read_survey};
 pub(crate) use entity_tag::{FETCHED, entity_tag};
+pub use held::{HeldCounts, HeldFinding, VerifyCounts, count_held, verify_held};
 pub(crate) use shape::shape;
 
 use crate::access::{HostPattern, HostPatterns};
@@ -126,6 +129,11 @@ impl Mirrors {
     /// Returns `true` without any mirror.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// Returns all mirrors, in the order of the settings.
+    pub fn all(&self) -> &[Arc<MirrorRoute>] {
+        &self.all
     }
 
     /// Returns the mirror that is served by the site of this number.

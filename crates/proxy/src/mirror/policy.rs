@@ -6,16 +6,37 @@ use shoal_core::Timestamp;
 use shoal_mirrors::Registry;
 
 impl MirrorRoute {
+    /// Returns the latest publication time that is old enough for a request of this path below the
+    /// mirror, which may have a query; `None` if age does not matter.
+    pub fn age_limit_of(&self, below: &str, packages: &[String], now: Timestamp) -> Option<i64> {
+        let path = below.split('?').next().unwrap_or_default();
+        self.age_limit(packages, now).filter(|_| self.registry.has_releases(path))
+    }
+
     /// Returns the latest publication time that is old enough, in seconds since 1970; `None` if
     /// releases of the package may have any age. A package that may have several names must be
     /// excepted under each.
-    pub fn age_limit(&self, packages: &[String], now: Timestamp) -> Option<i64> {
+    fn age_limit(&self, packages: &[String], now: Timestamp) -> Option<i64> {
         let except = &self.patterns.excepted;
         let is_one = |package: &String| except.iter().any(|pattern| matches(pattern, package));
         let is_excepted = !packages.is_empty() && packages.iter().all(is_one);
         let age = self.settings.minimum_age.as_secs();
         let limit = clock::date_at(now).seconds().saturating_sub(age);
         (age > 0 && !is_excepted).then(|| i64::try_from(limit).unwrap_or(i64::MAX))
+    }
+
+    /// Returns `true` if this mirror owns a package that may have these names.
+    pub fn owns(&self, packages: &[String]) -> bool {
+        let owned = &self.patterns.owned;
+        packages
+            .iter()
+            .any(|package| owned.iter().any(|pattern| matches(pattern, &package.to_ascii_lowercase())))
+    }
+
+    /// Returns `true` if the responses of a package that may have these names stay on disk.
+    pub fn pins(&self, packages: &[String]) -> bool {
+        let pinned = &self.patterns.pinned;
+        packages.iter().any(|package| pinned.iter().any(|pattern| matches(pattern, package)))
     }
 
     /// Returns the reason for refusing a package that may have these names, for the client. One
@@ -40,6 +61,8 @@ impl MirrorRoute {
 pub(super) struct PackagePatterns {
     /// Packages without a minimum age.
     excepted: Vec<String>,
+    /// Packages that stay on disk.
+    pinned: Vec<String>,
     /// Packages that are refused, in lower case, as all below.
     refused: Vec<String>,
     /// Packages that this mirror alone answers for.
@@ -64,6 +87,7 @@ impl PackagePatterns {
         };
         Self {
             excepted: mirror.minimum_age_except.iter().map(spelt).collect(),
+            pinned: mirror.pin.iter().map(spelt).collect(),
             refused: folded(&mirror.refuse),
             owned: folded(&mirror.owned),
             owned_elsewhere: others.flat_map(|other| folded(&other.owned)).collect(),

@@ -60,7 +60,11 @@ fn check(
     metrics: &Arc<Metrics>,
 ) {
     let check = match class {
-        Class::File(_) => asked.promise().and_then(|promise| BodyCheck::of_file(&promise)),
+        Class::File(_) => {
+            let promise = asked.promise().unwrap_or_default();
+            let own = asked.mirror.registry.promise_in(&|name| text_of(&response.fields, name));
+            BodyCheck::of_digests(promise.digest.iter().chain(&own), promise.size)
+        }
         Class::Document(form) => {
             let content_type = response.fields.value(&header::CONTENT_TYPE).unwrap_or_default();
             let given = form.given(&String::from_utf8_lossy(content_type));
@@ -120,6 +124,13 @@ fn shaped(asked: &MirroredAsk, class: &Class, response: &UpstreamResponse) -> Fi
     if response.status == StatusCode::OK && asked.is_derived && !has_validator {
         further.push((fetched.as_str().as_bytes(), fetch_number(response).into_bytes()));
     }
+    if let (Class::File(_), 200, Some(promise)) = (class, response.status.as_u16(), asked.promise())
+        && let Some(digest) = &promise.digest
+        && let Some(name) = asked.mirror.registry.field_of(digest)
+        && text_of(&response.fields, name).is_none()
+    {
+        further.push((name.as_bytes(), digest.hex().into_bytes()));
+    }
     // A file that is an archive is often said to be coded, and is not.
     let is_archive =
         matches!(class, Class::File(_)) && DocumentCoding::of(&response.fields) == DocumentCoding::Gzip;
@@ -136,6 +147,12 @@ fn shaped(asked: &MirroredAsk, class: &Class, response: &UpstreamResponse) -> Fi
 /// Returns the fields with names that `is_kept` takes.
 fn kept(fields: &FieldLines, is_kept: impl Fn(&[u8]) -> bool) -> FieldLines {
     fields.lines().filter(|(name, _)| is_kept(name)).map(|(name, value)| (name, value.to_vec())).collect()
+}
+
+/// Returns the value of a field as text.
+fn text_of(fields: &FieldLines, name: &str) -> Option<String> {
+    let name = http::HeaderName::try_from(name).ok()?;
+    fields.value(&name).map(|value| String::from_utf8_lossy(value).into_owned())
 }
 
 /// Returns the Cache-Control of a response; `None` leaves the origin's.

@@ -9,8 +9,8 @@ mod reopening;
 
 use crate::access_log::AccessLog;
 use crate::admin::{
-    ExplainRequest, Explanation, InterceptionStatus, PurgeOutcome, PurgeRequest, Ram, Readiness, Responses,
-    SiteStatus, Space, Status, StoreStatus, TopMisses, TopRequest, UpstreamStatus,
+    ExplainRequest, Explanation, InterceptionStatus, MirrorStatus, PurgeOutcome, PurgeRequest, Ram,
+    Readiness, Responses, SiteStatus, Space, Status, StoreStatus, TopMisses, TopRequest, UpstreamStatus,
 };
 use crate::cluster::{
     ClusterHandle, check_keys, check_reloaded_keys, peer_address, reload_cluster, start_cluster,
@@ -324,6 +324,7 @@ impl Node {
                 live.routes.meters(),
                 settings.listen.iter().any(|listen| listen.mode == Mode::Forward),
             ),
+            mirrors: MirrorStatus::all(&live.mirrors, live.routes.meters()),
         }
     }
 

@@ -24,10 +24,16 @@ impl Rules<'_> {
                 ("minimum_age_except", &mirror.minimum_age_except),
                 ("owned", &mirror.owned),
                 ("refuse", &mirror.refuse),
+                ("pin", &mirror.pin),
             ] {
                 for (number, pattern) in patterns.iter().enumerate() {
                     self.result(&at(&format!("{name}[{number}]")), check_pattern(pattern));
                 }
+            }
+            if !mirror.pin.is_empty() && settings.store.architecture != "volume" {
+                let message =
+                    format!("takes store.architecture = \"volume\", not {:?}", settings.store.architecture);
+                self.fault(&at("pin"), message);
             }
             for (number, host) in mirror.file_hosts.iter().enumerate() {
                 self.result(&at(&format!("file_hosts[{number}]")), check_host_pattern(host));

@@ -61,6 +61,10 @@ entry! {
         pub owned: Vec<String> = Vec::new(),
         /// Packages that are refused with 403; `*` at the end of a name matches the rest.
         pub refuse: Vec<String> = Vec::new(),
+        /// Packages that stay on disk, with their index, when space is made for others, up to
+        /// `store.pin_max`; `*` at the end of a name matches the rest. Takes `store.architecture =
+        /// "volume"`.
+        pub pin: Vec<String> = Vec::new(),
         /// Hosts, other than the registry's, from which files may be fetched although no document
         /// names them. Names, or `*.suffix`.
         pub file_hosts: Vec<String> = Vec::new(),
@@ -125,6 +129,7 @@ impl Mirror {
             minimum_age_except: Vec::new(),
             owned: Vec::new(),
             refuse: Vec::new(),
+            pin: Vec::new(),
             file_hosts: Vec::new(),
         }
     }

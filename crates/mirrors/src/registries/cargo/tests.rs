@@ -70,3 +70,35 @@ fn origin_place_follows_its_template() {
     }
     assert_eq!(promised(&Cargo, &mirror(), Form::CargoConfig, &place, "{}"), (None, None));
 }
+
+#[test]
+fn index_lines_have_times() {
+    let line = |version: &str, rest: &str| {
+        format!(
+            "{{\"name\":\"a\",\"vers\":\"{version}\",\"deps\":[],\"cksum\":\"{HEX}\",\"yanked\":false{rest}}}\n"
+        )
+    };
+    let (old, undated) = (line("1.0.0", ",\"pubtime\":\"2026-01-01T00:00:00Z\""), line("1.0.1", ""));
+    let document = format!("{old}{undated}not json\n");
+    let mut survey = Cargo.survey(Form::CargoIndex).expect("one");
+    survey.push(document.as_bytes()).expect("sound");
+    let facts = survey.finish().expect("whole");
+    let versions = [("1.0.0", Some(1_767_225_600)), ("1.0.1", None), ("", None)];
+    assert_eq!(facts.versions, versions.map(|(version, time)| (version.to_owned(), time)));
+    let kept = ["1.0.0".to_owned()].into_iter().collect();
+    let (mut selection, _) = Cargo.selected(&mirror(), Form::CargoIndex, &facts, kept).expect("one");
+    let mut output = Vec::new();
+    selection.push(document.as_bytes(), &mut output).expect("sound");
+    selection.finish(&mut output).expect("whole");
+    assert_eq!(String::from_utf8(output).expect("text"), old);
+    for (version, published) in [("1.0.0", Some(Some(1_767_225_600))), ("1.0.1", Some(None)), ("1.0.2", None)]
+    {
+        let place = Place::Below(file(&format!("a/{version}")));
+        assert_eq!(Cargo.times_of(&place), [(Place::Below("/1/a".into()), Form::CargoIndex)]);
+        let found = promised(&Cargo, &mirror(), Form::CargoIndex, &place, &document).0;
+        assert_eq!(found.map(|promise| promise.published), published, "{version}");
+    }
+    // A file of another digest is not the index's.
+    let other = Place::Below(file("a/1.0.0").replace("ba78", "aa78"));
+    assert_eq!(promised(&Cargo, &mirror(), Form::CargoIndex, &other, &document).0, None);
+}

@@ -49,6 +49,15 @@ pub(super) fn is_archive(file: &str) -> bool {
     WHEELS.iter().chain(&ARCHIVES).any(|end| file.ends_with(end))
 }
 
+/// Returns the version in a file's name: a wheel's second part, or the end of a source archive's.
+pub(super) fn version_of(file: &str) -> Option<&str> {
+    if file.ends_with(".whl") || file.ends_with(".egg") {
+        return file.split('-').nth(1);
+    }
+    let stem = ARCHIVES.iter().find_map(|end| file.strip_suffix(end))?;
+    stem.rsplit_once('-').map(|(_, version)| version)
+}
+
 /// End of the core metadata's URL (PEP 658).
 pub(super) const METADATA: &str = ".metadata";
 const WHEELS: [&str; 2] = [".whl", ".egg"];

@@ -5,6 +5,7 @@ use super::page_url;
 use crate::json::{Path, Visitor, Walk, text};
 use crate::url::joined;
 use crate::{BadDocument, Mirror, Rewriter};
+use std::collections::HashSet;
 
 /// Maker of the page. The anchor of a file is written where the file's object ends.
 pub(super) struct JsonToHtml {
@@ -18,6 +19,8 @@ struct Page {
     is_own: bool,
     page: String,
     file: Anchor,
+    /// Names of the files that are listed; all without.
+    files: Option<HashSet<String>>,
     /// Written lines that were not taken yet.
     made: String,
     has_begun: bool,
@@ -44,10 +47,17 @@ impl JsonToHtml {
             is_own: mirror.is_registry_itself(),
             page: page_url(mirror),
             file: Anchor::default(),
+            files: None,
             made: String::new(),
             has_begun: false,
         };
         Self { walk: Walk::new(page), unread: Vec::new() }
+    }
+
+    /// Lists the files of these names alone.
+    pub fn of_files(mut self, files: HashSet<String>) -> Self {
+        self.walk.visitor.files = Some(files);
+        self
     }
 
     fn take(&mut self, output: &mut Vec<u8>) {
@@ -111,7 +121,9 @@ impl Visitor for Page {
     fn left(&mut self, path: &Path) {
         if path.depth() == 2 && path.key(0) == "files" {
             let file = std::mem::take(&mut self.file);
-            self.anchor(&file);
+            if self.files.as_ref().is_none_or(|files| files.contains(&file.name)) {
+                self.anchor(&file);
+            }
         }
     }
 }

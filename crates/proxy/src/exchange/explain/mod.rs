@@ -10,6 +10,7 @@
 
 mod access;
 mod asked;
+mod mirrored;
 mod stored;
 mod storing;
 mod variants;
@@ -18,6 +19,7 @@ use super::CacheEngine;
 use super::admission::AdmissionView;
 use super::admit;
 use super::answers;
+use super::mirrored::ExplainedMirror;
 use super::purge_table::Sequence;
 use super::request::{AdmittedRequest, RequestContext};
 use super::settings::ExchangeSettings;
@@ -47,7 +49,7 @@ pub struct ExplainSource<'a> {
     /// The same settings, prepared.
     pub live: Arc<ExchangeSettings>,
     /// The node; `None` for settings alone.
-    pub engine: Option<&'a CacheEngine>,
+    pub engine: Option<&'a Arc<CacheEngine>>,
 }
 
 /// Explains a request.
@@ -114,8 +116,13 @@ pub async fn explain(source: &ExplainSource<'_>, request: &ExplainRequest) -> Re
         }
     };
     let sequence = source.engine.map_or(Sequence::new(u64::MAX), |engine| engine.purge_table().sequence());
+    let is_mirrored = site.as_ref().is_some_and(|site| live.mirrors.of_site(site.site).is_some());
     let admitted =
         AdmittedRequest { head, target, ruling, client, way, site, user: None, live: Arc::clone(live) };
+    if is_mirrored {
+        let asked = ExplainedMirror::of(admitted, (clock::now(), sequence));
+        return mirrored::explain(source, asked, with_notes(explanation, notes)).await;
+    }
     let ask = RequestContext::new(admitted, (None, clock::now(), sequence));
     explain_use(source, &ask, with_notes(explanation, notes), response).await
 }

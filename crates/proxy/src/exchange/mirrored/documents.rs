@@ -1,57 +1,14 @@
 //! Documents: the reply from the cache becomes the form for one client.
 
 use super::{MirrorRequest, reply_fields};
-use crate::exchange::CacheEngine;
 use crate::exchange::request::RequestContext;
 use crate::message::{Reply, ReplyBody, ReplyForm, ReplyHead, StreamBody};
-use crate::mirror::{DerivedBody, FETCHED, entity_tag, read_survey};
+use crate::mirror::{DerivedBody, FETCHED, entity_tag};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Full};
-use shoal_core::{Fields, Key};
+use shoal_core::Fields;
 use shoal_mirrors::{Fetch, Form, Rewriter};
 use shoal_semantics::entity_tag::EntityTag;
-use std::collections::HashSet;
-use std::sync::Arc;
-
-impl CacheEngine {
-    /// Returns the reply with the versions that are old enough, in this form. The document is read
-    /// twice: `reply` has it for the times, and the cache once more.
-    pub(super) async fn selected(
-        self: &Arc<Self>,
-        request: &MirrorRequest,
-        wanted: Form,
-        ask: &Arc<RequestContext>,
-        reply: Reply,
-    ) -> Reply {
-        if reply.head.status() != StatusCode::OK {
-            return request.other(reply);
-        }
-        let (registry, facts) = (request.base.mirror.registry, &request.base.facts);
-        let limit = request.base.age_limit.unwrap_or(i64::MAX);
-        let dated = registry.dated(wanted).and_then(|dated| registry.survey(dated));
-        let Some(survey) = dated else { return request.refused(StatusCode::FORBIDDEN, NO_TIMES) };
-        let Ok(found) = read_survey(frames(reply.body), &reply_fields(&reply.head), survey).await else {
-            return request.refused(StatusCode::BAD_GATEWAY, NO_TIMES);
-        };
-        let old = found.versions.iter().filter(|(_, time)| time.is_some_and(|time| time <= limit));
-        let versions: HashSet<String> = old.map(|(version, _)| version.clone()).collect();
-        let mut names: Vec<&[u8]> = versions.iter().map(|version| version.as_bytes()).collect();
-        names.sort_unstable();
-        let number = Key::unkeyed(&names.join(&0)).low();
-        let Some((rewriter, media)) = registry.selected(facts, wanted, &found, versions) else {
-            return request.refused(StatusCode::FORBIDDEN, NO_TIMES);
-        };
-        let reply = Box::pin(self.serve(ask)).await;
-        if reply.head.status() != StatusCode::OK {
-            return request.other(reply);
-        }
-        let document = reply_fields(&reply.head);
-        let tag = entity_tag(&document, &facts.external, (Some(wanted), number));
-        let mut fields = request.fields(&document, ask, tag.clone());
-        fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
-        request.reply(reply, (tag, fields), &document, Some(rewriter))
-    }
-}
 
 impl MirrorRequest {
     /// Returns the reply in the form for this client.
@@ -86,7 +43,7 @@ impl MirrorRequest {
     }
 
     /// Returns the reply with a derived form, or 304 if the client has it.
-    fn reply(
+    pub(super) fn reply(
         &self,
         reply: Reply,
         (tag, mut fields): (Option<HeaderValue>, HeaderMap),
@@ -112,7 +69,7 @@ impl MirrorRequest {
     }
 
     /// Returns a reply that is no document: absence, or an error.
-    fn other(&self, mut reply: Reply) -> Reply {
+    pub(super) fn other(&self, mut reply: Reply) -> Reply {
         reply.record.method = Some(self.method.clone());
         if self.method == Method::HEAD {
             reply.body = ReplyBody::Empty;
@@ -124,7 +81,12 @@ impl MirrorRequest {
     }
 
     /// Returns the fields of the derived form.
-    fn fields(&self, document: &HeaderMap, ask: &RequestContext, tag: Option<HeaderValue>) -> HeaderMap {
+    pub(super) fn fields(
+        &self,
+        document: &HeaderMap,
+        ask: &RequestContext,
+        tag: Option<HeaderValue>,
+    ) -> HeaderMap {
         let mut fields = document.clone();
         OF_BYTES.into_iter().chain([FETCHED]).for_each(|name| drop(fields.remove(name)));
         let lifetime = self.base.mirror.settings.index_lifetime.as_secs();
@@ -177,5 +139,4 @@ const OF_BYTES: [HeaderName; 9] = [
     HeaderName::from_static("content-digest"),
 ];
 
-const NO_TIMES: &str = "The publication times of the package's versions cannot be read (mirror.minimum_age).";
 const CODING: &str = "The registry sent a document in a coding that was not asked for.";

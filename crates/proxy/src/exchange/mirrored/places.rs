@@ -84,9 +84,36 @@ impl MirrorBase {
         })
     }
 
+    /// Returns the same facts without a minimum age.
+    pub fn ageless(&self) -> Self {
+        Self {
+            mirror: Arc::clone(&self.mirror),
+            facts: self.facts.clone(),
+            client: Arc::clone(&self.client),
+            site: self.site.clone(),
+            user: self.user.clone(),
+            live: Arc::clone(&self.live),
+            asked_url: Arc::clone(&self.asked_url),
+            ruling: self.ruling.at_place(Arc::clone(&self.asked_url), None, false),
+            user_agent: self.user_agent.clone(),
+            age_limit: None,
+            credentials: self.credentials.clone(),
+            requested: self.requested,
+            sequence: self.sequence,
+        }
+    }
+
     /// Returns `true` if documents of this form are rewritten.
     pub fn derives(&self, form: Form) -> bool {
         is_derived(&self.mirror, &self.facts, form)
+    }
+
+    /// Returns `true` if clients get a form that is derived from the decoded document.
+    pub fn decodes(&self, fetch: &Fetch) -> bool {
+        match fetch.class {
+            Class::Document(form) => self.derives(form) || fetch.form_asked.is_some(),
+            Class::File(_) => false,
+        }
     }
 
     /// Returns the request of a document for this node itself.
@@ -152,7 +179,8 @@ impl MirrorBase {
         };
         self.user_agent.iter().for_each(|agent| add(&header::USER_AGENT, agent));
         fetch.accept.iter().for_each(|accept| add(&header::ACCEPT, accept.as_bytes()));
-        if is_derived {
+        // A document that other clients may get as it is stored stays without a coding.
+        if self.decodes(fetch) {
             add(&header::ACCEPT_ENCODING, b"gzip");
         }
         let shared = self.mirror.registry.shared_place(fetch);

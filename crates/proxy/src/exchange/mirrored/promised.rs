@@ -34,8 +34,12 @@ impl CacheEngine {
                 return None;
             }
             let base = MirrorBase::of(ask)?;
-            let mut promised = match self.find_promise(&base, ask, &documents).await {
-                Ok(found) => found.unwrap_or_default(),
+            let found = match self.find_promise(&base, ask, &documents).await {
+                Ok(found) => self.with_time(&base, ask, found.unwrap_or_default()).await,
+                Err(why) => Err(why),
+            };
+            let mut promised = match found {
+                Ok(found) => found,
                 Err(why) => return Some(refusal(ask, StatusCode::BAD_GATEWAY, why)),
             };
             if promised.place.as_ref() == Some(&asked.place) {
@@ -125,9 +129,26 @@ impl CacheEngine {
         Ok(None)
     }
 
+    /// Adds the publication time to a promise, if age matters and the promise has none.
+    async fn with_time(
+        self: &Arc<Self>,
+        base: &MirrorBase,
+        ask: &RequestContext,
+        promised: PromiseLookup,
+    ) -> Result<PromiseLookup, &'static str> {
+        let asked = ask.mirror.as_ref().ok_or(UNREADABLE)?;
+        let has_time = promised.promise.as_ref().is_some_and(|promise| promise.published.is_some());
+        if has_time || asked.age_limit.is_none() {
+            return Ok(promised);
+        }
+        let found = self.find_promise(base, ask, &asked.documents_of_times()).await?;
+        let published = found.and_then(|found| found.promise?.published);
+        Ok(promised.published_at(published))
+    }
+
     /// Looks for the promise in one document. `None` if the document is absent or does not name the
     /// file.
-    async fn promise_in(
+    pub(super) async fn promise_in(
         self: &Arc<Self>,
         ask: &RequestContext,
         (document, form): (RequestContext, Form),

@@ -1,0 +1,56 @@
+//! Packages that a mirror pins stay on disk when space is made for others, with their index.
+
+use crate::mirrors::npm_mirror;
+use shoal_testkit::registry::{NPM_SHORT, NpmVersion, npm_document};
+use shoal_testkit::seeded::body;
+use shoal_testkit::{Answer, Origin, Request, Shoal};
+
+/// Serves any package with one version, whose tarball has 60 KB.
+fn any_package(origin: &Origin) {
+    let url = origin.url();
+    origin.on_request("/*", move |request| {
+        let path = request.path().to_owned();
+        let name = path.split('/').nth(1).unwrap_or_default();
+        let tarball = body(name, 60_000);
+        match path.ends_with(".tgz") {
+            true => Answer::ok(tarball),
+            false => Answer::ok(npm_document(name, &[NpmVersion::of(&url, name, "1.0.0", &tarball)], false))
+                .field("Content-Type", "application/json"),
+        }
+    });
+}
+
+fn get(shoal: &Shoal, name: &str) {
+    let document = Request::get(&format!("/npm/{name}")).field("Accept", NPM_SHORT);
+    shoal.ask(&document).expect_status(200);
+    shoal.get(&format!("/npm/{name}/-/{name}-1.0.0.tgz")).expect_status(200);
+}
+
+#[test]
+fn pinned_package_outlasts_others() {
+    let origin = Origin::start();
+    any_package(&origin);
+    let mut shoal = npm_mirror(&origin, "pin = ['kept*']\nindex_lifetime = '1h'")
+        .set("cache.ram", "4 MiB")
+        .set("cache.ram_object_max", "128 KiB")
+        .set("store.disk", "12 MB")
+        .set("store.pin_max", "3 MB")
+        .set("store.admission", "always")
+        .start();
+    for name in ["kept", "plain"] {
+        get(&shoal, name);
+    }
+    for number in 0..400 {
+        get(&shoal, &format!("other-{number}"));
+        if number % 25 == 0 {
+            // An insert is declined while too much waits.
+            shoal.wait_until_written();
+        }
+    }
+    shoal.restart();
+    let before = origin.total();
+    get(&shoal, "kept");
+    assert_eq!(origin.total(), before, "both come from the disk");
+    get(&shoal, "plain");
+    assert!(origin.total() > before, "nobody pinned it");
+}
