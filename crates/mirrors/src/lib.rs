@@ -26,6 +26,7 @@ pub mod registries;
 pub mod route;
 pub mod time;
 pub mod url;
+pub mod wanted;
 
 pub use digest::{Algorithm, Checker, Digest};
 pub use document::{BadDocument, Facts, Form, Promise, Promises, Rewriter, Survey};

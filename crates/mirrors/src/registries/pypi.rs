@@ -19,7 +19,9 @@ mod page;
 use crate::route::PromiseSource;
 use crate::url::{FILES, file_path, file_url, last_segment};
 use crate::{Class, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route};
-use file_name::{normalized, project_of};
+pub(crate) use file_name::normalized;
+use file_name::project_of;
+pub use html::HtmlFiles;
 use html::{HtmlLinks, HtmlPromise};
 use json::{JsonPromise, JsonUrls};
 use page::JsonToHtml;
@@ -146,7 +148,7 @@ fn file(mirror: &Mirror, behind: &str) -> Route {
 }
 
 /// Base URL of the links on a project's page. All pages lie at one depth.
-fn page_url(mirror: &Mirror) -> String {
+pub(crate) fn page_url(mirror: &Mirror) -> String {
     format!("{}/project/", mirror.upstream)
 }
 
