@@ -28,7 +28,7 @@ pub mod time;
 pub mod url;
 pub mod wanted;
 
-pub use digest::{Algorithm, Checker, Digest};
+pub use digest::{Algorithm, Checker, Digest, Hasher};
 pub use document::{BadDocument, Facts, Form, Promise, Promises, Rewriter, Survey};
 pub use kind::Kind;
 pub use route::{Class, Fetch, Place, Question, Route};

@@ -8,6 +8,7 @@
 //! entries, and recurses to no depth that the input chooses. An entry that no mirror can serve (a
 //! repository of sources, a folder) is left out by name, with the reason.
 
+mod body_check;
 mod cargo_lock;
 mod choice;
 mod format;
@@ -27,10 +28,11 @@ mod toml;
 mod urls;
 mod yarn_lock;
 
+pub use body_check::ListCheck;
 pub use choice::Choice;
 pub use format::Format;
 pub use need::{Need, NeededFile, Page, Search, need};
-pub use search::{CrateDigest, FoundFile, ImageManifest, ProjectFiles};
+pub use search::{CrateDigest, FoundFile, ImageManifest, MANIFEST_MAX, ProjectFiles};
 
 use crate::{BadDocument, Digest, Kind};
 

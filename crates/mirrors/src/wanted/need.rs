@@ -19,7 +19,7 @@ pub struct Need {
 }
 
 /// An index page.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Page {
     /// Path below the mirror.
     pub path: String,

@@ -1,7 +1,7 @@
 //! Readers of index pages that a search goes through: the files of a Python project, the digest of
 //! a crate, the parts of an image. Each holds a bounded number of entries.
 
-use super::{Check, Choice, NeededFile, Search};
+use super::{Check, Choice, NeededFile, Page, Search};
 use crate::json::{Path, Visitor, Walk, text};
 use crate::registries::{cargo, pypi};
 use crate::url::{joined, last_segment};
@@ -122,6 +122,14 @@ impl Visitor for JsonFiles {
 }
 
 impl Search {
+    /// Returns the page that is searched; an image has manifests instead.
+    pub fn page(&self) -> Option<&Page> {
+        match self {
+            Self::Project { page, .. } | Self::Crate { page, .. } => Some(page),
+            Self::Image { .. } => None,
+        }
+    }
+
     /// Returns the files of a release among those of its project. An empty answer means that the
     /// page has none of them.
     pub fn among(&self, files: &[FoundFile], mirror: &Mirror, choice: &Choice) -> Vec<NeededFile> {
@@ -210,12 +218,12 @@ impl CrateDigest {
         Ok(())
     }
 
-    /// Takes the end. Returns the file of a version.
-    pub fn file(mut self, name: &str, version: &str) -> Result<Option<NeededFile>, BadDocument> {
+    /// Returns the file of a version, at the document's end.
+    pub fn file(&mut self, name: &str, version: &str) -> Result<Option<NeededFile>, BadDocument> {
         self.end_line()?;
-        Ok(self.digests.remove(version).map(|digest| NeededFile {
-            path: cargo::file_path(name, version, &digest),
-            check: Check::OneOf(vec![digest]),
+        Ok(self.digests.get(version).map(|digest| NeededFile {
+            path: cargo::file_path(name, version, digest),
+            check: Check::OneOf(vec![digest.clone()]),
             size: None,
             may_lack: false,
         }))

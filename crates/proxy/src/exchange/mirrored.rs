@@ -14,10 +14,13 @@
 
 mod bearer;
 mod documents;
+mod own;
 mod places;
 mod promised;
 mod redirects;
 mod written;
+
+pub(crate) use own::{OwnAnswer, OwnFreshness, OwnRequest, own_client};
 
 use super::admit::AdmitOutcome;
 use super::awaited::AbandonGuard;

@@ -180,6 +180,9 @@ metrics! {
     mirror_length: shared = "counter" "shoal_mirror_refused_total" "reason=\"length\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
     mirror_document: shared = "counter" "shoal_mirror_refused_total" "reason=\"document\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
     mirror_html: shared = "counter" "shoal_mirror_refused_total" "reason=\"html\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
+    warm_fetched: shared = "counter" "shoal_warm_files_total" "result=\"fetched\"" "Files that warming fetched, by result.";
+    warm_failed: shared = "counter" "shoal_warm_files_total" "result=\"failed\"" "Files that warming fetched, by result.";
+    warm_bytes: shared = "counter" "shoal_warm_bytes_total" "" "Bytes of the files that warming fetched and kept.";
     neighbour_icp: shared = "counter" "shoal_neighbour_questions_total" "protocol=\"icp\"" "Questions of neighbours that were answered.";
     neighbour_htcp: shared = "counter" "shoal_neighbour_questions_total" "protocol=\"htcp\"" "Questions of neighbours that were answered.";
     neighbour_hits_told: shared = "counter" "shoal_neighbour_hits_told_total" "" "Questions of neighbours answered with a hit.";

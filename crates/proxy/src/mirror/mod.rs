@@ -101,6 +101,16 @@ impl Mirrors {
         self.all.is_empty()
     }
 
+    /// Returns all mirrors, in the order of the settings.
+    pub fn all(&self) -> &[Arc<MirrorRoute>] {
+        &self.all
+    }
+
+    /// Returns the mirror of this name.
+    pub fn named(&self, name: &str) -> Option<&Arc<MirrorRoute>> {
+        self.all.iter().find(|mirror| mirror.settings.name() == name)
+    }
+
     /// Returns the mirror that is served by the site of this number.
     pub fn of_site(&self, site: usize) -> Option<&Arc<MirrorRoute>> {
         self.all.get(site.checked_sub(self.first_site)?)
@@ -215,7 +225,7 @@ impl MirrorRoute {
 }
 
 /// Returns the kind that a setting names.
-fn kind_of(kind: MirrorKind) -> Kind {
+pub(crate) fn kind_of(kind: MirrorKind) -> Kind {
     match kind {
         MirrorKind::Npm => Kind::Npm,
         MirrorKind::Pypi => Kind::Pypi,

@@ -27,6 +27,7 @@ use crate::route::{Route, Routes};
 use crate::server::{self, RunningServer};
 use crate::storage::{StorageError, StorageStack};
 use crate::upstream::{GroupMember, Upstreams};
+use crate::warming::{WarmRefusal, WarmReport, WarmRequest, Warming};
 pub use error::NodeError;
 use in_force::in_force;
 pub use named_files::{file_mistakes, file_warnings};
@@ -72,6 +73,7 @@ pub struct Node {
     reopening: Option<RetryThread>,
     started: Instant,
     identity: u64,
+    warming: Warming,
 }
 
 impl Node {
@@ -147,6 +149,7 @@ impl Node {
             reopening,
             started: Instant::now(),
             identity,
+            warming: Warming::default(),
         })
     }
 
@@ -223,6 +226,21 @@ impl Node {
             Ok(runtime) => runtime.block_on(self.exchange.purge(request)),
             Err(error) => PurgeOutcome::Failed(format!("no runtime for the purge: {error}")),
         }
+    }
+
+    /// Starts to fetch the files of a list. Reads the list before it returns.
+    ///
+    /// # Errors
+    /// If the list cannot be read, or too many jobs wait.
+    pub fn warm(&self, request: WarmRequest) -> Result<WarmReport, WarmRefusal> {
+        let runtime = self.checks.get().ok_or(WarmRefusal::Starting)?;
+        let settings = Arc::clone(&self.settings.lock());
+        self.warming.start(request, &self.exchange, (&settings, &self.addresses), runtime)
+    }
+
+    /// Returns the jobs of [`Node::warm`].
+    pub fn warming(&self) -> &Warming {
+        &self.warming
     }
 
     /// Explains the handling of a request under the settings in force. Changes and counts nothing.
@@ -358,6 +376,7 @@ impl Node {
     /// closes the store. Blocks.
     pub fn drain(&self, grace: Duration) {
         self.draining.store(true, Ordering::Release);
+        self.warming.stop_all();
         // The others stop asking this node before it stops answering.
         if let Some(membership) = &self.membership {
             membership.leave();
