@@ -55,3 +55,9 @@ pub const NPM_SHORT: &str = "application/vnd.npm.install-v1+json; q=1.0, applica
 pub fn sha256(body: &[u8]) -> String {
     Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// The line of `go.sum` for a `go.mod` with these bytes.
+pub fn go_mod_sum(body: &[u8]) -> String {
+    let line = format!("{}  go.mod\n", sha256(body));
+    format!("h1:{}", STANDARD.encode(Sha256::digest(line)))
+}

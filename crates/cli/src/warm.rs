@@ -51,7 +51,8 @@ pub struct WarmOptions {
     /// Address of the node in the lock, if it is not the address of a listener
     #[arg(long, value_name = "URL")]
     at: Vec<String>,
-    /// Take packages of registries that are no mirror's from the mirror of their kind
+    /// Take packages of registries that are no mirror's from the mirror of their kind, and fetch
+    /// URLs of any host by forward mode
     #[arg(long)]
     any_host: bool,
     /// Read held files too, and check them against the list

@@ -91,6 +91,11 @@ impl Digest {
         self.algorithm
     }
 
+    /// The digest's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Lower-case hexadecimal digits.
     pub fn hex(&self) -> String {
         self.bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -27,6 +27,7 @@ mod search;
 mod toml;
 mod urls;
 mod yarn_lock;
+mod zip_hash;
 
 pub use body_check::ListCheck;
 pub use choice::Choice;

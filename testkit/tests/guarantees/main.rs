@@ -71,3 +71,4 @@ mod upstreams;
 mod users_and_certificates;
 mod vary;
 mod waiting_connections;
+mod warming;

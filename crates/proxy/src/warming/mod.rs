@@ -43,7 +43,8 @@ pub struct WarmRequest {
     pub at: Vec<String>,
     /// `true` to end with the plan.
     pub is_plan: bool,
-    /// `true` to take packages of registries that no mirror has from the mirror of their kind.
+    /// `true` to take packages of registries that no mirror has from the mirror of their kind, and
+    /// URLs of other hosts by forward mode.
     pub any_host: bool,
     /// `true` to read held files too, and to check them against the list.
     pub verifies: bool,

@@ -1,8 +1,8 @@
 //! From entries of a list to places at mirrors and sites of this node.
 //!
 //! A URL belongs to the mirror whose registry it names, to this node's own address, to a site by
-//! its host, or, with a listener in forward mode, to anybody. Other hosts are refused and named:
-//! nothing is asked from a host that no setting allows.
+//! its host, or, on demand and with a listener in forward mode, to anybody. Other hosts are refused
+//! and named: a lockfile comes with a pull request, and shall not choose whom this node asks.
 
 use super::WarmRequest;
 use super::report::WarmReport;
@@ -160,7 +160,7 @@ impl<'a> Resolver<'a> {
                 Some(Spot::Mirror(mirror, mirror.below(path).to_owned()))
             }
             (Some(_), None) => self.reverse.map(Spot::Url),
-            _ => self.forward.map(Spot::Url),
+            _ => self.forward.filter(|_| self.any_host).map(Spot::Url),
         }
     }
 
