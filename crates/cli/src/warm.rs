@@ -20,11 +20,12 @@ use told::Teller;
 /// Fetch the files of lockfiles into a running node, before clients ask for them
 ///
 /// Reads the locks of npm, Yarn, pnpm, Bun, pip, poetry, PDM, uv, pipenv, cargo, Go, bundler and
-/// Gradle, SBOMs and package URLs, references of images, URLs, and access logs. The node asks for
-/// each index page once, tells what it holds, and fetches the rest by `warm.connections` and
-/// `warm.rate`. Each file is checked against the list and the registry's index.
+/// Gradle. Reads SBOMs and package URLs, references of images, URLs, and access logs, too. The node
+/// asks for each index page once, tells the numbers of held and missing files, and fetches the rest
+/// by `warm.connections` and `warm.rate`. Each file is checked against the list and the registry's
+/// index.
 ///
-/// A second run skips what is held. The job goes on in the node if this command ends.
+/// A second run skips the files that are held. The job goes on in the node if this command ends.
 #[derive(clap::Args)]
 pub struct WarmOptions {
     /// Lockfiles and lists; - for standard input
@@ -192,6 +193,7 @@ fn urls_of_log(file: &Path) -> Result<Vec<u8>, Failure> {
         }
     };
     while reader.next(&mut take).map_err(|error| failed(&error))?.is_some() {}
+    debug_assert!(seen.len() <= list.len(), "a line for each URL");
     if list.len() > LIST_MAX {
         return Err(failed(&"more than 32 MiB of distinct URLs; take a part of it by `shoal trace filter`"));
     }

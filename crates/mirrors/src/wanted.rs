@@ -32,14 +32,14 @@ mod zip_hash;
 pub use body_check::ListCheck;
 pub use choice::Choice;
 pub use format::Format;
-pub use need::{Need, NeededFile, Page, Search, need};
+pub use need::{IndexPage, Need, NeededFile, Search, need};
 pub use search::{CrateDigest, FoundFile, ImageManifest, MANIFEST_MAX, ProjectFiles};
 
 use crate::{BadDocument, Digest, Kind};
 
 /// One entry of a lockfile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ListEntry {
     /// Kind of its registry; `None` if a URL says it.
     pub kind: Option<Kind>,
     /// Name of the package; empty for a URL.
@@ -70,7 +70,7 @@ pub enum Check {
     GoSum([u8; 32]),
 }
 
-impl Wanted {
+impl ListEntry {
     /// Begins an entry of this kind.
     pub fn of(kind: Kind, name: &str, version: &str) -> Self {
         Self { kind: Some(kind), name: name.to_owned(), version: version.to_owned(), ..Self::default() }
@@ -103,7 +103,7 @@ impl Wanted {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
     /// Entries that mirrors may serve.
-    pub wanted: Vec<Wanted>,
+    pub wanted: Vec<ListEntry>,
     /// Entries that no mirror can serve.
     pub left_out: Vec<LeftOut>,
 }
@@ -118,18 +118,20 @@ pub struct LeftOut {
 }
 
 impl Wishes {
-    fn want(&mut self, wanted: Wanted) -> Result<(), BadDocument> {
+    fn want(&mut self, wanted: ListEntry) -> Result<(), BadDocument> {
         let texts = [Some(&wanted.name), Some(&wanted.version), wanted.file.as_ref()];
         let is_long = texts.into_iter().flatten().any(|text| text.len() > NAME_MAX)
             || [&wanted.url, &wanted.registry].into_iter().flatten().any(|url| url.len() > URL_MAX);
         if is_long {
             return self.leave_out(&wanted.title(), "a longer name than any package has");
         }
+        debug_assert!(wanted.kind.is_some() || wanted.url.is_some(), "an entry has a place");
         self.wanted.push(wanted);
         self.bounded()
     }
 
     fn leave_out(&mut self, what: &str, why: &'static str) -> Result<(), BadDocument> {
+        debug_assert!(!why.is_empty(), "each is left out for a reason");
         self.left_out.push(LeftOut { what: what.chars().take(SHOWN_MAX).collect(), why });
         self.bounded()
     }
@@ -170,7 +172,7 @@ pub fn parse(format: Format, bytes: &[u8]) -> Result<Wishes, BadDocument> {
         Format::Images => images::parse(text(bytes)?),
         Format::Urls => urls::parse(text(bytes)?),
     }?;
-    debug_assert!(wishes.wanted.len() + wishes.left_out.len() <= ENTRIES_MAX);
+    debug_assert!(wishes.wanted.len() + wishes.left_out.len() <= ENTRIES_MAX, "each entry was counted");
     Ok(wishes)
 }
 

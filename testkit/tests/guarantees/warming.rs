@@ -83,7 +83,7 @@ fn npm_lock_is_warmed_once() {
     let second = warm(&shoal, "file=package-lock.json", &lock);
     assert_eq!(counts(&second), [2, 0, 0, 0, 0], "{second}");
     for name in ["a", "b"] {
-        shoal.get(&tarball(name)).expect_hit().expect_body(&body(name, 50_000));
+        shoal.get(&tarball(name)).expect_hit().expect_body(body(name, 50_000));
         assert_eq!((origin.count(&tarball(name)), origin.count(&format!("/npm/{name}"))), (1, 2));
     }
     shoal.expect_metric("shoal_warm_files_total", "result=\"fetched\"", 2);
@@ -286,7 +286,9 @@ fn connections_are_few_and_a_job_can_be_stopped() {
     gate.open();
     let report = finished(&shoal, 2);
     assert_eq!((&report["state"], counts(&report)[3]), (&json!("done"), 0), "{report}");
-    names.iter().for_each(|name| drop(shoal.get(&tarball(name)).expect_hit()));
+    for name in names {
+        shoal.get(&tarball(name)).expect_hit();
+    }
     shoal.ask_admin(&Request::new("POST", "/warm/stop?job=9")).expect_status(404);
 }
 

@@ -111,6 +111,7 @@ fn add(text: &mut String, mark: &str, named: &NamedReasons) {
     for one in &named.first {
         let _ = writeln!(text, "  {mark}: {}: {}", one.what, one.why);
     }
+    debug_assert!(named.count >= named.first.len() as u64, "the first ones are counted");
     let more = named.count.saturating_sub(named.first.len() as u64);
     if more > 0 {
         let _ = writeln!(text, "  {mark}: {} more", show::count(more));
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn result_names_what_failed_at_the_end() {
+    fn result_names_failures_last() {
         let mut report = WarmReport { file: "uv.lock".into(), state: WarmState::Done, ..Default::default() };
         (report.files.held, report.files.fetched, report.fetched_bytes) = (3, 1, 2048);
         report.left_out.add("g", "it comes from no registry");

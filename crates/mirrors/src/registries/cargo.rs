@@ -119,6 +119,7 @@ pub(crate) fn index_path(name: &str) -> Option<String> {
 
 /// Returns the path of a crate file below the mirror.
 pub(crate) fn file_path(name: &str, version: &str, digest: &Digest) -> String {
+    debug_assert_eq!(digest.algorithm(), Algorithm::Sha256, "the digest of an index");
     format!("{CRATES}{name}/{version}/{}/download", digest.hex())
 }
 

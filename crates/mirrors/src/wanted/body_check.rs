@@ -25,6 +25,7 @@ impl ListCheck {
                 let Some(strongest) = digests.iter().map(Digest::algorithm).max() else {
                     return Self::Nothing;
                 };
+                debug_assert!(!digests.is_empty(), "the strongest is one of them");
                 let digests = digests.iter().filter(|digest| digest.algorithm() == strongest).cloned();
                 Self::OneOf(Hasher::new(strongest), digests.collect())
             }

@@ -1,13 +1,13 @@
 //! `Cargo.lock`. Version 1 keeps the checksums in `[metadata]`.
 
 use super::toml::{Event, events, string};
-use super::{Wanted, Wishes};
+use super::{ListEntry, Wishes};
 use crate::{Algorithm, BadDocument, Digest, Kind};
 use std::collections::HashMap;
 
 /// Reads a lock.
 pub(super) fn parse(text: &str) -> Result<Wishes, BadDocument> {
-    let (mut wishes, mut package, mut table) = (Wishes::default(), Package::default(), "");
+    let (mut wishes, mut package, mut table) = (Wishes::default(), LockedCrate::default(), "");
     let old = old_checksums(text);
     for event in events(text) {
         match event {
@@ -33,14 +33,14 @@ pub(super) fn parse(text: &str) -> Result<Wishes, BadDocument> {
 }
 
 #[derive(Default)]
-struct Package<'a> {
+struct LockedCrate<'a> {
     name: &'a str,
     version: &'a str,
     source: Option<&'a str>,
     checksum: Option<&'a str>,
 }
 
-impl Package<'_> {
+impl LockedCrate<'_> {
     fn end(self, wishes: &mut Wishes, old: &HashMap<(&str, &str), &str>) -> Result<(), BadDocument> {
         // A package without a source is a folder of the workspace.
         let Some(source) = self.source else { return Ok(()) };
@@ -52,7 +52,7 @@ impl Package<'_> {
         let digest = checksum.and_then(|hex| Digest::from_hex(Algorithm::Sha256, hex));
         // `registry+` names a repository of git: the source that cargo replaces by the mirror.
         let registry = sparse.map(|url| url.trim_end_matches('/').to_owned());
-        let wanted = Wanted { registry, ..Wanted::of(Kind::Cargo, self.name, self.version) };
+        let wanted = ListEntry { registry, ..ListEntry::of(Kind::Cargo, self.name, self.version) };
         wishes.want(wanted.checked(digest.into_iter().collect()))
     }
 }

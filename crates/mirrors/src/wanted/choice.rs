@@ -4,7 +4,7 @@
 //! Python's locks list the wheels of all platforms. Of one release a wheel for any platform and the
 //! wheels that fit a pattern are taken; the source only if no wheel fits.
 
-use super::{Wanted, Wishes};
+use super::{ListEntry, Wishes};
 use crate::Kind;
 use std::collections::HashMap;
 
@@ -34,7 +34,8 @@ impl Choice {
         }
         let before = wishes.wanted.len();
         let mut flags = is_kept.into_iter();
-        wishes.wanted.retain(|_: &Wanted| flags.next().unwrap_or(true));
+        wishes.wanted.retain(|_: &ListEntry| flags.next().unwrap_or(true));
+        debug_assert!(wishes.wanted.len() <= before, "a choice adds nothing");
         before - wishes.wanted.len()
     }
 
@@ -48,6 +49,7 @@ impl Choice {
                 || file.ends_with(".whl") && self.wheels.iter().any(|pattern| matches(pattern, file))
         };
         let has_wheel = files.iter().any(|file| fits(file));
+        debug_assert!(!self.wheels.is_empty(), "a choice was made");
         files.iter().map(|file| fits(file) || !has_wheel && !file.ends_with(".whl")).collect()
     }
 

@@ -10,7 +10,7 @@
 //! ```
 
 use super::lines::lines;
-use super::{Wanted, Wishes};
+use super::{ListEntry, Wishes};
 use crate::{BadDocument, Digest, Kind};
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub(super) fn parse(text: &str) -> Result<Wishes, BadDocument> {
                     "GEM" => {
                         let registry = remote.map(|url| url.trim_end_matches('/').to_owned());
                         let digest = checksums.get(&(name, version)).cloned();
-                        let wanted = Wanted { registry, ..Wanted::of(Kind::RubyGems, name, version) };
+                        let wanted = ListEntry { registry, ..ListEntry::of(Kind::RubyGems, name, version) };
                         wishes.want(wanted.checked(digest.into_iter().collect()))?;
                     }
                     "GIT" | "PATH" => wishes.leave_out(name, "it comes from no registry")?,

@@ -5,7 +5,7 @@
 //!   example.test/a v1.0.0/go.mod h1:BASE64   .mod alone
 //! ```
 
-use super::{Check, Wanted, Wishes};
+use super::{Check, ListEntry, Wishes};
 use crate::{BadDocument, Kind};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,8 +21,8 @@ pub(super) fn parse(text: &str) -> Result<Wishes, BadDocument> {
         let hash = hash.strip_prefix("h1:").and_then(|hash| STANDARD.decode(hash).ok());
         let check = hash.and_then(|hash| hash.try_into().ok()).map_or(Check::Nothing, Check::GoSum);
         let mut want = |version: &str, extension: &str, check: Check| {
-            let wanted = Wanted::of(Kind::Go, module, version);
-            wishes.want(Wanted { file: Some(extension.to_owned()), check, ..wanted })
+            let wanted = ListEntry::of(Kind::Go, module, version);
+            wishes.want(ListEntry { file: Some(extension.to_owned()), check, ..wanted })
         };
         match version.strip_suffix("/go.mod") {
             Some(version) => want(version, "mod", check)?,

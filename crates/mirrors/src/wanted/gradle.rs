@@ -9,7 +9,7 @@
 //! A lock names no files: the POM, the module file of Gradle and the jar are looked for. Absence of
 //! one of them is no fault.
 
-use super::{Wanted, Wishes};
+use super::{ListEntry, Wishes};
 use crate::{Algorithm, BadDocument, Digest, Kind};
 
 /// Reads `gradle.lockfile`.
@@ -92,8 +92,8 @@ fn want(
     file: &str,
     digests: Vec<Digest>,
 ) -> Result<(), BadDocument> {
-    let wanted = Wanted::of(Kind::Maven, &format!("{group}:{name}"), version);
-    wishes.want(Wanted { file: Some(file.to_owned()), ..wanted }.checked(digests))
+    let wanted = ListEntry::of(Kind::Maven, &format!("{group}:{name}"), version);
+    wishes.want(ListEntry { file: Some(file.to_owned()), ..wanted }.checked(digests))
 }
 
 /// Returns the value of an attribute.

@@ -1,6 +1,6 @@
 //! References of container images, one a line: `[HOST/]NAME[:TAG][@sha256:HEX]`.
 
-use super::{Wanted, Wishes};
+use super::{ListEntry, Wishes};
 use crate::{BadDocument, Kind};
 
 /// Reads the list.
@@ -16,7 +16,7 @@ pub(super) fn parse(text: &str) -> Result<Wishes, BadDocument> {
 }
 
 /// Reads one reference.
-pub(super) fn image(reference: &str) -> Wanted {
+pub(super) fn image(reference: &str) -> ListEntry {
     let (rest, digest) = match reference.split_once('@') {
         Some((rest, digest)) => (rest, Some(digest)),
         None => (reference, None),
@@ -31,5 +31,5 @@ pub(super) fn image(reference: &str) -> Wanted {
         false => name.to_owned(),
     };
     let registry = host.map(|host| format!("https://{host}"));
-    Wanted { registry, ..Wanted::of(Kind::Oci, &name, digest.or(tag).unwrap_or("latest")) }
+    ListEntry { registry, ..ListEntry::of(Kind::Oci, &name, digest.or(tag).unwrap_or("latest")) }
 }

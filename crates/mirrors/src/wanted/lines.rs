@@ -39,6 +39,7 @@ fn pair(text: &str) -> Option<(&str, &str)> {
         Some(place) => place,
         None => rest.len().checked_sub(1).filter(|_| rest.ends_with(':'))?,
     };
+    debug_assert_eq!(rest.as_bytes()[colon], b':');
     Some((plain(text[..from + colon].trim()), plain(rest[colon + 1..].trim())))
 }
 

@@ -1,7 +1,7 @@
 //! Places below a mirror that an entry needs: index pages, files, and pages on which files are
 //! found.
 
-use super::{Check, Wanted};
+use super::{Check, ListEntry};
 use crate::npm_name::Name;
 use crate::registries::{cargo, pypi};
 use crate::url::last_segment;
@@ -11,7 +11,7 @@ use crate::{Digest, Form, Kind};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Need {
     /// Index pages that clients ask for.
-    pub pages: Vec<Page>,
+    pub pages: Vec<IndexPage>,
     /// Files.
     pub files: Vec<NeededFile>,
     /// Search for files that the list does not name.
@@ -20,7 +20,7 @@ pub struct Need {
 
 /// An index page.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Page {
+pub struct IndexPage {
     /// Path below the mirror.
     pub path: String,
     /// Accept field of the clients.
@@ -46,7 +46,7 @@ pub enum Search {
     /// Files of a release on the page of its project.
     Project {
         /// The page.
-        page: Page,
+        page: IndexPage,
         /// Version of the release.
         version: String,
         /// Name of the file, if the list has it.
@@ -57,7 +57,7 @@ pub enum Search {
     /// Digest of a crate in its index file.
     Crate {
         /// The index file.
-        page: Page,
+        page: IndexPage,
         /// Name of the crate.
         name: String,
         /// Version.
@@ -77,7 +77,7 @@ pub enum Search {
 ///
 /// # Errors
 /// If no registry has such a name.
-pub fn need(wanted: &Wanted, kind: Kind, below: Option<&str>) -> Result<Need, &'static str> {
+pub fn need(wanted: &ListEntry, kind: Kind, below: Option<&str>) -> Result<Need, &'static str> {
     let need = match kind {
         Kind::Npm => npm(wanted, below),
         Kind::Pypi => python(wanted, below),
@@ -90,6 +90,7 @@ pub fn need(wanted: &Wanted, kind: Kind, below: Option<&str>) -> Result<Need, &'
     };
     let need = need.ok_or(NO_NAME)?;
     let paths = need.pages.iter().map(|page| &page.path).chain(need.files.iter().map(|file| &file.path));
+    debug_assert!(need.search.is_some() || !need.files.is_empty(), "an entry needs something");
     match paths.into_iter().all(|path| is_sound(path)) {
         true => Ok(need),
         false => Err(NO_NAME),
@@ -98,18 +99,18 @@ pub fn need(wanted: &Wanted, kind: Kind, below: Option<&str>) -> Result<Need, &'
 
 impl Need {
     /// Returns the need of one file.
-    pub fn of_file(path: &str, wanted: &Wanted) -> Self {
+    pub fn of_file(path: &str, wanted: &ListEntry) -> Self {
         Self { files: vec![NeededFile::of(path.to_owned(), wanted)], ..Self::default() }
     }
 }
 
 impl NeededFile {
-    fn of(path: String, wanted: &Wanted) -> Self {
+    fn of(path: String, wanted: &ListEntry) -> Self {
         Self { path, check: wanted.check.clone(), size: wanted.size, may_lack: false }
     }
 }
 
-impl Page {
+impl IndexPage {
     fn of(path: impl Into<String>) -> Self {
         Self { path: path.into(), accept: None }
     }
@@ -124,7 +125,7 @@ impl Page {
     }
 }
 
-fn npm(wanted: &Wanted, below: Option<&str>) -> Option<Need> {
+fn npm(wanted: &ListEntry, below: Option<&str>) -> Option<Need> {
     let name = Name::parse(&wanted.name)?;
     let usual = || format!("{}/-/{}-{}.tgz", name.path_of_files(), name.base, wanted.version);
     // A tarball of another registry keeps its own name: some have zeros in front of numbers.
@@ -134,11 +135,11 @@ fn npm(wanted: &Wanted, below: Option<&str>) -> Option<Need> {
     };
     let path = below.map(str::to_owned).or_else(elsewhere).unwrap_or_else(usual);
     let files = vec![NeededFile::of(path, wanted)];
-    Some(Need { pages: vec![Page::in_form(name.path(), Form::NpmShort)], files, search: None })
+    Some(Need { pages: vec![IndexPage::in_form(name.path(), Form::NpmShort)], files, search: None })
 }
 
-fn python(wanted: &Wanted, below: Option<&str>) -> Option<Need> {
-    let page = Page::of_project(&wanted.name)?;
+fn python(wanted: &ListEntry, below: Option<&str>) -> Option<Need> {
+    let page = IndexPage::of_project(&wanted.name)?;
     if let Some(path) = below {
         let files = vec![NeededFile::of(path.to_owned(), wanted)];
         return Some(Need { pages: vec![page], files, search: None });
@@ -152,9 +153,9 @@ fn python(wanted: &Wanted, below: Option<&str>) -> Option<Need> {
     Some(Need { pages: vec![page], files: Vec::new(), search: Some(search) })
 }
 
-fn crate_of(wanted: &Wanted) -> Option<Need> {
-    let index = Page::of(cargo::index_path(&wanted.name)?);
-    let pages = vec![Page::of("/config.json"), index.clone()];
+fn crate_of(wanted: &ListEntry) -> Option<Need> {
+    let index = IndexPage::of(cargo::index_path(&wanted.name)?);
+    let pages = vec![IndexPage::of("/config.json"), index.clone()];
     let search = || Search::Crate { page: index, name: wanted.name.clone(), version: wanted.version.clone() };
     Some(match wanted.digests() {
         [] => Need { pages, files: Vec::new(), search: Some(search()) },
@@ -163,11 +164,11 @@ fn crate_of(wanted: &Wanted) -> Option<Need> {
 }
 
 /// Returns the file of a crate with this digest.
-fn crate_file(wanted: &Wanted, digest: &Digest) -> NeededFile {
+fn crate_file(wanted: &ListEntry, digest: &Digest) -> NeededFile {
     NeededFile::of(cargo::file_path(&wanted.name, &wanted.version, digest), wanted)
 }
 
-fn module(wanted: &Wanted) -> Option<Need> {
+fn module(wanted: &ListEntry) -> Option<Need> {
     let escaped = |text: &str| {
         let mut made = String::with_capacity(text.len());
         for char in text.chars() {
@@ -182,14 +183,14 @@ fn module(wanted: &Wanted) -> Option<Need> {
     Some(Need::of_file(&format!("/{module}/@v/{version}.{file}"), wanted))
 }
 
-fn gem(wanted: &Wanted) -> Option<Need> {
-    let Wanted { name, version, .. } = wanted;
-    let pages = vec![Page::of("/versions"), Page::of(format!("/info/{name}"))];
+fn gem(wanted: &ListEntry) -> Option<Need> {
+    let ListEntry { name, version, .. } = wanted;
+    let pages = vec![IndexPage::of("/versions"), IndexPage::of(format!("/info/{name}"))];
     let files = vec![NeededFile::of(format!("/gems/{name}-{version}.gem"), wanted)];
     Some(Need { pages, files, search: None })
 }
 
-fn artifact(wanted: &Wanted) -> Option<Need> {
+fn artifact(wanted: &ListEntry) -> Option<Need> {
     let (group, name) = wanted.name.split_once(':')?;
     let (version, file) = (&wanted.version, wanted.file.as_deref()?);
     let mut need = Need::of_file(&format!("/{}/{name}/{version}/{file}", group.replace('.', "/")), wanted);
@@ -198,7 +199,7 @@ fn artifact(wanted: &Wanted) -> Option<Need> {
     Some(need)
 }
 
-fn image(wanted: &Wanted) -> Option<Need> {
+fn image(wanted: &ListEntry) -> Option<Need> {
     let path = format!("/v2/{}/manifests/{}", wanted.name, wanted.version);
     let search = Search::Image { repository: wanted.name.clone(), reference: wanted.version.clone() };
     is_sound(&path).then(|| Need { search: Some(search), ..Need::default() })

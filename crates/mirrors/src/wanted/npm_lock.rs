@@ -3,7 +3,7 @@
 //! Versions 2 and 3 list folders in `packages`; version 1 nests `dependencies`. Members that are
 //! not asked for are skipped as they stream, so that memory follows the entries found.
 
-use super::{Wanted, Wishes};
+use super::{ListEntry, Wishes};
 use crate::{BadDocument, Digest, Kind};
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::fmt;
@@ -55,8 +55,8 @@ impl<'de> Visitor<'de> for Lock<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
-                "packages" => map.next_value_seed(Entries { wishes: self.folders, is_nested: false })?,
-                "dependencies" => map.next_value_seed(Entries { wishes: self.nested, is_nested: true })?,
+                "packages" => map.next_value_seed(NpmEntries { wishes: self.folders, is_nested: false })?,
+                "dependencies" => map.next_value_seed(NpmEntries { wishes: self.nested, is_nested: true })?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -65,12 +65,12 @@ impl<'de> Visitor<'de> for Lock<'_> {
 }
 
 /// Members of `packages` or `dependencies`.
-struct Entries<'w> {
+struct NpmEntries<'w> {
     wishes: &'w mut Wishes,
     is_nested: bool,
 }
 
-impl<'de> DeserializeSeed<'de> for Entries<'_> {
+impl<'de> DeserializeSeed<'de> for NpmEntries<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<(), D::Error> {
@@ -78,7 +78,7 @@ impl<'de> DeserializeSeed<'de> for Entries<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Entries<'_> {
+impl<'de> Visitor<'de> for NpmEntries<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,20 +87,20 @@ impl<'de> Visitor<'de> for Entries<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<String>()? {
-            map.next_value_seed(Entry { wishes: self.wishes, key, is_nested: self.is_nested })?;
+            map.next_value_seed(NpmEntry { wishes: self.wishes, key, is_nested: self.is_nested })?;
         }
         Ok(())
     }
 }
 
 /// One package.
-struct Entry<'w> {
+struct NpmEntry<'w> {
     wishes: &'w mut Wishes,
     key: String,
     is_nested: bool,
 }
 
-impl<'de> DeserializeSeed<'de> for Entry<'_> {
+impl<'de> DeserializeSeed<'de> for NpmEntry<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<(), D::Error> {
@@ -110,7 +110,7 @@ impl<'de> DeserializeSeed<'de> for Entry<'_> {
 
 /// Members of a package that matter.
 #[derive(Default)]
-struct Facts {
+struct LockMembers {
     name: Option<String>,
     version: Option<String>,
     resolved: Option<String>,
@@ -119,7 +119,7 @@ struct Facts {
     is_inside: bool,
 }
 
-impl<'de> Visitor<'de> for Entry<'_> {
+impl<'de> Visitor<'de> for NpmEntry<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -127,7 +127,7 @@ impl<'de> Visitor<'de> for Entry<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut facts = Facts::default();
+        let mut facts = LockMembers::default();
         while let Some(key) = map.next_key::<String>()? {
             match &*key {
                 "name" => facts.name = map.next_value::<Text>()?.0,
@@ -136,7 +136,7 @@ impl<'de> Visitor<'de> for Entry<'_> {
                 "integrity" => facts.integrity = map.next_value::<Text>()?.0,
                 "link" | "inBundle" | "bundled" => facts.is_inside |= map.next_value::<Flag>()?.0,
                 "dependencies" if self.is_nested => {
-                    map.next_value_seed(Entries { wishes: self.wishes, is_nested: true })?;
+                    map.next_value_seed(NpmEntries { wishes: self.wishes, is_nested: true })?;
                 }
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
@@ -145,8 +145,8 @@ impl<'de> Visitor<'de> for Entry<'_> {
     }
 }
 
-impl Entry<'_> {
-    fn end(self, facts: Facts) -> Result<(), BadDocument> {
+impl NpmEntry<'_> {
+    fn end(self, facts: LockMembers) -> Result<(), BadDocument> {
         let folder = match self.is_nested {
             true => Some(&*self.key),
             // Other keys are folders of the project itself.
@@ -179,7 +179,7 @@ pub(super) fn push(
     };
     let digest =
         integrity.and_then(Digest::from_sri).or_else(|| Digest::from_hex(crate::Algorithm::Sha1, fragment));
-    let wanted = Wanted { url, ..Wanted::of(Kind::Npm, name, version) };
+    let wanted = ListEntry { url, ..ListEntry::of(Kind::Npm, name, version) };
     wishes.want(wanted.checked(digest.into_iter().collect()))
 }
 

@@ -16,7 +16,7 @@ use crate::npm_name::Name;
 pub(super) fn parse(text: &str) -> Result<Wishes, BadDocument> {
     let mut wishes = Wishes::default();
     let (mut is_old, mut is_packages, mut is_resolution) = (false, false, false);
-    let mut entry = Entry::default();
+    let mut entry = PnpmEntry::default();
     for line in lines(text) {
         let Some((key, value)) = line.pair() else { continue };
         if line.depth <= 2 {
@@ -42,7 +42,7 @@ pub(super) fn parse(text: &str) -> Result<Wishes, BadDocument> {
 }
 
 #[derive(Default)]
-struct Entry<'a> {
+struct PnpmEntry<'a> {
     key: &'a str,
     has_resolution: bool,
     integrity: Option<&'a str>,
@@ -50,7 +50,7 @@ struct Entry<'a> {
     is_elsewhere: bool,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> PnpmEntry<'a> {
     fn member(&mut self, key: &str, value: &'a str) {
         match key {
             "integrity" => self.integrity = Some(value),

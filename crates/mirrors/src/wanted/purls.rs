@@ -10,7 +10,7 @@
 //! The digests of an SBOM are not used: it does not say of which file they are. The mirror checks
 //! each file against its index.
 
-use super::{Wanted, Wishes};
+use super::{ListEntry, Wishes};
 use crate::{BadDocument, Kind};
 use std::collections::HashSet;
 
@@ -24,6 +24,7 @@ pub(super) fn parse(text: &str) -> Result<Wishes, BadDocument> {
         if seen.insert(&from[..end]) {
             purl(&mut wishes, &from[..end])?;
         }
+        debug_assert!(end >= 4, "the mark itself has no end");
         rest = &from[end.max(4)..];
     }
     Ok(wishes)
@@ -42,7 +43,7 @@ fn purl(wishes: &mut Wishes, purl: &str) -> Result<(), BadDocument> {
         Some((kind.to_ascii_lowercase(), decoded(name.trim_end_matches('/'))?, decoded(version)?))
     });
     let Some((kind, name, version)) = parts else { return wishes.leave_out(purl, "no exact version") };
-    let want = |kind: Kind, name: &str, version: &str| Wanted::of(kind, name, version);
+    let want = |kind: Kind, name: &str, version: &str| ListEntry::of(kind, name, version);
     match &*kind {
         "npm" => wishes.want(want(Kind::Npm, &name, &version)),
         "pypi" => wishes.want(want(Kind::Pypi, &name, &version)),
@@ -52,7 +53,7 @@ fn purl(wishes: &mut Wishes, purl: &str) -> Result<(), BadDocument> {
             None => wishes.want(want(Kind::RubyGems, &name, &version)),
         },
         "golang" => ["zip", "mod", "info"].iter().try_for_each(|file| {
-            wishes.want(Wanted { file: Some((*file).into()), ..want(Kind::Go, &name, &version) })
+            wishes.want(ListEntry { file: Some((*file).into()), ..want(Kind::Go, &name, &version) })
         }),
         "maven" => maven(wishes, (&name, &version), qualifier("type"), qualifier("classifier")),
         "oci" | "docker" => {
@@ -80,8 +81,8 @@ fn maven(
     let file = format!("{artifact}-{version}{classifier}.{kind}");
     let files = if kind == "pom" { vec![pom] } else { vec![pom, file] };
     files.into_iter().try_for_each(|file| {
-        let wanted = Wanted::of(Kind::Maven, &format!("{group}:{artifact}"), version);
-        wishes.want(Wanted { file: Some(file), ..wanted })
+        let wanted = ListEntry::of(Kind::Maven, &format!("{group}:{artifact}"), version);
+        wishes.want(ListEntry { file: Some(file), ..wanted })
     })
 }
 

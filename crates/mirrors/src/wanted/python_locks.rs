@@ -4,31 +4,31 @@
 //! and PEP 751 name each file's URL. All list the files of every platform.
 
 use super::toml::{Event, events, get, string, tables};
-use super::{Wanted, Wishes};
+use super::{ListEntry, Wishes};
 use crate::url::last_segment;
 use crate::{BadDocument, Digest, Kind};
 use std::collections::BTreeMap;
 
 /// A package while its lines are read.
 #[derive(Default)]
-struct Package<'a> {
+struct LockedProject<'a> {
     name: &'a str,
     version: &'a str,
     registry: Option<&'a str>,
     /// `true` if it comes from a repository of sources, or a folder.
     is_elsewhere: bool,
-    files: Vec<File<'a>>,
+    files: Vec<LockedFile<'a>>,
 }
 
 #[derive(Default)]
-struct File<'a> {
+struct LockedFile<'a> {
     name: Option<&'a str>,
     url: Option<&'a str>,
     digest: Option<Digest>,
     size: Option<u64>,
 }
 
-impl<'a> File<'a> {
+impl<'a> LockedFile<'a> {
     fn of(table: &[(&'a str, &'a str)]) -> Self {
         let digest = get(table, "hash").and_then(Digest::from_named_hex);
         let sha256 = get(table, "sha256").and_then(|hex| Digest::from_hex(crate::Algorithm::Sha256, hex));
@@ -41,13 +41,13 @@ impl<'a> File<'a> {
     }
 }
 
-impl<'a> Package<'a> {
+impl<'a> LockedProject<'a> {
     fn pair(&mut self, key: &str, value: &'a str) {
         match key {
             "name" => self.name = string(value).unwrap_or_default(),
             "version" => self.version = string(value).unwrap_or_default(),
             "files" | "wheels" | "sdist" | "archive" => {
-                self.files.extend(tables(value).iter().map(|table| File::of(table)));
+                self.files.extend(tables(value).iter().map(|table| LockedFile::of(table)));
             }
             _ => {}
         }
@@ -62,12 +62,12 @@ impl<'a> Package<'a> {
         }
         for file in self.files {
             let name = file.name.or_else(|| file.url.map(last_segment)).filter(|name| !name.is_empty());
-            let wanted = Wanted {
+            let wanted = ListEntry {
                 file: name.map(str::to_owned),
                 url: file.url.map(str::to_owned),
                 registry: self.registry.map(|url| url.trim_end_matches('/').to_owned()),
                 size: file.size,
-                ..Wanted::of(Kind::Pypi, self.name, self.version)
+                ..ListEntry::of(Kind::Pypi, self.name, self.version)
             };
             wishes.want(wanted.checked(file.digest.into_iter().collect()))?;
         }
@@ -77,7 +77,7 @@ impl<'a> Package<'a> {
 
 /// Reads the lock of poetry or PDM.
 pub(super) fn parse_poetry(text: &str) -> Result<Wishes, BadDocument> {
-    let (mut wishes, mut package, mut table) = (Wishes::default(), Package::default(), "");
+    let (mut wishes, mut package, mut table) = (Wishes::default(), LockedProject::default(), "");
     let mut versions: BTreeMap<&str, &str> = BTreeMap::new();
     for event in events(text) {
         match event {
@@ -99,8 +99,9 @@ pub(super) fn parse_poetry(text: &str) -> Result<Wishes, BadDocument> {
                 // Older versions of poetry list all files at the end.
                 "metadata.files" => {
                     let version = versions.get(key).copied().unwrap_or_default();
-                    let files = tables(value).iter().map(|table| File::of(table)).collect();
-                    Package { name: key, version, files, ..Package::default() }.end(&mut wishes)?;
+                    let files = tables(value).iter().map(|table| LockedFile::of(table)).collect();
+                    LockedProject { name: key, version, files, ..LockedProject::default() }
+                        .end(&mut wishes)?;
                 }
                 _ => {}
             },
@@ -111,7 +112,7 @@ pub(super) fn parse_poetry(text: &str) -> Result<Wishes, BadDocument> {
 }
 
 /// Reads a pair of poetry's `[package.source]`.
-fn source<'a>(package: &mut Package<'a>, key: &str, value: &'a str) {
+fn source<'a>(package: &mut LockedProject<'a>, key: &str, value: &'a str) {
     match (key, string(value)) {
         ("type", Some(kind)) => package.is_elsewhere |= kind != "legacy",
         ("url", Some(url)) => package.registry = Some(url),
@@ -121,7 +122,7 @@ fn source<'a>(package: &mut Package<'a>, key: &str, value: &'a str) {
 
 /// Reads uv's lock.
 pub(super) fn parse_uv(text: &str) -> Result<Wishes, BadDocument> {
-    let (mut wishes, mut package, mut table) = (Wishes::default(), Package::default(), "");
+    let (mut wishes, mut package, mut table) = (Wishes::default(), LockedProject::default(), "");
     for event in events(text) {
         match event {
             Event::Table { name, .. } => {
@@ -145,7 +146,7 @@ pub(super) fn parse_uv(text: &str) -> Result<Wishes, BadDocument> {
 
 /// Reads `pylock.toml`. Files stand in inline tables, or in tables of their own.
 pub(super) fn parse_pylock(text: &str) -> Result<Wishes, BadDocument> {
-    let (mut wishes, mut package, mut table) = (Wishes::default(), Package::default(), "");
+    let (mut wishes, mut package, mut table) = (Wishes::default(), LockedProject::default(), "");
     for event in events(text) {
         match event {
             Event::Table { name, .. } => {
@@ -153,7 +154,7 @@ pub(super) fn parse_pylock(text: &str) -> Result<Wishes, BadDocument> {
                 match name {
                     "packages" => std::mem::take(&mut package).end(&mut wishes)?,
                     "packages.wheels" | "packages.sdist" | "packages.archive" => {
-                        package.files.push(File::default());
+                        package.files.push(LockedFile::default());
                     }
                     "packages.vcs" | "packages.directory" => package.is_elsewhere = true,
                     _ => {}
@@ -170,8 +171,8 @@ pub(super) fn parse_pylock(text: &str) -> Result<Wishes, BadDocument> {
                 _ if table.starts_with("packages.") => {
                     let Some(file) = package.files.last_mut() else { continue };
                     let more = match key {
-                        "hashes" => File::of(&tables(value).concat()),
-                        _ => File::of(&[(key, string(value).unwrap_or(value))]),
+                        "hashes" => LockedFile::of(&tables(value).concat()),
+                        _ => LockedFile::of(&[(key, string(value).unwrap_or(value))]),
                     };
                     file.name = more.name.or(file.name);
                     file.url = more.url.or(file.url);
@@ -223,7 +224,7 @@ pub(super) fn parse_pipfile(bytes: &[u8]) -> Result<Wishes, BadDocument> {
                 self.version.take().and_then(|version| Some(version.strip_prefix("==")?.to_owned()));
             let taken = match version {
                 Some(version) => {
-                    self.wishes.want(Wanted::of(Kind::Pypi, &self.name, &version).checked(digests))
+                    self.wishes.want(ListEntry::of(Kind::Pypi, &self.name, &version).checked(digests))
                 }
                 None => self.wishes.leave_out(path.key(1), "no exact version"),
             };

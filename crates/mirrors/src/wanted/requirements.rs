@@ -2,7 +2,7 @@
 //!
 //! Any of the hashes may be that of the file: they are of all the files that may be chosen.
 
-use super::{Wanted, Wishes};
+use super::{ListEntry, Wishes};
 use crate::{BadDocument, Digest, Kind};
 
 /// Reads the file.
@@ -56,7 +56,7 @@ fn requirement(wishes: &mut Wishes, text: &str) -> Result<(), BadDocument> {
     if version.contains(['*', ',', ' ']) || name.is_empty() {
         return wishes.leave_out(plain.trim(), "no exact version");
     }
-    wishes.want(Wanted::of(Kind::Pypi, name, version).checked(digests))
+    wishes.want(ListEntry::of(Kind::Pypi, name, version).checked(digests))
 }
 
 fn at_url(wishes: &mut Wishes, name: &str, url: &str, digests: Vec<Digest>) -> Result<(), BadDocument> {
@@ -66,7 +66,7 @@ fn at_url(wishes: &mut Wishes, name: &str, url: &str, digests: Vec<Digest>) -> R
     }
     let (url, fragment) = url.split_once('#').unwrap_or((url, ""));
     let of_fragment = fragment.split('&').find_map(Digest::from_named_hex);
-    let wanted = Wanted { url: Some(url.to_owned()), ..Wanted::of(Kind::Pypi, name, "") };
+    let wanted = ListEntry { url: Some(url.to_owned()), ..ListEntry::of(Kind::Pypi, name, "") };
     wishes.want(wanted.checked(digests.into_iter().chain(of_fragment).collect()))
 }
 

@@ -1,7 +1,7 @@
 //! Readers of index pages that a search goes through: the files of a Python project, the digest of
 //! a crate, the parts of an image. Each holds a bounded number of entries.
 
-use super::{Check, Choice, NeededFile, Page, Search};
+use super::{Check, Choice, IndexPage, NeededFile, Search};
 use crate::json::{Path, Visitor, Walk, text};
 use crate::registries::{cargo, pypi};
 use crate::url::{joined, last_segment};
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 /// A file on a project's page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundFile {
-    /// Its absolute URL.
+    /// Absolute URL of the file.
     pub url: String,
     /// SHA-256 that the page promises.
     pub digest: Option<Digest>,
@@ -123,7 +123,7 @@ impl Visitor for JsonFiles {
 
 impl Search {
     /// Returns the page that is searched; an image has manifests instead.
-    pub fn page(&self) -> Option<&Page> {
+    pub fn page(&self) -> Option<&IndexPage> {
         match self {
             Self::Project { page, .. } | Self::Crate { page, .. } => Some(page),
             Self::Image { .. } => None,
@@ -203,12 +203,12 @@ impl CrateDigest {
 
     fn end_line(&mut self) -> Result<(), BadDocument> {
         #[derive(Deserialize)]
-        struct Version {
+        struct CrateLine {
             vers: String,
             cksum: String,
         }
         let line = std::mem::take(&mut self.line);
-        let Ok(version) = serde_json::from_slice::<Version>(&line) else { return Ok(()) };
+        let Ok(version) = serde_json::from_slice::<CrateLine>(&line) else { return Ok(()) };
         if self.digests.len() >= FILES_MAX {
             return Err(BadDocument { at: 0, why: "more versions than any crate has" });
         }
@@ -234,22 +234,22 @@ impl CrateDigest {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ImageManifest {
-    manifests: Vec<Part>,
-    config: Option<Part>,
-    layers: Vec<Part>,
+    manifests: Vec<ImagePart>,
+    config: Option<ImagePart>,
+    layers: Vec<ImagePart>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Part {
+struct ImagePart {
     digest: String,
     size: u64,
-    platform: Option<Platform>,
+    platform: Option<ImagePlatform>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Platform {
+struct ImagePlatform {
     os: String,
     architecture: String,
     variant: String,
@@ -265,7 +265,7 @@ impl ImageManifest {
 
     /// Returns the digests of the chosen manifests of an index.
     pub fn manifests<'a>(&'a self, choice: &'a Choice) -> impl Iterator<Item = &'a str> {
-        let is_chosen = |part: &&Part| {
+        let is_chosen = |part: &&ImagePart| {
             let platform = part.platform.as_ref();
             platform.is_none_or(|it| {
                 // Attestations have a platform that nobody has.
@@ -278,7 +278,7 @@ impl ImageManifest {
     /// Returns configuration and layers as files of a repository.
     pub fn blobs(&self, repository: &str) -> Vec<NeededFile> {
         let parts = self.config.iter().chain(&self.layers);
-        let blob = |part: &Part| {
+        let blob = |part: &ImagePart| {
             let digest = Digest::from_named_hex(&part.digest)?;
             Some(NeededFile {
                 path: format!("/v2/{repository}/blobs/{}", part.digest),

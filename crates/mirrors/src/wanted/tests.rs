@@ -1,4 +1,4 @@
-//! Lists of every format, as their tools write them, and what they mean.
+//! Lists of every format, as their tools write them, and their meaning.
 
 use super::*;
 
@@ -291,26 +291,26 @@ fn hostile_lists_are_refused_or_left_out() {
 #[test]
 fn needs_are_paths_below_mirrors() {
     let digest = || vec![Digest::from_hex(crate::Algorithm::Sha256, SHA256).expect("a digest")];
-    let files = |wanted: &Wanted, below: Option<&str>| {
+    let files = |wanted: &ListEntry, below: Option<&str>| {
         let need = need(wanted, wanted.kind.expect("a kind"), below).expect("a sound name");
         let pages: Vec<String> = need.pages.into_iter().map(|page| page.path).collect();
         (need.files.into_iter().map(|file| file.path).collect::<Vec<_>>(), pages, need.search.is_some())
     };
     for (wanted, path, pages) in [
-        (Wanted::of(Kind::Npm, "@s/a", "1.0.0"), "/@s/a/-/a-1.0.0.tgz".to_owned(), "/@s%2fa"),
-        (Wanted::of(Kind::RubyGems, "a", "1-java"), "/gems/a-1-java.gem".into(), "/versions /info/a"),
+        (ListEntry::of(Kind::Npm, "@s/a", "1.0.0"), "/@s/a/-/a-1.0.0.tgz".to_owned(), "/@s%2fa"),
+        (ListEntry::of(Kind::RubyGems, "a", "1-java"), "/gems/a-1-java.gem".into(), "/versions /info/a"),
         (
-            Wanted::of(Kind::Cargo, "AbCd", "1.0.0").checked(digest()),
+            ListEntry::of(Kind::Cargo, "AbCd", "1.0.0").checked(digest()),
             format!("/crates/AbCd/1.0.0/{SHA256}/download"),
             "/config.json /ab/cd/abcd",
         ),
         (
-            Wanted { file: Some("zip".into()), ..Wanted::of(Kind::Go, "example.test/A", "v1.0.0") },
+            ListEntry { file: Some("zip".into()), ..ListEntry::of(Kind::Go, "example.test/A", "v1.0.0") },
             "/example.test/!a/@v/v1.0.0.zip".into(),
             "",
         ),
         (
-            Wanted { file: Some("b-1.jar".into()), ..Wanted::of(Kind::Maven, "org.a:b", "1") },
+            ListEntry { file: Some("b-1.jar".into()), ..ListEntry::of(Kind::Maven, "org.a:b", "1") },
             "/org/a/b/1/b-1.jar".into(),
             "",
         ),
@@ -320,17 +320,17 @@ fn needs_are_paths_below_mirrors() {
             (vec![path], pages.split_whitespace().map(str::to_owned).collect(), false)
         );
     }
-    assert!(files(&Wanted::of(Kind::Pypi, "A.b", "1"), None).2);
-    assert!(files(&Wanted::of(Kind::Cargo, "a", "1"), None).2);
-    assert!(files(&Wanted::of(Kind::Oci, "x/a", "1"), None).2);
+    assert!(files(&ListEntry::of(Kind::Pypi, "A.b", "1"), None).2);
+    assert!(files(&ListEntry::of(Kind::Cargo, "a", "1"), None).2);
+    assert!(files(&ListEntry::of(Kind::Oci, "x/a", "1"), None).2);
     for wanted in [
-        Wanted::of(Kind::Npm, "..", "1"),
-        Wanted::of(Kind::Npm, "a", "1 HTTP/1.1\r\n"),
-        Wanted::of(Kind::Cargo, "../x", "1"),
-        Wanted::of(Kind::Pypi, "a/b", "1"),
-        Wanted::of(Kind::RubyGems, "a?b#", "1"),
-        Wanted::of(Kind::Oci, "a/../b", "1"),
-        Wanted { file: Some("../../x".into()), ..Wanted::of(Kind::Maven, "a:b", "1") },
+        ListEntry::of(Kind::Npm, "..", "1"),
+        ListEntry::of(Kind::Npm, "a", "1 HTTP/1.1\r\n"),
+        ListEntry::of(Kind::Cargo, "../x", "1"),
+        ListEntry::of(Kind::Pypi, "a/b", "1"),
+        ListEntry::of(Kind::RubyGems, "a?b#", "1"),
+        ListEntry::of(Kind::Oci, "a/../b", "1"),
+        ListEntry { file: Some("../../x".into()), ..ListEntry::of(Kind::Maven, "a:b", "1") },
     ] {
         let kind = wanted.kind.expect("a kind");
         assert_eq!(need(&wanted, kind, None), Err("no registry has such a name"), "{wanted:?}");
@@ -358,7 +358,7 @@ fn files_are_found_on_pages() {
         let paths = |version: &str, file: Option<&str>, digests: &[&str]| {
             let digest = |hex: &&str| Digest::from_hex(crate::Algorithm::Sha256, hex).expect("a digest");
             let search = Search::Project {
-                page: Page::of_project("a").expect("a name"),
+                page: IndexPage::of_project("a").expect("a name"),
                 version: version.into(),
                 file: file.map(str::to_owned),
                 digests: digests.iter().map(digest).collect(),

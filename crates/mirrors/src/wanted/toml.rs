@@ -35,6 +35,7 @@ pub(super) fn events(text: &str) -> impl Iterator<Item = Event<'_>> {
                 continue;
             };
             let value = &rest[start..];
+            debug_assert!(start > 0 && start <= line.len(), "a value begins on its key's line");
             let (value, after) = value.split_at(end_of_value(value));
             rest = after;
             return Some(Event::Pair(key, value.trim()));
@@ -118,6 +119,7 @@ pub(super) fn tables(value: &str) -> Vec<Vec<(&str, &str)>> {
             }
             _ => {}
         }
+        debug_assert!(taken > 0 && taken <= rest.len(), "each turn takes something");
         rest = &rest[taken..];
     }
     tables

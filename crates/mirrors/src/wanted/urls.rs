@@ -1,6 +1,6 @@
 //! A list of URLs, one a line; comments begin with `#`.
 
-use super::{Wanted, Wishes};
+use super::{ListEntry, Wishes};
 use crate::BadDocument;
 
 /// Reads the list.
@@ -13,7 +13,7 @@ pub(super) fn parse(text: &str) -> Result<Wishes, BadDocument> {
         match word.starts_with("http://") || word.starts_with("https://") {
             true => {
                 let url = word.split('#').next().unwrap_or_default().to_owned();
-                wishes.want(Wanted { url: Some(url), ..Wanted::default() })?;
+                wishes.want(ListEntry { url: Some(url), ..ListEntry::default() })?;
             }
             false => wishes.leave_out(word, "it is no URL over http or https")?,
         }

@@ -11,13 +11,13 @@
 
 use super::lines::{Line, lines, plain};
 use super::npm_lock::{NO_REGISTRY, push};
-use super::{Wanted, Wishes};
+use super::{ListEntry, Wishes};
 use crate::{BadDocument, Kind};
 
 /// Reads a lock of either manner.
 pub(super) fn parse(text: &str) -> Result<Wishes, BadDocument> {
     let mut wishes = Wishes::default();
-    let mut entry = Entry::default();
+    let mut entry = YarnEntry::default();
     for line in lines(text) {
         match line.depth {
             0 => {
@@ -33,7 +33,7 @@ pub(super) fn parse(text: &str) -> Result<Wishes, BadDocument> {
 }
 
 #[derive(Default)]
-struct Entry<'a> {
+struct YarnEntry<'a> {
     header: &'a str,
     version: &'a str,
     resolved: Option<&'a str>,
@@ -41,7 +41,7 @@ struct Entry<'a> {
     resolution: Option<&'a str>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> YarnEntry<'a> {
     fn member(&mut self, line: &Line<'a>) {
         if let Some(("resolution", value)) = line.pair() {
             self.resolution = Some(value);
@@ -79,7 +79,7 @@ fn berry(wishes: &mut Wishes, resolution: &str) -> Result<(), BadDocument> {
     let (version, more) = rest.split_once("::").unwrap_or((rest, ""));
     let url = more.split('&').find_map(|part| part.strip_prefix("__archiveUrl="));
     let url = url.and_then(super::purls::decoded);
-    wishes.want(Wanted { url, ..Wanted::of(Kind::Npm, name, version) })
+    wishes.want(ListEntry { url, ..ListEntry::of(Kind::Npm, name, version) })
 }
 
 /// Splits `name@rest` at the first `@` behind a scope's.

@@ -14,7 +14,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 /// Reader of one zip.
 #[derive(Debug)]
 pub struct ZipHash {
-    state: State,
+    state: ZipState,
     /// Bytes that do not make a whole header yet.
     window: Vec<u8>,
     /// Name and digest of each member.
@@ -22,7 +22,7 @@ pub struct ZipHash {
 }
 
 #[derive(Debug)]
-enum State {
+enum ZipState {
     /// A header, or the directory, begins.
     Header,
     /// Stored bytes, with the number of those that are left.
@@ -46,14 +46,14 @@ struct Member {
 
 impl Default for ZipHash {
     fn default() -> Self {
-        Self { state: State::Header, window: Vec::new(), members: Vec::new() }
+        Self { state: ZipState::Header, window: Vec::new(), members: Vec::new() }
     }
 }
 
 impl ZipHash {
     /// Takes the next piece.
     pub fn push(&mut self, piece: &[u8]) {
-        if matches!(self.state, State::Ended | State::Unknown) {
+        if matches!(self.state, ZipState::Ended | ZipState::Unknown) {
             return;
         }
         self.window.extend_from_slice(piece);
@@ -65,13 +65,13 @@ impl ZipHash {
         input.drain(..from);
         self.window = input;
         if self.members.len() > MEMBERS_MAX || self.window.len() > WINDOW_MAX + piece.len() {
-            self.state = State::Unknown;
+            self.state = ZipState::Unknown;
         }
     }
 
     /// Takes the end. `None` if the zip's shape allows no verdict.
     pub fn finish(mut self) -> Option<[u8; 32]> {
-        if !matches!(self.state, State::Ended) {
+        if !matches!(self.state, ZipState::Ended) {
             return None;
         }
         self.members.sort();
@@ -84,20 +84,20 @@ impl ZipHash {
 
     /// Takes a part of the input. Returns its length, or `None` if more input is needed.
     fn step(&mut self, input: &[u8]) -> Option<usize> {
-        match std::mem::replace(&mut self.state, State::Unknown) {
-            State::Header => self.header(input),
-            State::Stored(mut member, left) => {
+        match std::mem::replace(&mut self.state, ZipState::Unknown) {
+            ZipState::Header => self.header(input),
+            ZipState::Stored(mut member, left) => {
                 let taken = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
                 member.hasher.push(&input[..taken]);
                 match left - taken as u64 {
                     0 => self.ended(member),
-                    left => self.state = State::Stored(member, left),
+                    left => self.state = ZipState::Stored(member, left),
                 }
                 (taken > 0 || left == 0).then_some(taken)
             }
-            State::Deflated(member, inflater) => self.inflate(member, inflater, input),
-            State::Descriptor => self.descriptor(input),
-            state @ (State::Ended | State::Unknown) => {
+            ZipState::Deflated(member, inflater) => self.inflate(member, inflater, input),
+            ZipState::Descriptor => self.descriptor(input),
+            state @ (ZipState::Ended | ZipState::Unknown) => {
                 self.state = state;
                 None
             }
@@ -106,12 +106,12 @@ impl ZipHash {
 
     fn header(&mut self, input: &[u8]) -> Option<usize> {
         let again = |this: &mut Self| {
-            this.state = State::Header;
+            this.state = ZipState::Header;
             None
         };
         let Some(signature) = input.get(..4) else { return again(self) };
         if signature == DIRECTORY {
-            self.state = State::Ended;
+            self.state = ZipState::Ended;
             return None;
         }
         let Some(head) = input.get(..HEADER) else { return again(self) };
@@ -126,8 +126,8 @@ impl ZipHash {
         let name = std::str::from_utf8(name).ok().filter(|_| is_known)?;
         let member = Member { name: name.to_owned(), hasher: Hasher::new(Algorithm::Sha256), has_descriptor };
         match method {
-            0 if !has_descriptor => self.state = State::Stored(member, size.into()),
-            8 => self.state = State::Deflated(member, Box::new(Decompress::new(false))),
+            0 if !has_descriptor => self.state = ZipState::Stored(member, size.into()),
+            8 => self.state = ZipState::Deflated(member, Box::new(Decompress::new(false))),
             _ => return None,
         }
         Some(end)
@@ -144,7 +144,7 @@ impl ZipHash {
             self.ended(member);
             return Some(taken);
         }
-        self.state = State::Deflated(member, inflater);
+        self.state = ZipState::Deflated(member, inflater);
         (taken > 0 || made > 0).then_some(taken)
     }
 
@@ -153,20 +153,20 @@ impl ZipHash {
     fn descriptor(&mut self, input: &[u8]) -> Option<usize> {
         let is_next =
             |at: usize| input.get(at..at + 4).map(|signature| signature == MEMBER || signature == DIRECTORY);
-        self.state = State::Descriptor;
+        self.state = ZipState::Descriptor;
         for length in [16, 12, 24, 20] {
             if is_next(length)? {
-                self.state = State::Header;
+                self.state = ZipState::Header;
                 return Some(length);
             }
         }
-        self.state = State::Unknown;
+        self.state = ZipState::Unknown;
         None
     }
 
     fn ended(&mut self, member: Member) {
         self.members.push((member.name, member.hasher.finish().hex()));
-        self.state = if member.has_descriptor { State::Descriptor } else { State::Header };
+        self.state = if member.has_descriptor { ZipState::Descriptor } else { ZipState::Header };
     }
 }
 

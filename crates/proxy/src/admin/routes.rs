@@ -64,6 +64,7 @@ pub(super) fn answer(
         return text(StatusCode::NOT_FOUND, listing(path));
     }
     let fits = |allowed: &str| method.as_str() == allowed || (allowed == "GET" && method == Method::HEAD);
+    debug_assert!(path.starts_with('/'), "routes are paths");
     let allowed: Vec<&str> = routes.map(|(allowed, ..)| *allowed).collect();
     if !allowed.iter().any(|allowed| fits(allowed)) {
         let allow = match allowed[..] {

@@ -6,6 +6,7 @@ mod in_cluster;
 mod in_force;
 mod named_files;
 mod reopening;
+mod warming;
 
 use crate::access_log::AccessLog;
 use crate::admin::{
@@ -27,7 +28,7 @@ use crate::route::{Route, Routes};
 use crate::server::{self, RunningServer};
 use crate::storage::{StorageError, StorageStack};
 use crate::upstream::{GroupMember, Upstreams};
-use crate::warming::{WarmRefusal, WarmReport, WarmRequest, Warming};
+use crate::warming::WarmJobs;
 pub use error::NodeError;
 use in_force::in_force;
 pub use named_files::{file_mistakes, file_warnings};
@@ -73,7 +74,7 @@ pub struct Node {
     reopening: Option<RetryThread>,
     started: Instant,
     identity: u64,
-    warming: Warming,
+    warming: WarmJobs,
 }
 
 impl Node {
@@ -124,12 +125,7 @@ impl Node {
         let membership = cluster.as_ref().map(|cluster| start_cluster(&settings, cluster));
         let membership = membership.transpose().map_err(NodeError::Cluster)?;
         let reopening = disks.as_ref().and_then(|disks| {
-            let purges = Purges {
-                purge_table: Arc::downgrade(exchange.purge_table()),
-                folder: settings.store.directory.clone(),
-                come_with_disk: purges_at(&settings.store).is_some(),
-            };
-            RetryThread::start(disks, &metrics, purges)
+            RetryThread::start(disks, &metrics, Purges::of(exchange.purge_table(), &settings.store))
         });
         Ok(Self {
             exchange,
@@ -149,7 +145,7 @@ impl Node {
             reopening,
             started: Instant::now(),
             identity,
-            warming: Warming::default(),
+            warming: WarmJobs::default(),
         })
     }
 
@@ -226,21 +222,6 @@ impl Node {
             Ok(runtime) => runtime.block_on(self.exchange.purge(request)),
             Err(error) => PurgeOutcome::Failed(format!("no runtime for the purge: {error}")),
         }
-    }
-
-    /// Starts to fetch the files of a list. Reads the list before it returns.
-    ///
-    /// # Errors
-    /// If the list cannot be read, or too many jobs wait.
-    pub fn warm(&self, request: WarmRequest) -> Result<WarmReport, WarmRefusal> {
-        let runtime = self.checks.get().ok_or(WarmRefusal::Starting)?;
-        let settings = Arc::clone(&self.settings.lock());
-        self.warming.start(request, &self.exchange, (&settings, &self.addresses), runtime)
-    }
-
-    /// Returns the jobs of [`Node::warm`].
-    pub fn warming(&self) -> &Warming {
-        &self.warming
     }
 
     /// Explains the handling of a request under the settings in force. Changes and counts nothing.

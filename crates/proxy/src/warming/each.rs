@@ -14,6 +14,7 @@ where
     W: Future<Output = ()> + Send + 'static,
 {
     let tasks = tasks.clamp(1, items.len().max(1));
+    debug_assert!(tasks >= 1, "somebody does the work");
     let queue = Arc::new(Mutex::new(items.into_iter()));
     let mut running = JoinSet::new();
     for _ in 0..tasks {

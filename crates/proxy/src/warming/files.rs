@@ -30,7 +30,7 @@ pub(super) enum FilePlace {
 }
 
 /// End of one try.
-enum Tried {
+enum TryOutcome {
     Fetched(u64),
     Absent,
     Failed(String),
@@ -96,34 +96,37 @@ impl Job {
     /// Reads a held file and checks it against the list.
     async fn verify(&self, file: FileTask) {
         let answer = self.ask(&file, OwnFreshness::Any).await;
-        if let Tried::Failed(why) = self.read(&file, answer).await {
+        if let TryOutcome::Failed(why) = self.read(&file, answer).await {
             self.note(|report| report.failures.add(&file.title(), why));
         }
     }
 
     /// Fetches a missing file.
     pub async fn fetch(&self, file: FileTask) {
-        let mut tried = Tried::Failed(String::new());
+        let mut tried = TryOutcome::Failed(String::new());
         for attempt in 0..TRIES {
             self.pace.wait().await;
             let answer = self.ask(&file, OwnFreshness::Any).await;
             tried = self.tried(&file, answer, attempt).await;
             match &tried {
-                Tried::Later(pause) => self.pace.pause(*pause),
+                TryOutcome::Later(pause) => self.pace.pause(*pause),
                 _ => break,
             }
         }
+        debug_assert!(!matches!(&tried, TryOutcome::Failed(why) if why.is_empty()), "a try has an end");
         let metrics = self.engine.metrics();
         match tried {
-            Tried::Fetched(bytes) if self.is_kept(&file).await => {
+            TryOutcome::Fetched(bytes) if self.is_kept(&file).await => {
                 metrics.warm_fetched.increment();
                 metrics.warm_bytes.add(bytes);
                 self.note(|report| report.files.fetched += 1);
             }
-            Tried::Absent => self.note(|report| report.files.absent += 1),
-            Tried::Fetched(_) => self.fail(&file, NOT_KEPT.to_owned()),
-            Tried::Failed(why) => self.fail(&file, why),
-            Tried::Later(_) => self.fail(&file, "the registry asks for pauses again and again".to_owned()),
+            TryOutcome::Absent => self.note(|report| report.files.absent += 1),
+            TryOutcome::Fetched(_) => self.fail(&file, NOT_KEPT.to_owned()),
+            TryOutcome::Failed(why) => self.fail(&file, why),
+            TryOutcome::Later(_) => {
+                self.fail(&file, "the registry asks for pauses again and again".to_owned())
+            }
         }
     }
 
@@ -135,26 +138,26 @@ impl Job {
         });
     }
 
-    async fn tried(&self, file: &FileTask, answer: OwnAnswer, attempt: u32) -> Tried {
+    async fn tried(&self, file: &FileTask, answer: OwnAnswer, attempt: u32) -> TryOutcome {
         match answer.status {
             StatusCode::OK => self.read(file, answer).await,
-            StatusCode::NOT_FOUND | StatusCode::GONE if file.may_lack => Tried::Absent,
+            StatusCode::NOT_FOUND | StatusCode::GONE if file.may_lack => TryOutcome::Absent,
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 let said = answer.fields.value(&header::RETRY_AFTER);
                 let said = said.and_then(|value| std::str::from_utf8(value).ok()?.trim().parse().ok());
-                Tried::Later(Duration::from_secs(said.unwrap_or(1 << attempt)).min(PAUSE_MAX))
+                TryOutcome::Later(Duration::from_secs(said.unwrap_or(1 << attempt)).min(PAUSE_MAX))
             }
-            status => Tried::Failed(format!("the answer is {status}")),
+            status => TryOutcome::Failed(format!("the answer is {status}")),
         }
     }
 
     /// Reads a body to its end at the job's pace, and checks it.
-    async fn read(&self, file: &FileTask, answer: OwnAnswer) -> Tried {
+    async fn read(&self, file: &FileTask, answer: OwnAnswer) -> TryOutcome {
         let (mut check, mut bytes, mut body) = (ListCheck::new(&file.check, file.path()), 0_u64, answer.body);
         while let Some(frame) = body.frame().await {
             let frame = match frame {
                 Ok(frame) => frame,
-                Err(error) => return Tried::Failed(format!("the body broke off: {error}")),
+                Err(error) => return TryOutcome::Failed(format!("the body broke off: {error}")),
             };
             let Ok(piece) = frame.into_data() else { continue };
             check.push(&piece);
@@ -164,8 +167,8 @@ impl Job {
             self.pace.wait().await;
         }
         match check.agrees() {
-            true => Tried::Fetched(bytes),
-            false => Tried::Failed("its digest is not that of the list".to_owned()),
+            true => TryOutcome::Fetched(bytes),
+            false => TryOutcome::Failed("its digest is not that of the list".to_owned()),
         }
     }
 

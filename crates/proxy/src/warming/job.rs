@@ -3,13 +3,13 @@
 use super::WarmRequest;
 use super::each::each;
 use super::files::FileTask;
-use super::pace::Pace;
+use super::pace::WarmPace;
 use super::pages::{ImageTask, PageTask};
 use super::report::{WarmReport, WarmState};
-use super::resolve::{Task, TaskPlace};
+use super::resolve::{EntryTask, TaskPlace};
 use crate::exchange::CacheEngine;
 use parking_lot::Mutex;
-use shoal_mirrors::wanted::{Choice, Page, Search};
+use shoal_mirrors::wanted::{Choice, IndexPage, Search};
 use shoal_settings::Settings;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct Job {
     pub engine: Arc<CacheEngine>,
     pub choice: Choice,
     pub verifies: bool,
-    pub pace: Pace,
+    pub pace: WarmPace,
     connections: usize,
     is_plan: bool,
     report: Mutex<WarmReport>,
@@ -46,7 +46,7 @@ impl Job {
             engine: Arc::clone(engine),
             choice: request.choice.clone(),
             verifies: request.verifies,
-            pace: Pace::new(settings.warm.rate.0),
+            pace: WarmPace::new(settings.warm.rate.0),
             connections: settings.warm.connections,
             is_plan: request.is_plan,
             report: Mutex::new(report),
@@ -79,7 +79,7 @@ impl Job {
     }
 
     /// Does the work once the job has its turn.
-    pub async fn run(self: Arc<Self>, tasks: Vec<Task>, turn: Arc<Semaphore>) {
+    pub async fn run(self: Arc<Self>, tasks: Vec<EntryTask>, turn: Arc<Semaphore>) {
         let work = async {
             let _turn = turn.acquire().await;
             self.work(tasks).await;
@@ -107,7 +107,7 @@ impl Job {
         );
     }
 
-    async fn work(self: &Arc<Self>, tasks: Vec<Task>) {
+    async fn work(self: &Arc<Self>, tasks: Vec<EntryTask>) {
         let (pages, images) = self.sort(tasks);
         self.note(|report| {
             report.state = WarmState::Planning;
@@ -119,6 +119,7 @@ impl Job {
         self.note(|report| report.files.total = files.len() as u64);
         each(self, self.connections, files, |job, file| async move { job.look_for(file).await }).await;
         let missing = std::mem::take(&mut *self.missing.lock());
+        debug_assert!(self.report().pages.done == self.report().pages.total, "each page was asked for");
         if self.is_plan {
             return;
         }
@@ -127,10 +128,10 @@ impl Job {
     }
 
     /// Sorts the needs: pages, each with its searches; images; files, which are kept here.
-    fn sort(&self, tasks: Vec<Task>) -> (Vec<PageTask>, Vec<ImageTask>) {
-        let mut pages: BTreeMap<(String, Page), Vec<(String, Search)>> = BTreeMap::new();
+    fn sort(&self, tasks: Vec<EntryTask>) -> (Vec<PageTask>, Vec<ImageTask>) {
+        let mut pages: BTreeMap<(String, IndexPage), Vec<(String, Search)>> = BTreeMap::new();
         let (mut images, mut found) = (Vec::new(), self.found.lock());
-        for Task { what, place } in tasks {
+        for EntryTask { what, place } in tasks {
             let (mirror, need) = match place {
                 TaskPlace::Mirror(mirror, need) => (mirror, need),
                 TaskPlace::Url(url, listener) => {
@@ -164,6 +165,7 @@ impl Job {
         let mut found = self.found.lock();
         found.extend(files);
         found.truncate(FILES_MAX);
+        debug_assert!(found.len() <= FILES_MAX, "pages name a bounded number of files");
     }
 
     /// Remembers a file that is to be fetched.
@@ -176,6 +178,7 @@ impl Job {
         let mut files = std::mem::take(&mut *self.found.lock());
         let mut seen = HashSet::with_capacity(files.len());
         files.retain(|file| seen.insert(file.place.clone()));
+        debug_assert_eq!(files.len(), seen.len(), "each place once");
         files
     }
 }

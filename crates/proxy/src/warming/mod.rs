@@ -66,7 +66,7 @@ pub enum WarmRefusal {
 }
 
 /// The jobs of a node.
-pub struct Warming {
+pub struct WarmJobs {
     jobs: Mutex<Jobs>,
     /// The turn of the job that runs.
     turn: Arc<Semaphore>,
@@ -79,13 +79,13 @@ struct Jobs {
     last: u64,
 }
 
-impl Default for Warming {
+impl Default for WarmJobs {
     fn default() -> Self {
         Self { jobs: Mutex::default(), turn: Arc::new(Semaphore::new(1)) }
     }
 }
 
-impl Warming {
+impl WarmJobs {
     /// Starts a job on a runtime. Reads the list in the caller's thread, which may take a second.
     ///
     /// # Errors
@@ -110,6 +110,7 @@ impl Warming {
             return Err(WarmRefusal::Full);
         }
         jobs.last += 1;
+        debug_assert!(jobs.find(jobs.last).is_none(), "numbers are given once");
         let report = WarmReport {
             job: jobs.last,
             file: request.file.chars().take(SHOWN_MAX).collect(),
@@ -123,6 +124,7 @@ impl Warming {
         while jobs.all.len() > KEPT_MAX && jobs.all.front().is_some_and(|job| job.is_ended()) {
             jobs.all.pop_front();
         }
+        debug_assert!(jobs.all.len() <= KEPT_MAX + WAITING_MAX, "old reports go");
         drop(jobs);
         let report = job.report();
         runtime.spawn(job.run(tasks, Arc::clone(&self.turn)));
@@ -174,7 +176,7 @@ fn read(request: &WarmRequest) -> Result<(Format, Wishes), WarmRefusal> {
 
 /// Most jobs that run or wait.
 const WAITING_MAX: usize = 8;
-/// Most jobs whose reports are kept.
+/// Most reports of jobs that are kept.
 const KEPT_MAX: usize = 32;
 /// Most characters of a file's name that are shown.
 const SHOWN_MAX: usize = 200;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Time from which the next bytes may be taken.
-pub(super) struct Pace {
+pub(super) struct WarmPace {
     bytes_per_second: u64,
     free_at: Mutex<Instant>,
 }
 
-impl Pace {
+impl WarmPace {
     /// Makes a pace; 0 means no limit.
     pub fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second, free_at: Mutex::new(Instant::now()) }
@@ -46,7 +46,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bytes_and_pauses_take_their_time() {
-        let pace = Pace::new(1000);
+        let pace = WarmPace::new(1000);
         let begin = Instant::now();
         pace.wait().await;
         assert_eq!(begin.elapsed(), Duration::ZERO);
@@ -57,7 +57,7 @@ mod tests {
         pace.pause(Duration::from_secs(5));
         pace.wait().await;
         assert!(begin.elapsed() >= Duration::from_secs(7));
-        let free = Pace::new(0);
+        let free = WarmPace::new(0);
         free.take(usize::MAX);
         free.wait().await;
         assert!(begin.elapsed() < Duration::from_secs(8));

@@ -9,18 +9,18 @@ use http::StatusCode;
 use http_body_util::BodyExt;
 use shoal_core::Fields;
 use shoal_mirrors::wanted::{
-    CrateDigest, ImageManifest, MANIFEST_MAX, NeededFile, Page, ProjectFiles, Search,
+    CrateDigest, ImageManifest, IndexPage, MANIFEST_MAX, NeededFile, ProjectFiles, Search,
 };
 use shoal_mirrors::{Digest, Form};
 
 /// A page, with the searches that read it.
 pub(super) struct PageTask {
     pub mirror: String,
-    pub page: Page,
+    pub page: IndexPage,
     pub searches: Vec<(String, Search)>,
 }
 
-/// An image whose manifests name its files.
+/// An image; its manifests name its files.
 pub(super) struct ImageTask {
     pub what: String,
     pub mirror: String,
@@ -69,6 +69,7 @@ impl Job {
     }
 
     async fn search_project(&self, task: &PageTask, form: Form, body: StreamBody) -> Result<(), String> {
+        debug_assert!(!task.searches.is_empty(), "a search reads the page");
         let live = self.engine.live();
         let mirror = live.mirrors.named(&task.mirror).map(|mirror| mirror.as_registry());
         let mirror = mirror.ok_or("its mirror is gone from the settings")?;

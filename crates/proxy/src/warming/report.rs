@@ -115,6 +115,7 @@ pub struct NamedReason {
 impl NamedReasons {
     /// Adds one.
     pub fn add(&mut self, what: &str, why: impl Into<String>) {
+        debug_assert!(self.count >= self.first.len() as u64, "the first ones are counted");
         self.count += 1;
         if self.first.len() < NAMES_MAX {
             self.first.push(NamedReason { what: what.to_owned(), why: why.into() });

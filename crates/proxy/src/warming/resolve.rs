@@ -1,25 +1,25 @@
 //! From entries of a list to places at mirrors and sites of this node.
 //!
-//! A URL belongs to the mirror whose registry it names, to this node's own address, to a site by
-//! its host, or, on demand and with a listener in forward mode, to anybody. Other hosts are refused
-//! and named: a lockfile comes with a pull request, and shall not choose whom this node asks.
+//! A URL belongs to the mirror of the registry that it names, to this node's own address, or to a
+//! site by its host. On demand, a listener in forward mode takes all others. Else they are refused
+//! and named: a lockfile comes with a pull request, and shall not choose the hosts that are asked.
 
 use super::WarmRequest;
 use super::report::WarmReport;
 use crate::exchange::ExchangeSettings;
 use crate::exchange::target::Target;
 use crate::mirror::{MirrorRoute, kind_of};
-use shoal_mirrors::wanted::{Need, NeededFile, Page, Wanted, Wishes, need};
+use shoal_mirrors::wanted::{IndexPage, ListEntry, Need, NeededFile, Wishes, need};
 use shoal_mirrors::{Class, Fetch, Kind, Question, Route};
 use shoal_settings::{Mode, Settings};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Work for one entry.
-pub(super) struct Task {
+pub(super) struct EntryTask {
     /// Name of the entry.
     pub what: String,
-    /// Its place.
+    /// Place of the entry.
     pub place: TaskPlace,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Resolves all entries.
-    pub fn resolve(&self, wishes: Wishes) -> (Vec<Task>, WarmReport) {
+    pub fn resolve(&self, wishes: Wishes) -> (Vec<EntryTask>, WarmReport) {
         let mut report = WarmReport::default();
         for left in &wishes.left_out {
             report.left_out.add(&left.what, left.why);
@@ -85,15 +85,16 @@ impl<'a> Resolver<'a> {
         let mut tasks = Vec::with_capacity(wishes.wanted.len());
         for wanted in &wishes.wanted {
             match self.place(wanted) {
-                Ok(place) => tasks.push(Task { what: wanted.title(), place }),
+                Ok(place) => tasks.push(EntryTask { what: wanted.title(), place }),
                 Err(why) => report.refused.add(&wanted.title(), why),
             }
         }
         report.entries = tasks.len() as u64;
+        debug_assert_eq!(report.entries + report.refused.count, wishes.wanted.len() as u64, "none is lost");
         (tasks, report)
     }
 
-    fn place(&self, wanted: &Wanted) -> Result<TaskPlace, String> {
+    fn place(&self, wanted: &ListEntry) -> Result<TaskPlace, String> {
         let url = wanted.url.as_deref();
         let Some(kind) = wanted.kind else {
             let url = url.unwrap_or_default();
@@ -137,7 +138,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns the mirror of a kind for a package of this name.
-    fn usual(&self, wanted: &Wanted, kind: Kind) -> Result<&Arc<MirrorRoute>, String> {
+    fn usual(&self, wanted: &ListEntry, kind: Kind) -> Result<&Arc<MirrorRoute>, String> {
         let mirrors =
             || self.live.mirrors.all().iter().filter(|mirror| kind_of(mirror.settings.kind) == kind);
         let taking = mirrors().find(|mirror| mirror.refuses(&wanted.name).is_none());
@@ -184,12 +185,12 @@ fn at_mirror(mirror: &MirrorRoute, need: Need) -> TaskPlace {
 }
 
 /// Returns the need of a URL at a mirror: a page, which is validated, or a file.
-fn of_url(mirror: &MirrorRoute, below: &str, wanted: &Wanted) -> Need {
+fn of_url(mirror: &MirrorRoute, below: &str, wanted: &ListEntry) -> Need {
     let (path, query) = below.split_once('?').map_or((below, None), |(path, query)| (path, Some(query)));
     let question = Question { method: "GET", path, query, field: &|_| None };
     match mirror.registry.route(&mirror.as_registry(), &question) {
         Route::Fetch(Fetch { class: Class::Document(_), .. }) => {
-            Need { pages: vec![Page { path: below.to_owned(), accept: None }], ..Need::default() }
+            Need { pages: vec![IndexPage { path: below.to_owned(), accept: None }], ..Need::default() }
         }
         _ => Need {
             files: vec![NeededFile {

@@ -83,6 +83,7 @@ impl CacheEngine {
             Ok(admitted) => admitted,
             Err(reply) => return OwnAnswer::from(*reply),
         };
+        debug_assert!(admitted.user.is_none() && admitted.way.is_none(), "no client stands behind it");
         let requested = clock::now();
         let package = mirror.registry.package(asked.path.split('?').next().unwrap_or_default());
         let age_limit = mirror.age_limit(package.as_deref(), requested);
