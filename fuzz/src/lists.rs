@@ -1,7 +1,8 @@
 //! Lockfiles and lists for warming, and the pages that a search reads.
 
 use shoal_mirrors::wanted::{
-    Choice, CrateDigest, ENTRIES_MAX, Format, ImageManifest, ListCheck, ProjectFiles, need, parse,
+    Choice, CrateDigest, ENTRIES_MAX, Format, ImageManifest, ListCheck, ProjectFiles, ProjectIndex, need,
+    parse,
 };
 use shoal_mirrors::{Form, Kind, Mirror};
 
@@ -46,14 +47,14 @@ fn below(path: &str) {
     assert!(!path.split(['/', '?']).any(|part| part == ".."), "{path:?}");
 }
 
-fn files(page: &[u8], form: Form, cut: usize) -> Option<usize> {
+fn files(page: &[u8], form: Form, cut: usize) -> Option<ProjectIndex> {
     let index = "http://index.test/simple";
     let mirror = Mirror { external: index.into(), upstream: index.into() };
     let mut files = ProjectFiles::new(&mirror, form)?;
     for piece in page.chunks(cut) {
         files.push(piece).ok()?;
     }
-    files.finish().ok().map(|files| files.len())
+    files.finish().ok()
 }
 
 fn crate_file(index: &[u8], cut: usize) -> Option<String> {

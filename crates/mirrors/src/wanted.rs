@@ -33,7 +33,7 @@ pub use body_check::ListCheck;
 pub use choice::Choice;
 pub use format::Format;
 pub use need::{IndexPage, Need, NeededFile, Search, need};
-pub use search::{CrateDigest, FoundFile, ImageManifest, MANIFEST_MAX, ProjectFiles};
+pub use search::{CrateDigest, FoundFile, ImageManifest, MANIFEST_MAX, ProjectFiles, ProjectIndex};
 
 use crate::{BadDocument, Digest, Kind};
 

@@ -101,8 +101,9 @@ fn python_files_are_found_by_digest() {
         .iter()
         .map(|(name, bytes)| {
             origin.on(&format!("/files/{name}"), Answer::ok(bytes.clone()));
+            let has_metadata = name.ends_with("-none-any.whl");
             json!({ "filename": name, "url": format!("{}/files/{name}", origin.url()), "size": bytes.len(),
-                "hashes": { "sha256": sha256(bytes) } })
+                "hashes": { "sha256": sha256(bytes) }, "core-metadata": has_metadata })
         })
         .collect();
     let page = json!({ "meta": { "api-version": "1.1" }, "name": "a", "versions": ["1.0"], "files": listed });
@@ -112,15 +113,19 @@ fn python_files_are_found_by_digest() {
             .etag("\"p\"")
             .field("Content-Type", "application/vnd.pypi.simple.v1+json"),
     );
+    let metadata = format!("/files/{}.metadata", files[0].0);
+    origin.on(&metadata, Answer::ok("Name: a\n"));
     let shoal = mirrors(&origin, &["pypi"]).start();
     let requirements =
         format!("A==1.0 --hash=sha256:{} --hash=sha256:{}\n", sha256(&files[0].1), sha256(&files[2].1));
     let plan = warm(&shoal, "file=requirements.txt&plan", &requirements);
-    assert_eq!(counts(&plan), [0, 2, 0, 0, 0], "{plan}");
+    assert_eq!(counts(&plan), [0, 3, 0, 0, 0], "{plan}");
     assert_eq!((&plan["state"], &plan["missing_bytes"]), (&json!("planned"), &json!(40_000)));
+    assert_eq!(plan["missing_unsized"], 1, "the metadata of the wheel");
     assert_eq!(origin.count(&format!("/files/{}", files[0].0)), 0, "a plan fetches no file");
     let chosen = warm(&shoal, "file=requirements.txt&wheels=*-cp312-*linux*", &requirements);
-    assert_eq!(counts(&chosen), [0, 1, 1, 0, 0], "{chosen}");
+    assert_eq!(counts(&chosen), [0, 2, 2, 0, 0], "{chosen}");
+    assert_eq!(origin.count(&metadata), 1);
     let uv = format!(
         "[[package]]\nname = \"a\"\nversion = \"1.0\"\nsource = {{ registry = \"{}/pypi/simple\" }}\nwheels = [\n    {{ url = \"{1}/files/{2}\", hash = \"sha256:{3}\", size = 20000 }},\n    {{ url = \"{1}/files/{4}\", hash = \"sha256:{5}\", size = 20000 }},\n]\n",
         origin.url(),

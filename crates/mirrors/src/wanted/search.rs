@@ -66,15 +66,52 @@ impl ProjectFiles {
         }
     }
 
-    /// Takes the end. Returns the files in the page's order.
-    pub fn finish(self) -> Result<Vec<FoundFile>, BadDocument> {
+    /// Takes the end.
+    pub fn finish(self) -> Result<ProjectIndex, BadDocument> {
         match self {
             Self::Json(mut walk) => {
                 walk.finish(&mut Vec::new())?;
-                Ok(walk.visitor.files)
+                Ok(ProjectIndex::new(walk.visitor.files))
             }
-            Self::Html(files) => Ok(files.files),
+            Self::Html(files) => Ok(ProjectIndex::new(files.files)),
         }
+    }
+}
+
+/// Files of a project by name, digest and version: a list may search one page many times.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ProjectIndex {
+    files: Vec<FoundFile>,
+    by_name: HashMap<String, usize>,
+    by_digest: HashMap<Digest, usize>,
+    by_version: HashMap<String, Vec<usize>>,
+}
+
+impl ProjectIndex {
+    fn new(files: Vec<FoundFile>) -> Self {
+        let mut index = Self::default();
+        for (place, file) in files.iter().enumerate() {
+            let name = last_segment(&file.url).replace("%2B", "+").replace("%2b", "+");
+            index.by_version.entry(version_of(&name)).or_default().push(place);
+            index.by_digest.extend(file.digest.clone().map(|digest| (digest, place)));
+            index.by_name.insert(name, place);
+        }
+        debug_assert!(index.by_name.len() <= files.len() && index.by_digest.len() <= files.len());
+        Self { files, ..index }
+    }
+
+    /// Returns the files of a name, of any of these digests, or of a version, in the page's order.
+    fn find(&self, name: Option<&str>, digests: &[Digest], version: &str) -> Vec<&FoundFile> {
+        let mut places: Vec<usize> = match name {
+            Some(name) => self.by_name.get(name).copied().into_iter().collect(),
+            None if digests.is_empty() => {
+                self.by_version.get(&version.to_ascii_lowercase()).cloned().unwrap_or_default()
+            }
+            None => digests.iter().filter_map(|digest| self.by_digest.get(digest).copied()).collect(),
+        };
+        places.sort_unstable();
+        places.dedup();
+        places.into_iter().map(|place| &self.files[place]).collect()
     }
 }
 
@@ -132,17 +169,9 @@ impl Search {
 
     /// Returns the files of a release among those of its project. An empty answer means that the
     /// page has none of them.
-    pub fn among(&self, files: &[FoundFile], mirror: &Mirror, choice: &Choice) -> Vec<NeededFile> {
+    pub fn among(&self, index: &ProjectIndex, mirror: &Mirror, choice: &Choice) -> Vec<NeededFile> {
         let Self::Project { version, file: wanted, digests, .. } = self else { return Vec::new() };
-        let fits = |file: &&FoundFile| {
-            let name = last_segment(&file.url);
-            match (wanted, digests.is_empty()) {
-                (Some(wanted), _) => name == wanted || name == wanted.replace('+', "%2B"),
-                (None, false) => file.digest.as_ref().is_some_and(|digest| digests.contains(digest)),
-                (None, true) => is_of_version(name, version),
-            }
-        };
-        let found: Vec<&FoundFile> = files.iter().filter(fits).collect();
+        let found = index.find(wanted.as_deref(), digests, version);
         let names: Vec<&str> = found.iter().map(|file| last_segment(&file.url)).collect();
         let chosen = if wanted.is_some() { vec![true; names.len()] } else { choice.keep(&names) };
         let registry = registries::of(Kind::Pypi);
@@ -163,20 +192,17 @@ impl Search {
     }
 }
 
-/// Returns `true` for a file of this version: `name-VERSION-tags.whl`, `name-VERSION.tar.gz`.
-fn is_of_version(file: &str, version: &str) -> bool {
-    let file = file.replace("%2B", "+").replace("%2b", "+");
-    if let Some(stem) = file.strip_suffix(".whl") {
-        return stem
-            .split('-')
-            .nth(1)
-            .is_some_and(|part| part.replace('_', "+").eq_ignore_ascii_case(version))
-            || stem.split('-').nth(1).is_some_and(|part| part.eq_ignore_ascii_case(version));
-    }
-    [".tar.gz", ".zip", ".tar.bz2", ".tgz", ".tar.xz"].iter().any(|end| {
-        let version = file.strip_suffix(end).and_then(|stem| stem.strip_suffix(version));
-        version.is_some_and(|name| name.ends_with('-'))
-    })
+/// Returns the version in a file's name, in lower case: `name-VERSION-tags.whl`,
+/// `name-VERSION.tar.gz`.
+fn version_of(file: &str) -> String {
+    let version = match file.strip_suffix(".whl") {
+        Some(stem) => stem.split('-').nth(1).map(|part| part.replace('_', "+")),
+        None => {
+            let stem = SOURCES.iter().find_map(|end| file.strip_suffix(end)).unwrap_or(file);
+            stem.rsplit_once('-').map(|(_, version)| version.to_owned())
+        }
+    };
+    version.unwrap_or_default().to_ascii_lowercase()
 }
 
 /// Reader of the digests of a crate's versions.
@@ -291,6 +317,8 @@ impl ImageManifest {
     }
 }
 
+/// Ends of the names of sources.
+const SOURCES: [&str; 5] = [".tar.gz", ".zip", ".tar.bz2", ".tgz", ".tar.xz"];
 /// Most files of a project, and versions of a crate.
 const FILES_MAX: usize = 50_000;
 /// Longest line of an index file in bytes.

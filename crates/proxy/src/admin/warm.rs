@@ -83,7 +83,7 @@ fn job(query: Option<&str>) -> Result<Option<u64>, String> {
 }
 
 const NAMES: &str = "file, format, at, plan, any-host, verify, wheels or platforms";
-const FULL: &str = "eight jobs run or wait; try again when one has ended";
+const FULL: &str = "four jobs run or wait; try again when one has ended";
 const STARTING: &str = "the node has no worker yet";
 const NO_JOB: &str = "no job of this number; the last 32 are kept";
 

@@ -96,7 +96,7 @@ impl Job {
     /// Reads a held file and checks it against the list.
     async fn verify(&self, file: FileTask) {
         let answer = self.ask(&file, OwnFreshness::Any).await;
-        if let TryOutcome::Failed(why) = self.read(&file, answer).await {
+        if let TryOutcome::Failed(why) = self.read(&file, answer, |_| ()).await {
             self.note(|report| report.failures.add(&file.title(), why));
         }
     }
@@ -140,7 +140,13 @@ impl Job {
 
     async fn tried(&self, file: &FileTask, answer: OwnAnswer, attempt: u32) -> TryOutcome {
         match answer.status {
-            StatusCode::OK => self.read(file, answer).await,
+            StatusCode::OK => {
+                let count = |bytes| {
+                    self.note(|report| report.fetched_bytes += bytes as u64);
+                    self.pace.take(bytes);
+                };
+                self.read(file, answer, count).await
+            }
             StatusCode::NOT_FOUND | StatusCode::GONE if file.may_lack => TryOutcome::Absent,
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 let said = answer.fields.value(&header::RETRY_AFTER);
@@ -151,8 +157,9 @@ impl Job {
         }
     }
 
-    /// Reads a body to its end at the job's pace, and checks it.
-    async fn read(&self, file: &FileTask, answer: OwnAnswer) -> TryOutcome {
+    /// Reads a body to its end at the job's pace, and checks it. `count` takes the lengths of its
+    /// pieces.
+    async fn read(&self, file: &FileTask, answer: OwnAnswer, count: impl Fn(usize) + Send) -> TryOutcome {
         let (mut check, mut bytes, mut body) = (ListCheck::new(&file.check, file.path()), 0_u64, answer.body);
         while let Some(frame) = body.frame().await {
             let frame = match frame {
@@ -162,8 +169,7 @@ impl Job {
             let Ok(piece) = frame.into_data() else { continue };
             check.push(&piece);
             bytes += piece.len() as u64;
-            self.note(|report| report.fetched_bytes += piece.len() as u64);
-            self.pace.take(piece.len());
+            count(piece.len());
             self.pace.wait().await;
         }
         match check.agrees() {

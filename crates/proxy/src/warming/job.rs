@@ -2,7 +2,7 @@
 
 use super::WarmRequest;
 use super::each::each;
-use super::files::FileTask;
+use super::files::{FilePlace, FileTask};
 use super::pace::WarmPace;
 use super::pages::{ImageTask, PageTask};
 use super::report::{WarmReport, WarmState};
@@ -16,6 +16,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, Semaphore};
 
+/// Work that the list itself names.
+pub(super) struct Work {
+    pages: Vec<PageTask>,
+    images: Vec<ImageTask>,
+}
+
+/// Files, each place once.
+#[derive(Default)]
+struct FoundFiles {
+    files: Vec<FileTask>,
+    seen: HashSet<FilePlace>,
+}
+
+impl FoundFiles {
+    fn push(&mut self, file: FileTask) {
+        if self.files.len() < FILES_MAX && self.seen.insert(file.place.clone()) {
+            self.files.push(file);
+        }
+        debug_assert_eq!(self.files.len(), self.seen.len(), "each place once");
+    }
+}
+
 /// A job.
 pub(super) struct Job {
     pub number: u64,
@@ -26,8 +48,8 @@ pub(super) struct Job {
     connections: usize,
     is_plan: bool,
     report: Mutex<WarmReport>,
-    /// Files that pages have added.
-    found: Mutex<Vec<FileTask>>,
+    /// Files of the list, and those that pages have added.
+    found: Mutex<FoundFiles>,
     missing: Mutex<Vec<FileTask>>,
     is_stopped: AtomicBool,
     stopped: Notify,
@@ -79,13 +101,13 @@ impl Job {
     }
 
     /// Does the work once the job has its turn.
-    pub async fn run(self: Arc<Self>, tasks: Vec<EntryTask>, turn: Arc<Semaphore>) {
-        let work = async {
+    pub async fn run(self: Arc<Self>, work: Work, turn: Arc<Semaphore>) {
+        let working = async {
             let _turn = turn.acquire().await;
-            self.work(tasks).await;
+            self.work(work).await;
         };
         tokio::select! {
-            () = work => {}
+            () = working => {}
             () = self.stopped.notified() => {}
         }
         let is_stopped = self.is_stopped.load(Ordering::Acquire);
@@ -107,16 +129,20 @@ impl Job {
         );
     }
 
-    async fn work(self: &Arc<Self>, tasks: Vec<EntryTask>) {
-        let (pages, images) = self.sort(tasks);
+    async fn work(self: &Arc<Self>, Work { pages, images }: Work) {
         self.note(|report| {
             report.state = WarmState::Planning;
             report.pages.total = (pages.len() + images.len()) as u64;
         });
         each(self, self.connections, pages, |job, page| async move { job.read_page(page).await }).await;
         each(self, self.connections, images, |job, image| async move { job.read_image(image).await }).await;
-        let files = self.distinct();
-        self.note(|report| report.files.total = files.len() as u64);
+        let files = std::mem::take(&mut *self.found.lock()).files;
+        self.note(|report| {
+            report.files.total = files.len() as u64;
+            if files.len() == FILES_MAX {
+                report.failures.add("the rest", "the list leads to more than 200,000 files");
+            }
+        });
         each(self, self.connections, files, |job, file| async move { job.look_for(file).await }).await;
         let missing = std::mem::take(&mut *self.missing.lock());
         debug_assert!(self.report().pages.done == self.report().pages.total, "each page was asked for");
@@ -127,8 +153,9 @@ impl Job {
         each(self, self.connections, missing, |job, file| async move { job.fetch(file).await }).await;
     }
 
-    /// Sorts the needs: pages, each with its searches; images; files, which are kept here.
-    fn sort(&self, tasks: Vec<EntryTask>) -> (Vec<PageTask>, Vec<ImageTask>) {
+    /// Sorts the needs: pages, each with its searches; images; files, which are kept here. Takes a
+    /// while for a long list, so that no worker does it.
+    pub fn sort(&self, tasks: Vec<EntryTask>) -> Work {
         let mut pages: BTreeMap<(String, IndexPage), Vec<(String, Search)>> = BTreeMap::new();
         let (mut images, mut found) = (Vec::new(), self.found.lock());
         for EntryTask { what, place } in tasks {
@@ -157,29 +184,18 @@ impl Job {
             }
         }
         let pages = pages.into_iter().map(|((mirror, page), searches)| PageTask { mirror, page, searches });
-        (pages.collect(), images)
+        Work { pages: pages.collect(), images }
     }
 
     /// Adds files that a page has named.
     pub fn add_files(&self, files: impl IntoIterator<Item = FileTask>) {
         let mut found = self.found.lock();
-        found.extend(files);
-        found.truncate(FILES_MAX);
-        debug_assert!(found.len() <= FILES_MAX, "pages name a bounded number of files");
+        files.into_iter().for_each(|file| found.push(file));
     }
 
     /// Remembers a file that is to be fetched.
     pub fn add_missing(&self, file: FileTask) {
         self.missing.lock().push(file);
-    }
-
-    /// Takes the files, each place once.
-    fn distinct(&self) -> Vec<FileTask> {
-        let mut files = std::mem::take(&mut *self.found.lock());
-        let mut seen = HashSet::with_capacity(files.len());
-        files.retain(|file| seen.insert(file.place.clone()));
-        debug_assert_eq!(files.len(), seen.len(), "each place once");
-        files
     }
 }
 

@@ -106,6 +106,7 @@ impl WarmJobs {
         let resolver = Resolver::new(&live, (settings, bound), &request);
         let (tasks, report) = resolver.resolve(wishes);
         let mut jobs = self.jobs.lock();
+        // Another request may have taken the place meanwhile.
         if jobs.unfinished() >= WAITING_MAX {
             return Err(WarmRefusal::Full);
         }
@@ -127,7 +128,8 @@ impl WarmJobs {
         debug_assert!(jobs.all.len() <= KEPT_MAX + WAITING_MAX, "old reports go");
         drop(jobs);
         let report = job.report();
-        runtime.spawn(job.run(tasks, Arc::clone(&self.turn)));
+        let work = job.sort(tasks);
+        runtime.spawn(job.run(work, Arc::clone(&self.turn)));
         Ok(report)
     }
 
@@ -175,7 +177,7 @@ fn read(request: &WarmRequest) -> Result<(Format, Wishes), WarmRefusal> {
 }
 
 /// Most jobs that run or wait.
-const WAITING_MAX: usize = 8;
+const WAITING_MAX: usize = 4;
 /// Most reports of jobs that are kept.
 const KEPT_MAX: usize = 32;
 /// Most characters of a file's name that are shown.

@@ -75,10 +75,11 @@ impl Job {
         let mirror = mirror.ok_or("its mirror is gone from the settings")?;
         let mut page = ProjectFiles::new(&mirror, form).ok_or("its index is no page of a project")?;
         pushed(body, |piece| page.push(piece).map_err(|error| error.to_string())).await?;
-        let files = page.finish().map_err(|error| error.to_string())?;
-        for (what, search) in &task.searches {
-            let found = search.among(&files, &mirror, &self.choice);
+        let index = page.finish().map_err(|error| error.to_string())?;
+        for (number, (what, search)) in task.searches.iter().enumerate() {
+            let found = search.among(&index, &mirror, &self.choice);
             self.found(what, &task.mirror, found);
+            let_others_work(number).await;
         }
         Ok(())
     }
@@ -86,10 +87,11 @@ impl Job {
     async fn search_crate(&self, task: &PageTask, body: StreamBody) -> Result<(), String> {
         let mut digests = CrateDigest::default();
         pushed(body, |piece| digests.push(piece).map_err(|error| error.to_string())).await?;
-        for (what, search) in &task.searches {
+        for (number, (what, search)) in task.searches.iter().enumerate() {
             let Search::Crate { name, version, .. } = search else { continue };
             let file = digests.file(name, version).map_err(|error| error.to_string())?;
             self.found(what, &task.mirror, file.into_iter().collect());
+            let_others_work(number).await;
         }
         Ok(())
     }
@@ -155,5 +157,14 @@ pub(super) async fn pushed(
     Ok(())
 }
 
+/// Lets the clients of the worker have their turn, once in a while.
+async fn let_others_work(number: usize) {
+    if number.is_multiple_of(SEARCHES_AT_ONCE) {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Searches between two turns of others.
+const SEARCHES_AT_ONCE: usize = 64;
 /// Most manifests of one image.
 const MANIFESTS_MAX: usize = 100;

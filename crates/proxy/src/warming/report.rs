@@ -94,7 +94,7 @@ pub struct FileCounts {
     pub failed: u64,
 }
 
-/// Names with reasons. The first [`NAMES_MAX`] are kept.
+/// Names with reasons. The first 1,000 are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedReasons {
     /// All of them.
@@ -124,4 +124,4 @@ impl NamedReasons {
 }
 
 /// Most names of one list of a report.
-pub const NAMES_MAX: usize = 1000;
+const NAMES_MAX: usize = 1000;
