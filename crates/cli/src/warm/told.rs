@@ -131,7 +131,7 @@ mod tests {
         report.failures.count += 1;
         assert_eq!(
             result(&report),
-            "uv.lock: 1 file fetched (2.0 KiB), 3 held, 2 failed\n  left out: g: it comes from no registry\n  failed: a@1 (/pypi/x): the answer is 404 Not Found\n  failed: 1 more\n"
+            "uv.lock: 1 file fetched (2.0 KB), 3 held, 2 failed\n  left out: g: it comes from no registry\n  failed: a@1 (/pypi/x): the answer is 404 Not Found\n  failed: 1 more\n"
         );
     }
 
@@ -140,7 +140,7 @@ mod tests {
         let mut report = WarmReport::default();
         assert_eq!(plan(&report), "0 files held, 0 missing");
         (report.files.missing, report.missing_bytes, report.missing_unsized) = (3, 2048, 1);
-        assert_eq!(plan(&report), "0 files held, 3 missing (2.0 KiB and 1 file of unknown length)");
+        assert_eq!(plan(&report), "0 files held, 3 missing (2.0 KB and 1 file of unknown length)");
         report.missing_bytes = 0;
         assert_eq!(plan(&report), "0 files held, 3 missing (of unknown length)");
     }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Notify, Semaphore};
 
-/// Work that the list itself names.
-pub(super) struct Work {
+/// ListedWork that the list itself names.
+pub(super) struct ListedWork {
     pages: Vec<PageTask>,
     images: Vec<ImageTask>,
 }
@@ -101,7 +101,7 @@ impl Job {
     }
 
     /// Does the work once the job has its turn.
-    pub async fn run(self: Arc<Self>, work: Work, turn: Arc<Semaphore>) {
+    pub async fn run(self: Arc<Self>, work: ListedWork, turn: Arc<Semaphore>) {
         let working = async {
             let _turn = turn.acquire().await;
             self.work(work).await;
@@ -129,7 +129,7 @@ impl Job {
         );
     }
 
-    async fn work(self: &Arc<Self>, Work { pages, images }: Work) {
+    async fn work(self: &Arc<Self>, ListedWork { pages, images }: ListedWork) {
         self.note(|report| {
             report.state = WarmState::Planning;
             report.pages.total = (pages.len() + images.len()) as u64;
@@ -155,7 +155,7 @@ impl Job {
 
     /// Sorts the needs: pages, each with its searches; images; files, which are kept here. Takes a
     /// while for a long list, so that no worker does it.
-    pub fn sort(&self, tasks: Vec<EntryTask>) -> Work {
+    pub fn sort(&self, tasks: Vec<EntryTask>) -> ListedWork {
         let mut pages: BTreeMap<(String, IndexPage), Vec<(String, Search)>> = BTreeMap::new();
         let (mut images, mut found) = (Vec::new(), self.found.lock());
         for EntryTask { what, place } in tasks {
@@ -184,7 +184,7 @@ impl Job {
             }
         }
         let pages = pages.into_iter().map(|((mirror, page), searches)| PageTask { mirror, page, searches });
-        Work { pages: pages.collect(), images }
+        ListedWork { pages: pages.collect(), images }
     }
 
     /// Adds files that a page has named.
