@@ -75,19 +75,26 @@ fn tarball(name: &str) -> String {
 fn npm_lock_is_warmed_once() {
     let origin = Origin::start();
     let lock = npm(&origin, &["a", "b"]);
-    let shoal = mirrors(&origin, &["npm"]).set("cache.reload_interval", "0s").start();
+    let mut shoal = mirrors(&origin, &["npm"]).set("cache.reload_interval", "0s").start();
     let first = warm(&shoal, "file=package-lock.json", &lock);
     assert_eq!(counts(&first), [0, 2, 2, 0, 0], "{first}");
     assert_eq!(first["fetched_bytes"], 100_000);
     // Held files are skipped; each index page is validated once more.
     let second = warm(&shoal, "file=package-lock.json", &lock);
     assert_eq!(counts(&second), [2, 0, 0, 0, 0], "{second}");
+    assert_eq!(shoal.status()["responses"]["all"], 0, "warming is no client's request");
     for name in ["a", "b"] {
         shoal.get(&tarball(name)).expect_hit().expect_body(body(name, 50_000));
         assert_eq!((origin.count(&tarball(name)), origin.count(&format!("/npm/{name}"))), (1, 2));
     }
     shoal.expect_metric("shoal_warm_files_total", "result=\"fetched\"", 2);
     shoal.expect_metric("shoal_warm_bytes_total", "", 100_000);
+    // A restart forgets the job, not the files.
+    shoal.wait_until_written();
+    shoal.restart();
+    let third = warm(&shoal, "file=package-lock.json", &lock);
+    assert_eq!((counts(&third), &third["job"]), ([2, 0, 0, 0, 0], &json!(1)), "{third}");
+    assert_eq!(origin.count(&tarball("a")), 1);
 }
 
 #[test]
