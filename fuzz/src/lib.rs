@@ -13,6 +13,7 @@
 
 pub mod cluster;
 pub mod gossip;
+pub mod lists;
 pub mod mirrors;
 pub mod neighbours;
 pub mod peers;
@@ -67,6 +68,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "htcp", run: neighbours::htcp, replays: QUICK },
     Target { name: "npm_documents", run: mirrors::npm_documents, replays: MIDDLING },
     Target { name: "registries", run: mirrors::registries, replays: MIDDLING },
+    Target { name: "warm_lists", run: lists::any, replays: MIDDLING },
     Target { name: "cache_digest", run: neighbours::cache_digest, replays: QUICK },
 ];
 

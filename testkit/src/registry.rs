@@ -65,3 +65,9 @@ pub fn rfc3339(time: SystemTime) -> String {
     let month = 1 + months.iter().position(|month| text[8..11] == **month).expect("a month");
     format!("{}-{month:02}-{}T{}.000Z", &text[12..16], &text[5..7], &text[17..25])
 }
+
+/// The line of `go.sum` for a `go.mod` with these bytes.
+pub fn go_mod_sum(body: &[u8]) -> String {
+    let line = format!("{}  go.mod\n", sha256(body));
+    format!("h1:{}", STANDARD.encode(Sha256::digest(line)))
+}

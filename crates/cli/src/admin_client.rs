@@ -17,8 +17,13 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Sends one request and reads the response.
+/// Sends one request with JSON and reads the response.
 pub fn ask(address: &AdminAddress, method: &str, path: &str, body: &str) -> Result<Answer, Failure> {
+    send(address, method, path, body.as_bytes())
+}
+
+/// Sends one request and reads the response.
+pub fn send(address: &AdminAddress, method: &str, path: &str, body: &[u8]) -> Result<Answer, Failure> {
     let unreachable = |error: io::Error| {
         Failure::Unreachable(format!(
             "no node answers at {address}: {error}; is it running? (--admin names another address, --config the settings \
@@ -58,7 +63,7 @@ fn exchange(
     host: &str,
     method: &str,
     path: &str,
-    body: &str,
+    body: &[u8],
 ) -> io::Result<Vec<u8>> {
     let length = body.len();
     // Nothing in a path may end the request's line: paths are made here, names in them encoded.
@@ -67,8 +72,9 @@ fn exchange(
     write!(
         stream,
         "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Content-Length: {length}\r\n\r\n{body}"
+         Content-Length: {length}\r\n\r\n"
     )?;
+    stream.write_all(body)?;
     let mut bytes = Vec::new();
     stream.take(ANSWER_MAX).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -31,6 +31,7 @@ mod store;
 mod table;
 mod top;
 mod trace;
+mod warm;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
@@ -80,6 +81,7 @@ enum ShoalCommand {
     Model(model::ModelOptions),
     Mirror(mirror::MirrorOptions),
     Lock(lock::LockOptions),
+    Warm(warm::WarmOptions),
     Ca(ca::CaOptions),
     Migrate(migrate::MigrationOptions),
     Completions(completions::CompletionsOptions),
@@ -106,6 +108,7 @@ impl ShoalCommand {
             Self::Model(options) => options.perform(),
             Self::Mirror(options) => options.perform(),
             Self::Lock(options) => options.perform(),
+            Self::Warm(options) => options.perform(),
             Self::Ca(options) => options.perform(),
             Self::Migrate(options) => options.perform(),
             Self::Completions(options) => options.perform(),

@@ -91,6 +91,11 @@ impl Digest {
         self.algorithm
     }
 
+    /// The digest's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Lower-case hexadecimal digits.
     pub fn hex(&self) -> String {
         self.bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -98,15 +103,22 @@ impl Digest {
 
     /// Begins the check of a body.
     pub fn checker(&self) -> Checker {
-        Checker { wanted: self.clone(), state: State::new(self.algorithm) }
+        Checker { wanted: self.clone(), hasher: Hasher::new(self.algorithm) }
     }
+}
+
+/// Computes the digest of a body as it streams.
+#[derive(Debug, Clone)]
+pub struct Hasher {
+    algorithm: Algorithm,
+    state: State,
 }
 
 /// Checks a body as it streams.
 #[derive(Debug, Clone)]
 pub struct Checker {
     wanted: Digest,
-    state: State,
+    hasher: Hasher,
 }
 
 #[derive(Debug, Clone)]
@@ -128,7 +140,12 @@ impl State {
     }
 }
 
-impl Checker {
+impl Hasher {
+    /// Begins a body.
+    pub fn new(algorithm: Algorithm) -> Self {
+        Self { algorithm, state: State::new(algorithm) }
+    }
+
     /// Takes the next piece of the body.
     pub fn push(&mut self, piece: &[u8]) {
         match &mut self.state {
@@ -139,16 +156,29 @@ impl Checker {
         }
     }
 
-    /// Takes the end of the body: true if the digest is the promised one.
-    pub fn agrees(self) -> bool {
-        debug_assert_eq!(self.wanted.bytes.len(), self.wanted.algorithm.byte_count());
-        let found = match self.state {
+    /// Takes the end of the body.
+    pub fn finish(self) -> Digest {
+        let bytes = match self.state {
             State::Md5(state) => state.finalize().to_vec(),
             State::Sha1(state) => state.finalize().to_vec(),
             State::Sha256(state) => state.finalize().to_vec(),
             State::Sha512(state) => state.finalize().to_vec(),
         };
-        found == self.wanted.bytes
+        debug_assert_eq!(bytes.len(), self.algorithm.byte_count());
+        Digest { algorithm: self.algorithm, bytes }
+    }
+}
+
+impl Checker {
+    /// Takes the next piece of the body.
+    pub fn push(&mut self, piece: &[u8]) {
+        self.hasher.push(piece);
+    }
+
+    /// Takes the end of the body: true if the digest is the promised one.
+    pub fn agrees(self) -> bool {
+        debug_assert_eq!(self.wanted.bytes.len(), self.wanted.algorithm.byte_count());
+        self.hasher.finish() == self.wanted
     }
 }
 

@@ -28,8 +28,9 @@ pub mod registries;
 pub mod route;
 pub mod time;
 pub mod url;
+pub mod wanted;
 
-pub use digest::{Algorithm, Checker, Digest};
+pub use digest::{Algorithm, Checker, Digest, Hasher};
 pub use document::{BadDocument, Facts, Form, Promise, Promises, Rewriter, Survey};
 pub use kind::Kind;
 pub use route::{Class, Fetch, Place, Question, Route};
@@ -183,6 +184,11 @@ pub trait Registry: Send + Sync {
     /// Gives the place under which a file is stored for all places with its digest. It is no place
     /// of the registry. `None` if a file is stored under its own place.
     fn shared_place(&self, _fetch: &Fetch) -> Option<Place> {
+        None
+    }
+
+    /// Gives a path below the mirror with the meaning of a shared place.
+    fn path_of_shared(&self, _path: &str) -> Option<String> {
         None
     }
 

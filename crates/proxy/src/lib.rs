@@ -39,3 +39,4 @@ pub mod stored_object;
 mod transport;
 pub mod tunnel;
 pub mod upstream;
+pub mod warming;

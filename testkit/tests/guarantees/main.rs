@@ -77,3 +77,4 @@ mod upstreams;
 mod users_and_certificates;
 mod vary;
 mod waiting_connections;
+mod warming;

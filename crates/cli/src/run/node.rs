@@ -15,6 +15,7 @@ use shoal_proxy::exchange::Whereabouts;
 use shoal_proxy::metrics::Metrics;
 use shoal_proxy::node::{Node, NodeError};
 use shoal_proxy::server;
+use shoal_proxy::warming::{WarmRefusal, WarmReport, WarmRequest};
 use shoal_settings::{AdminAddress, Settings};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -100,6 +101,18 @@ impl Control for RunningNode {
 
     fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
         self.node.purge(request)
+    }
+
+    fn warm(&self, request: WarmRequest) -> Result<WarmReport, WarmRefusal> {
+        self.node.warm(request)
+    }
+
+    fn warm_reports(&self) -> Vec<WarmReport> {
+        self.node.warming().reports()
+    }
+
+    fn stop_warm(&self, job: u64) -> bool {
+        self.node.warming().stop(job)
     }
 
     fn explain(&self, request: ExplainRequest) -> Result<Explanation, String> {

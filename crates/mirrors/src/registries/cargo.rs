@@ -154,6 +154,18 @@ fn index_name(path: &str) -> Option<&str> {
     (is_lower && is_name(name) && folders(name) == folders_of_path).then_some(name)
 }
 
+/// Returns the index path of a crate. `None` if it is no name.
+pub(crate) fn index_path(name: &str) -> Option<String> {
+    let name = name.to_ascii_lowercase();
+    is_name(&name).then(|| format!("/{}/{name}", folders(&name)))
+}
+
+/// Returns the path of a crate file below the mirror.
+pub(crate) fn file_path(name: &str, version: &str, digest: &Digest) -> String {
+    debug_assert_eq!(digest.algorithm(), Algorithm::Sha256, "the digest of an index");
+    format!("{CRATES}{name}/{version}/{}/download", digest.hex())
+}
+
 /// Folders of a name: `1`, `2`, `3/f`, `ab/cd`.
 fn folders(name: &str) -> String {
     match name.len() {

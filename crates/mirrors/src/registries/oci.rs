@@ -72,6 +72,10 @@ impl Registry for Oci {
         }
     }
 
+    fn path_of_shared(&self, path: &str) -> Option<String> {
+        path.strip_prefix("/v2/-/").map(|rest| format!("/v2/shared/{rest}"))
+    }
+
     fn shares_rights(&self) -> bool {
         // A blob that is stored for one repository must not be had by the name of another.
         false
@@ -221,6 +225,25 @@ mod tests {
         for path in ["/v2/oci/a/b/manifests/1", "/v2/a/b/manifests/1"] {
             assert_eq!(below(routed(&Oci, &mirror(), "GET", path, "")).0, "/v2/a/b/manifests/1");
         }
+    }
+
+    #[test]
+    fn blobs_of_all_repositories_share_a_place() {
+        let fetched = |path: &str| match routed(&Oci, &mirror(), "GET", path, "") {
+            Route::Fetch(fetch) => fetch,
+            other => panic!("{path}: {other:?}"),
+        };
+        let shared = Place::Below(format!("/v2/-/blobs/{DIGEST}"));
+        for repository in ["a", "a/b"] {
+            let fetch = fetched(&format!("/v2/{repository}/blobs/{DIGEST}"));
+            assert_eq!(Oci.shared_place(&fetch), Some(shared.clone()));
+            assert_eq!(Oci.shared_place(&fetched(&format!("/v2/{repository}/manifests/{DIGEST}"))), None);
+        }
+        // No client can ask for the place itself.
+        let path = format!("/v2/-/blobs/{DIGEST}");
+        assert!(matches!(routed(&Oci, &mirror(), "GET", &path, ""), Route::Refuse(404, _)));
+        let stored = fetched(&Oci.path_of_shared(&path).expect("a shared place"));
+        assert_eq!(Oci.shared_place(&stored), Some(shared));
     }
 
     #[test]

@@ -23,7 +23,9 @@ use crate::{
     Class, Facts, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, Route, Survey,
 };
 use aged::{FileSelection, UploadTimes};
-use file_name::{is_archive, joined_by_dashes, normalized, projects_of};
+pub(crate) use file_name::normalized;
+use file_name::{is_archive, joined_by_dashes, projects_of};
+pub use html::HtmlFiles;
 use html::{HtmlLinks, HtmlPromise};
 use json::{JsonPromise, JsonUrls};
 use page::JsonToHtml;
@@ -196,7 +198,7 @@ fn file(mirror: &Mirror, behind: &str) -> Route {
 }
 
 /// Base URL of the links on a project's page. All pages lie at one depth.
-fn page_url(mirror: &Mirror) -> String {
+pub(crate) fn page_url(mirror: &Mirror) -> String {
     format!("{}/project/", mirror.upstream)
 }
 

@@ -6,6 +6,7 @@ use crate::cluster::ClusterReport;
 use crate::exchange::Whereabouts;
 use crate::message::CacheResult;
 use crate::metrics::{Metrics, PerCoreCounter};
+use crate::warming::{WarmRefusal, WarmReport, WarmRequest};
 use serde::{Deserialize, Serialize};
 use shoal_store::Usage;
 use shoal_store::disks::{DiskState, ServiceState};
@@ -29,6 +30,15 @@ pub trait Control: Send + Sync + 'static {
 
     /// Removes or invalidates stored responses.
     fn purge(&self, request: PurgeRequest) -> PurgeOutcome;
+
+    /// Starts to fetch the files of a list. Reads the list before it returns.
+    fn warm(&self, request: WarmRequest) -> Result<WarmReport, WarmRefusal>;
+
+    /// Returns the reports of the jobs of [`Control::warm`], the newest last.
+    fn warm_reports(&self) -> Vec<WarmReport>;
+
+    /// Stops a job. Returns `false` if there is none of this number.
+    fn stop_warm(&self, job: u64) -> bool;
 
     /// Explains the handling of a request. The error is one line.
     fn explain(&self, request: ExplainRequest) -> Result<Explanation, String>;

@@ -53,6 +53,8 @@ struct ControlCalls {
     control: Arc<dyn Control>,
     /// Permits for calls that change something.
     changes: Arc<Semaphore>,
+    /// Permit for a request with a large body.
+    lists: Arc<Semaphore>,
 }
 
 /// Address of a bound listener. Dropping it removes the file of a Unix socket.
@@ -177,7 +179,11 @@ fn guard(socket: &Socket, hosts: &[String]) -> HostGuard {
 /// Accepts connections, at most [`CONNECTIONS`] at a time; further ones wait in the backlog.
 async fn accept(socket: Socket, control: Arc<dyn Control>, guard: HostGuard) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let calls = ControlCalls { control, changes: Arc::new(Semaphore::new(CHANGES)) };
+    let calls = ControlCalls {
+        control,
+        changes: Arc::new(Semaphore::new(CHANGES)),
+        lists: Arc::new(Semaphore::new(1)),
+    };
     loop {
         let place = places.clone().acquire_owned().await.expect("never closed");
         let (calls, guard) = (calls.clone(), guard.clone());
@@ -227,10 +233,15 @@ async fn respond(request: Request<Incoming>, calls: ControlCalls, guard: &HostGu
     }
     if request.uri().path() == routes::HEALTH {
         // This call never blocks, and must be answered even while all other calls block.
-        return routes::answer(&*calls.control, request.method(), routes::HEALTH, None, &[]);
+        let none = Bytes::new();
+        return routes::answer(&*calls.control, request.method(), routes::HEALTH, None, &none);
     }
     let (head, body) = request.into_parts();
-    let body = tokio::time::timeout(READ_TIMEOUT, Limited::new(body, BODY_MAX).collect()).await;
+    // Large bodies come one at a time, so that all connections together hold little.
+    let is_list = head.uri.path() == routes::WARM && !head.method.is_safe();
+    let turn = if is_list { calls.lists.clone().acquire_owned().await.ok() } else { None };
+    let (limit, patience) = if is_list { (LIST_MAX, LIST_TIMEOUT) } else { (BODY_MAX, READ_TIMEOUT) };
+    let body = tokio::time::timeout(patience, Limited::new(body, limit).collect()).await;
     let body = match body {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(_)) => {
@@ -238,7 +249,9 @@ async fn respond(request: Request<Incoming>, calls: ControlCalls, guard: &HostGu
         }
         Err(_) => return routes::text(StatusCode::REQUEST_TIMEOUT, "the body took too long\n".into()),
     };
-    calls.answer(head, body).await
+    let answer = calls.answer(head, body).await;
+    drop(turn);
+    answer
 }
 
 impl ControlCalls {
@@ -285,6 +298,12 @@ const CHANGES: usize = 12;
 /// Largest request body in bytes.
 const BODY_MAX: usize = 64 << 10;
 
+/// Largest list for warming in bytes.
+const LIST_MAX: usize = shoal_mirrors::wanted::LIST_MAX;
+
+/// Time for the body of a list.
+const LIST_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Time for a request's head, and again for its body. An idle connection is closed after the same
 /// time.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -310,8 +329,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_let_go() {
         let (mut client, server) = tokio::io::duplex(512);
-        let calls =
-            ControlCalls { control: Arc::new(Scripted::default()), changes: Arc::new(Semaphore::new(1)) };
+        let calls = ControlCalls {
+            control: Arc::new(Scripted::default()),
+            changes: Arc::new(Semaphore::new(1)),
+            lists: Arc::new(Semaphore::new(1)),
+        };
         let serving = tokio::spawn(connection(server, calls, HostGuard::Open));
         client.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("room");
         let ended = tokio::time::timeout(WRITE_TIMEOUT * 3, serving).await;

@@ -20,6 +20,7 @@ mod query;
 mod routes;
 mod sites;
 mod top;
+mod warm;
 
 pub use control::{
     Control, DiskRequest, DiskStatus, InterceptionStatus, PurgeOutcome, PurgeRequest, Ram, Readiness,

@@ -1,6 +1,7 @@
 //! Routes of the admin listener: a method, a path and a body in, an answer out.
 
-use super::{Control, PurgeOutcome, Readiness, TopRequest, exposition, purge, query};
+use super::{Control, PurgeOutcome, Readiness, TopRequest, exposition, purge, query, warm};
+use bytes::Bytes;
 use http::{Method, StatusCode};
 use serde_json::json;
 
@@ -23,8 +24,11 @@ const TOP_MISSES: &str = "/top/misses";
 /// Path of the whereabouts of an object in the cluster.
 const WHERE: &str = "/cluster/where";
 
+/// Path of warming. Its body may be larger than others.
+pub(super) const WARM: &str = "/warm";
+
 /// Every route, with its method and purpose.
-const ROUTES: [(&str, &str, &str); 14] = [
+const ROUTES: [(&str, &str, &str); 17] = [
     ("GET", "/metrics", "counters and gauges in Prometheus' text format"),
     ("GET", "/status", "what the node is and holds, as JSON"),
     ("GET", "/mirrors", "mirrors of package registries with their counts, as JSON"),
@@ -36,6 +40,9 @@ const ROUTES: [(&str, &str, &str); 14] = [
     ("GET", "/cluster", "the cluster as this node sees it, as JSON"),
     ("POST", "/cluster/drain", "takes the node out of the homes of its cluster"),
     ("POST", "/cluster/join", "makes the node a home again, after a drain"),
+    ("POST", WARM, "fetches the files of the lockfile in the body: ?file=, &plan and more"),
+    ("GET", WARM, "jobs of warming and their progress, as JSON: ?job="),
+    ("POST", "/warm/stop", "stops a job of warming: ?job="),
     ("POST", "/reload", "reads the settings again"),
     ("POST", "/explain", "says what would be done with a request, and changes nothing: {\"url\": \"...\"}"),
     (
@@ -51,18 +58,25 @@ pub(super) fn answer(
     method: &Method,
     path: &str,
     query: Option<&str>,
-    body: &[u8],
+    body: &Bytes,
 ) -> AdminResponse {
-    let Some((allowed, route, _)) = ROUTES.iter().find(|(_, route, _)| *route == path) else {
+    let mut routes = ROUTES.iter().filter(|(_, route, _)| *route == path).peekable();
+    if routes.peek().is_none() {
         return text(StatusCode::NOT_FOUND, listing(path));
-    };
-    let fits = method.as_str() == *allowed || (*allowed == "GET" && method == Method::HEAD);
-    if !fits {
-        let allow = if *allowed == "GET" { "GET, HEAD" } else { "POST" };
+    }
+    let fits = |allowed: &str| method.as_str() == allowed || (allowed == "GET" && method == Method::HEAD);
+    debug_assert!(path.starts_with('/'), "routes are paths");
+    let allowed: Vec<&str> = routes.map(|(allowed, ..)| *allowed).collect();
+    if !allowed.iter().any(|allowed| fits(allowed)) {
+        let allow = match allowed[..] {
+            ["GET"] => "GET, HEAD",
+            ["POST"] => "POST",
+            _ => "GET, HEAD, POST",
+        };
         let body = format!("{path} takes {allow}\n");
         return AdminResponse { allow: Some(allow), ..text(StatusCode::METHOD_NOT_ALLOWED, body) };
     }
-    match *route {
+    match path {
         "/metrics" => AdminResponse {
             content_type: "text/plain; version=0.0.4; charset=utf-8",
             ..text(StatusCode::OK, exposition::page(control.metrics(), &control.status()))
@@ -79,12 +93,19 @@ pub(super) fn answer(
         "/cluster/join" if control.rejoin_cluster() => json(StatusCode::OK, &json!({ "draining": false })),
         "/cluster/drain" | "/cluster/join" => no_cluster(),
         "/purge" => purged(control, query, body),
+        WARM if *method == Method::POST => answered(warm::started(control, query, body.clone())),
+        WARM => answered(warm::told(control, query)),
+        "/warm/stop" => answered(warm::stopped(control, query)),
         "/disk" => disk_set(control, body),
         TOP_MISSES => top_misses(control, query),
         WHERE => whereabouts(control, query),
         "/explain" => explained(control, body),
         _ => reloaded(control),
     }
+}
+
+fn answered((status, value): (StatusCode, serde_json::Value)) -> AdminResponse {
+    json(status, &value)
 }
 
 fn no_cluster() -> AdminResponse {

@@ -40,6 +40,22 @@ impl Default for Site {
 }
 
 impl Control for Scripted {
+    fn warm(
+        &self,
+        request: crate::warming::WarmRequest,
+    ) -> Result<crate::warming::WarmReport, crate::warming::WarmRefusal> {
+        let entries = request.list.len() as u64;
+        Ok(crate::warming::WarmReport { job: 1, file: request.file, entries, ..Default::default() })
+    }
+
+    fn warm_reports(&self) -> Vec<crate::warming::WarmReport> {
+        vec![crate::warming::WarmReport { job: 1, ..Default::default() }]
+    }
+
+    fn stop_warm(&self, job: u64) -> bool {
+        job == 1
+    }
+
     fn whereabouts(&self, _: &str) -> Result<crate::exchange::Whereabouts, String> {
         Err("this node is in no cluster".into())
     }

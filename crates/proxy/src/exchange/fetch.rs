@@ -265,9 +265,7 @@ impl Fetcher {
             }
             _ => refusal.is_of_request,
         };
-        // An error at one place says nothing about others with the same key.
-        let is_of_place = fetch.ask.mirror.as_ref().is_some_and(|asked| asked.own_place.is_some());
-        if !is_for_request && !is_of_place {
+        if !is_for_request && !fetch.ask.shares_key() {
             self.passes.remember(fetch.ask.pass_key(), response.response_time);
         }
     }

@@ -18,11 +18,14 @@ mod documents;
 mod explained;
 mod fetching;
 mod generations;
+mod own;
 mod places;
 mod promised;
 mod redirects;
 mod rights;
 mod written;
+
+pub(crate) use own::{OwnAnswer, OwnFreshness, OwnRequest, own_client};
 
 use super::admit::AdmitOutcome;
 use super::awaited::AbandonGuard;
@@ -33,8 +36,10 @@ use crate::message::{InterimSink, Reply, ReplyBody, ReplyHead, RequestBody};
 use crate::mirror::MirrorRoute;
 use bytes::Bytes;
 pub(super) use explained::ExplainedMirror;
+use generations::ArchiveRequest;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use places::MirrorBase;
+use rights::RightsCheck;
 use shoal_core::{Fields, Timestamp};
 use shoal_mirrors::{Class, Fetch, Form, Question, Route};
 use shoal_semantics::status_fields::Reason;
@@ -79,10 +84,12 @@ impl CacheEngine {
         received: Instant,
     ) -> Reply {
         match request.route() {
-            Route::Answer(status, content_type, content) => match self.challenge(&request).await {
-                Some(challenge) => challenge,
-                None => request.answered(status, content_type, content),
-            },
+            Route::Answer(status, content_type, content) => {
+                match (RightsCheck { engine: &self, request: &request }).challenge().await {
+                    Some(challenge) => challenge,
+                    None => request.answered(status, content_type, content),
+                }
+            }
             Route::Refuse(status, why) => {
                 request.refused(StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN), &why)
             }
@@ -98,10 +105,13 @@ impl CacheEngine {
                 None => request.refused(StatusCode::BAD_REQUEST, NO_PLACE),
             },
             Route::Fetch(mut fetch) => {
-                if let Some(refusal) = self.refuse_without_rights(&request, &fetch).await {
+                if let Some(refusal) = (RightsCheck { engine: &self, request: &request }).refuse(&fetch).await
+                {
                     return refusal;
                 }
-                if let Some(reply) = self.of_generation(&request, &mut fetch).await {
+                if let Some(reply) =
+                    (ArchiveRequest { engine: &self, request: &request }).prepare(&mut fetch).await
+                {
                     return reply;
                 }
                 let asked_form = request.date(&mut fetch);
@@ -142,6 +152,16 @@ impl MirrorRequest {
     /// Takes an admitted request for the site of a mirror.
     fn new(admitted: AdmittedRequest, times: (Timestamp, super::purge_table::Sequence)) -> Self {
         let (mirror, facts, below) = place(&admitted);
+        Self::below(admitted, (mirror, facts), below, times)
+    }
+
+    /// Takes an admitted request for a path below a mirror.
+    fn below(
+        admitted: AdmittedRequest,
+        (mirror, facts): (Arc<MirrorRoute>, shoal_mirrors::Mirror),
+        below: String,
+        times: (Timestamp, super::purge_table::Sequence),
+    ) -> Self {
         let plain = mirror.plain(&below);
         let is_plain = plain.is_some();
         let below = plain.unwrap_or(below);

@@ -140,6 +140,12 @@ impl RequestContext {
         self.mirror.as_ref().is_some_and(|asked| asked.fetches_whole())
     }
 
+    /// Returns `true` if requests for other places have the same key: an error at one of them says
+    /// nothing about the others.
+    pub fn shares_key(&self) -> bool {
+        self.mirror.as_ref().is_some_and(|asked| asked.own_place.is_some())
+    }
+
     /// Marks the request as one of another node.
     pub(super) fn for_peer(self) -> Self {
         Self { is_for_peer: true, ..self }

@@ -183,6 +183,9 @@ metrics! {
     mirror_html: shared = "counter" "shoal_mirror_refused_total" "reason=\"html\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
     mirror_other_place: shared = "counter" "shoal_mirror_shared_bodies_total" "" "Files that were stored under another URL with the same digest.";
     mirror_older_release: shared = "counter" "shoal_mirror_older_releases_total" "" "Answers with the published release of an archive while its origin had another.";
+    warm_fetched: shared = "counter" "shoal_warm_files_total" "result=\"fetched\"" "Files that warming fetched, by result.";
+    warm_failed: shared = "counter" "shoal_warm_files_total" "result=\"failed\"" "Files that warming fetched, by result.";
+    warm_bytes: shared = "counter" "shoal_warm_bytes_total" "" "Bytes of the files that warming fetched and kept.";
     neighbour_icp: shared = "counter" "shoal_neighbour_questions_total" "protocol=\"icp\"" "Questions of neighbours that were answered.";
     neighbour_htcp: shared = "counter" "shoal_neighbour_questions_total" "protocol=\"htcp\"" "Questions of neighbours that were answered.";
     neighbour_hits_told: shared = "counter" "shoal_neighbour_hits_told_total" "" "Questions of neighbours answered with a hit.";

@@ -91,6 +91,7 @@ impl Mirrors {
     /// Returns the mirror to which an object of this URL belongs, and the object's meaning.
     fn of_stored(&self, url: &str) -> Option<(&Arc<MirrorRoute>, Fetch)> {
         let (mirror, below) = self.of_object(url)?;
+        let below = mirror.registry.path_of_shared(&below).unwrap_or(below);
         let (path, query) = match below.split_once('?') {
             Some((path, query)) => (path, Some(query)),
             None => (&*below, None),

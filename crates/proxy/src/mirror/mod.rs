@@ -136,6 +136,11 @@ impl Mirrors {
         &self.all
     }
 
+    /// Returns the mirror of this name.
+    pub fn named(&self, name: &str) -> Option<&Arc<MirrorRoute>> {
+        self.all.iter().find(|mirror| mirror.settings.name() == name)
+    }
+
     /// Returns the mirror that is served by the site of this number.
     pub fn of_site(&self, site: usize) -> Option<&Arc<MirrorRoute>> {
         self.all.get(site.checked_sub(self.first_site)?)
@@ -277,9 +282,12 @@ impl MirrorRoute {
 }
 
 /// Returns the part of keys that tells mirrors of one registry apart: by their kind, which decides
-/// about checks, and by their credentials, which open different answers.
+/// about checks, and by their credentials or those of clients, which open different answers.
 fn realm_of(mirror: &shoal_settings::Mirror) -> String {
     let kind = mirror.kind.name();
+    if mirror.rights == MirrorRights::Client {
+        return format!("{kind}-client");
+    }
     let Some(credentials) = &mirror.credentials else { return kind.to_owned() };
     let digest = digest(&SHA256, credentials.as_os_str().as_encoded_bytes());
     let hex: String = digest.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -287,7 +295,7 @@ fn realm_of(mirror: &shoal_settings::Mirror) -> String {
 }
 
 /// Returns the kind that a setting names.
-fn kind_of(kind: MirrorKind) -> Kind {
+pub(crate) fn kind_of(kind: MirrorKind) -> Kind {
     match kind {
         MirrorKind::Npm => Kind::Npm,
         MirrorKind::Pypi => Kind::Pypi,

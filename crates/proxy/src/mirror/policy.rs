@@ -46,6 +46,11 @@ impl MirrorRoute {
         folded.filter_map(|package| self.refuses_name(&package)).next()
     }
 
+    /// Returns the reason for refusing a package by the name that a list has for it.
+    pub fn refuses_package(&self, name: &str) -> Option<&'static str> {
+        self.refuses(&[self.registry.spelling(name)])
+    }
+
     fn refuses_name(&self, package: &str) -> Option<&'static str> {
         let is_named = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, package));
         if is_named(&self.patterns.refused) {

@@ -6,6 +6,7 @@ mod in_cluster;
 mod in_force;
 mod named_files;
 mod reopening;
+mod warming;
 
 use crate::access_log::AccessLog;
 use crate::admin::{
@@ -27,6 +28,7 @@ use crate::route::{Route, Routes};
 use crate::server::{self, RunningServer};
 use crate::storage::{StorageError, StorageStack};
 use crate::upstream::{GroupMember, Upstreams};
+use crate::warming::WarmJobs;
 pub use error::NodeError;
 use in_force::in_force;
 pub use named_files::{file_mistakes, file_warnings};
@@ -72,6 +74,7 @@ pub struct Node {
     reopening: Option<RetryThread>,
     started: Instant,
     identity: u64,
+    warming: WarmJobs,
 }
 
 impl Node {
@@ -122,12 +125,7 @@ impl Node {
         let membership = cluster.as_ref().map(|cluster| start_cluster(&settings, cluster));
         let membership = membership.transpose().map_err(NodeError::Cluster)?;
         let reopening = disks.as_ref().and_then(|disks| {
-            let purges = Purges {
-                purge_table: Arc::downgrade(exchange.purge_table()),
-                folder: settings.store.directory.clone(),
-                come_with_disk: purges_at(&settings.store).is_some(),
-            };
-            RetryThread::start(disks, &metrics, purges)
+            RetryThread::start(disks, &metrics, Purges::of(exchange.purge_table(), &settings.store))
         });
         Ok(Self {
             exchange,
@@ -147,6 +145,7 @@ impl Node {
             reopening,
             started: Instant::now(),
             identity,
+            warming: WarmJobs::default(),
         })
     }
 
@@ -359,6 +358,7 @@ impl Node {
     /// closes the store. Blocks.
     pub fn drain(&self, grace: Duration) {
         self.draining.store(true, Ordering::Release);
+        self.warming.stop_all();
         // The others stop asking this node before it stops answering.
         if let Some(membership) = &self.membership {
             membership.leave();

@@ -50,6 +50,14 @@ pub(super) struct Purges {
     pub come_with_disk: bool,
 }
 
+impl Purges {
+    /// Returns the place of the table of these settings.
+    pub fn of(purge_table: &Arc<PurgeTable>, store: &shoal_settings::Store) -> Self {
+        let come_with_disk = super::purges_at(store).is_some();
+        Self { purge_table: Arc::downgrade(purge_table), folder: store.directory.clone(), come_with_disk }
+    }
+}
+
 impl RetryThread {
     /// Starts the thread. Returns `None`, and logs, if no thread can be started.
     pub fn start(disks: &Arc<Disks>, metrics: &Arc<Metrics>, purges: Purges) -> Option<Self> {

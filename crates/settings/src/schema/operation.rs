@@ -2,6 +2,7 @@
 
 use crate::AdminAddress;
 use ipnet::IpNet;
+use shoal_core::ByteCount;
 
 section! {
     /// Access and error logs.
@@ -16,6 +17,17 @@ section! {
         /// Write the error log as JSON lines.
         #[takes_effect(restart)]
         pub json: bool = false,
+    }
+}
+
+section! {
+    /// Warming: packages of a lockfile are fetched before clients ask for them (`shoal warm`).
+    pub struct Warm {
+        /// Most requests to registries at a time.
+        #[limits(1..=64)]
+        pub connections: usize = 4,
+        /// Most bytes of files fetched in a second; 0 means no limit.
+        pub rate: ByteCount = ByteCount(32 << 20),
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// Normalizes a project's name (PEP 503): lower case, one dash for each run of `-`, `_` and `.`.
 /// `None` if it is no name.
-pub(super) fn normalized(name: &str) -> Option<String> {
+pub(crate) fn normalized(name: &str) -> Option<String> {
     let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let bytes = name.as_bytes();

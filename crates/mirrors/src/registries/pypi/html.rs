@@ -8,6 +8,7 @@ use super::json::relative;
 use super::page::escaped;
 use super::page_url;
 use crate::url::joined;
+use crate::wanted::FoundFile;
 use crate::{BadDocument, Digest, Mirror, Promise, Promises, Rewriter};
 use std::ops::Range;
 
@@ -90,6 +91,48 @@ impl Promises for HtmlPromise {
         self.tags.finish(&mut self.unread)?;
         Ok(self.found.take())
     }
+}
+
+/// Reader of all the files of a page.
+pub struct HtmlFiles {
+    tags: Tags,
+    page: String,
+    unread: Vec<u8>,
+    /// Files in the page's order.
+    pub files: Vec<FoundFile>,
+}
+
+impl HtmlFiles {
+    /// Begins the page of a mirror.
+    pub fn new(mirror: &Mirror) -> Self {
+        Self { tags: Tags::default(), page: page_url(mirror), unread: Vec::new(), files: Vec::new() }
+    }
+
+    /// Takes the next piece.
+    pub fn push(&mut self, input: &[u8]) -> Result<(), BadDocument> {
+        let Self { tags, page, unread, files } = self;
+        unread.clear();
+        tags.push(input, unread, |tag, _| {
+            files.extend(anchor(tag).and_then(|attributes| found(tag, &attributes, page)));
+        })
+    }
+}
+
+/// Returns the file that an anchor leads to.
+fn found(tag: &[u8], attributes: &[(String, Range<usize>)], page: &str) -> Option<FoundFile> {
+    let value = |wanted: &str| {
+        let (_, place) = attributes.iter().find(|(name, _)| name == wanted)?;
+        Some(unescaped(std::str::from_utf8(&tag[place.clone()]).ok()?))
+    };
+    let link = value("href")?;
+    let (url, fragment) = link.split_once('#').unwrap_or((&link, ""));
+    let has = |name: &str| value(name).is_some_and(|value| value != "false");
+    Some(FoundFile {
+        url: joined(page, url.split('?').next()?)?,
+        digest: fragment.split('&').find_map(Digest::from_named_hex),
+        size: None,
+        has_metadata: has("data-core-metadata") || has("data-dist-info-metadata"),
+    })
 }
 
 /// Returns the promise of an anchor, if it leads to the wanted file.

@@ -22,24 +22,28 @@ use shoal_mirrors::{Class, Digest, Fetch, Form, Place, Promise};
 use std::sync::Arc;
 use std::time::Duration;
 
-impl CacheEngine {
+/// A request at an archive.
+pub(super) struct ArchiveRequest<'a> {
+    /// Cache and origins.
+    pub engine: &'a Arc<CacheEngine>,
+    /// Request of the client.
+    pub request: &'a MirrorRequest,
+}
+
+impl ArchiveRequest<'_> {
     /// Prepares the answer to a request at an archive. Returns a reply in the place of the cache's,
     /// or changes `fetch` to the list by digest.
-    pub(super) async fn of_generation(
-        self: &Arc<Self>,
-        request: &MirrorRequest,
-        fetch: &mut Fetch,
-    ) -> Option<Reply> {
+    pub async fn prepare(&self, fetch: &mut Fetch) -> Option<Reply> {
         let Place::Below(path) = fetch.place.clone() else { return None };
         match &fetch.class {
             Class::Document(Form::DebRelease) if !path.ends_with(".gpg") => {
-                self.release(request, &fetch.place, &path).await
+                self.release(&fetch.place, &path).await
             }
             Class::Document(Form::DebPackages) | Class::File(PromiseSource::Here(_)) => {
-                let client = request.admitted.client.address.ip();
-                let list = request.base.mirror.generations.lock().named(&path, client)?;
-                if !self.have_list(request, &path, &list).await {
-                    return Some(request.refused(StatusCode::BAD_GATEWAY, MIXED));
+                let client = self.request.admitted.client.address.ip();
+                let list = self.request.base.mirror.generations.lock().named(&path, client)?;
+                if !self.have_list(&path, &list).await {
+                    return Some(self.request.refused(StatusCode::BAD_GATEWAY, MIXED));
                 }
                 (fetch.class, fetch.place) = by_digest(&path, &list.digest);
                 None
@@ -50,17 +54,17 @@ impl CacheEngine {
 
     /// Looks whether the release that the cache has, or the origin, is the published one. Returns
     /// the published one if it is not.
-    async fn release(self: &Arc<Self>, request: &MirrorRequest, place: &Place, path: &str) -> Option<Reply> {
-        let generations = &request.base.mirror.generations;
+    async fn release(&self, place: &Place, path: &str) -> Option<Reply> {
+        let generations = &self.request.base.mirror.generations;
         if !generations.lock().knows(path) {
             // The release of before a restart: an edge may have an older one now.
-            let mut ask = request.base.document(place, Form::DebRelease)?;
+            let mut ask = self.request.base.document(place, Form::DebRelease)?;
             (ask.directives.only_if_cached, ask.directives.max_stale) = (true, Some(u32::MAX));
             if let Some(stored) = self.read_release(ask).await {
                 generations.lock().offer(path, &stored, clock::now());
             }
         }
-        let newer = self.read_release(request.base.document(place, Form::DebRelease)?).await?;
+        let newer = self.read_release(self.request.base.document(place, Form::DebRelease)?).await?;
         let same = generations.lock().same(path, &newer.body);
         let published = match same {
             Some(published) => published,
@@ -69,18 +73,18 @@ impl CacheEngine {
                 match step {
                     Step::Serve(published) => published,
                     Step::Fetch(lists) => {
-                        let are_whole = self.fetch_lists(request, path, &newer, lists).await;
+                        let are_whole = self.fetch_lists(path, &newer, lists).await;
                         generations.lock().fetched(path, &newer, are_whole, clock::now())
                     }
                 }
             }
         };
-        generations.lock().read_by(path, request.admitted.client.address.ip(), &published);
+        generations.lock().read_by(path, self.request.admitted.client.address.ip(), &published);
         if published.body == newer.body {
             return None;
         }
-        self.metrics.mirror_older_release.increment();
-        let mut reply = request.answered(200, "text/plain", published.body.clone());
+        self.engine.metrics.mirror_older_release.increment();
+        let mut reply = self.request.answered(200, "text/plain", published.body.clone());
         if let ReplyHead::Built(_, fields) = &mut reply.head
             && let Some(Ok(date)) = published.last_modified.as_deref().map(HeaderValue::from_str)
         {
@@ -90,8 +94,8 @@ impl CacheEngine {
     }
 
     /// Reads a release document. `None` if it cannot be had, or is none.
-    async fn read_release(self: &Arc<Self>, ask: RequestContext) -> Option<Arc<Generation>> {
-        let reply = Box::pin(self.serve(&Arc::new(ask))).await;
+    async fn read_release(&self, ask: RequestContext) -> Option<Arc<Generation>> {
+        let reply = Box::pin(self.engine.serve(&Arc::new(ask))).await;
         if reply.head.status() != StatusCode::OK {
             return None;
         }
@@ -102,17 +106,11 @@ impl CacheEngine {
     }
 
     /// Fetches the lists of a newer release. Returns `true` if all are stored.
-    async fn fetch_lists(
-        self: &Arc<Self>,
-        request: &MirrorRequest,
-        path: &str,
-        newer: &Generation,
-        lists: Vec<(String, Digest)>,
-    ) -> bool {
+    async fn fetch_lists(&self, path: &str, newer: &Generation, lists: Vec<(String, Digest)>) -> bool {
         let folder = &path[..=path.rfind('/').unwrap_or_default()];
         for (list, digest) in lists {
             let named = NamedList { folder: folder.to_owned(), digest, by_hash: newer.by_hash };
-            if !self.have_list(request, &format!("{folder}{list}"), &named).await {
+            if !self.have_list(&format!("{folder}{list}"), &named).await {
                 tracing::warn!(release = %path, list, "a newer release is not published: one of its lists does not fit it");
                 return false;
             }
@@ -122,13 +120,13 @@ impl CacheEngine {
 
     /// Fetches a list that is not stored, by digest or else by its name, and stores it under its
     /// digest. Edges of an archive may be of different ages, so that it tries again.
-    async fn have_list(self: &Arc<Self>, request: &MirrorRequest, path: &str, list: &NamedList) -> bool {
-        if self.drains(request, path, list, (true, list.by_hash)).await {
+    async fn have_list(&self, path: &str, list: &NamedList) -> bool {
+        if self.drains(path, list, (true, list.by_hash)).await {
             return true;
         }
         for attempt in 0..ATTEMPTS {
-            if list.by_hash && self.drains(request, path, list, (false, true)).await
-                || self.drains(request, path, list, (false, false)).await
+            if list.by_hash && self.drains(path, list, (false, true)).await
+                || self.drains(path, list, (false, false)).await
             {
                 return true;
             }
@@ -140,24 +138,18 @@ impl CacheEngine {
     }
 
     /// Asks for a list and reads it to its end. Returns `true` if it came whole.
-    async fn drains(
-        self: &Arc<Self>,
-        request: &MirrorRequest,
-        path: &str,
-        list: &NamedList,
-        (only_stored, by_hash): (bool, bool),
-    ) -> bool {
+    async fn drains(&self, path: &str, list: &NamedList, (only_stored, by_hash): (bool, bool)) -> bool {
         let (class, place) = by_digest(path, &list.digest);
         let fetch = Fetch { place, class, accept: None, form_asked: None };
         let method = if only_stored { Method::HEAD } else { Method::GET };
-        let Some(mut ask) = request.base.own(&fetch, method) else { return false };
+        let Some(mut ask) = self.request.base.own(&fetch, method) else { return false };
         ask.directives.only_if_cached |= only_stored;
         let Some(asked) = &ask.mirror else { return false };
         let promise =
             Promise { digest: Some(list.digest.clone()), size: None, published: None, is_withdrawn: false };
         let named = (!by_hash).then(|| Place::Below(path.to_owned()));
         let _ = asked.promised.set(PromiseLookup { promise: Some(promise), place: named });
-        let reply = Box::pin(self.serve(&Arc::new(ask))).await;
+        let reply = Box::pin(self.engine.serve(&Arc::new(ask))).await;
         if reply.head.status() != StatusCode::OK {
             return false;
         }

@@ -16,29 +16,33 @@ use shoal_mirrors::{Class, Fetch, Place};
 use shoal_settings::MirrorKind;
 use std::sync::Arc;
 
-impl CacheEngine {
+/// A client's request, for which the registry is asked.
+pub(super) struct RightsCheck<'a> {
+    /// Access to the registry.
+    pub engine: &'a Arc<CacheEngine>,
+    /// Request of the client.
+    pub request: &'a MirrorRequest,
+}
+
+impl RightsCheck<'_> {
     /// Returns a refusal if the registry does not let the client have this.
-    pub(super) async fn refuse_without_rights(
-        self: &Arc<Self>,
-        request: &MirrorRequest,
-        fetch: &Fetch,
-    ) -> Option<Reply> {
-        let mirror = &request.base.mirror;
+    pub async fn refuse(&self, fetch: &Fetch) -> Option<Reply> {
+        let mirror = &self.request.base.mirror;
         if !mirror.asks_for_rights() {
             return None;
         }
         let (place, accept) = place_of_right(fetch);
-        let name = match mirror.registry.shares_rights() && !request.packages.is_empty() {
-            true => request.packages.join(" "),
+        let name = match mirror.registry.shares_rights() && !self.request.packages.is_empty() {
+            true => self.request.packages.join(" "),
             false => format!("{place:?}"),
         };
-        let credentials = request.base.credentials.as_ref().map(|value| value.as_bytes());
+        let credentials = self.request.base.credentials.as_ref().map(|value| value.as_bytes());
         let right = mirror.rights.right(credentials, &name);
         let now = clock::now();
         if mirror.rights.holds(right, mirror.settings.rights_lifetime, now) {
             return None;
         }
-        let answer = self.probe(request, (place, accept)).await?;
+        let answer = self.probe((place, accept)).await?;
         let status = answer.head.status();
         if status.as_u16() < 400 {
             mirror.rights.let_in(right, now);
@@ -50,26 +54,26 @@ impl CacheEngine {
         if !is_silent(status) {
             mirror.rights.forget(right);
         }
-        Some(request.refused_by(&answer))
+        Some(self.request.refused_by(&answer))
     }
 
     /// Returns the registry's challenge to a client that looks for an image registry, which says
     /// where tokens are. While the registry cannot be reached, its last challenge stands in.
-    pub(super) async fn challenge(self: &Arc<Self>, request: &MirrorRequest) -> Option<Reply> {
-        let mirror = &request.base.mirror;
+    pub async fn challenge(&self) -> Option<Reply> {
+        let mirror = &self.request.base.mirror;
         if !mirror.asks_for_rights() || mirror.settings.kind != MirrorKind::Oci {
             return None;
         }
-        let place = Place::Below(request.below.clone());
-        let answer = self.probe(request, (&place, None)).await?;
+        let place = Place::Below(self.request.below.clone());
+        let answer = self.probe((&place, None)).await?;
         let status = answer.head.status();
         if status == StatusCode::UNAUTHORIZED {
             *mirror.challenge.lock() = reply_fields(&answer.head).get(header::WWW_AUTHENTICATE).cloned();
-            return Some(request.refused_by(&answer));
+            return Some(self.request.refused_by(&answer));
         }
-        if is_silent(status) && request.base.credentials.is_none() {
+        if is_silent(status) && self.request.base.credentials.is_none() {
             let challenge = mirror.challenge.lock().clone();
-            let mut reply = request.refused(StatusCode::UNAUTHORIZED, NO_RIGHT);
+            let mut reply = self.request.refused(StatusCode::UNAUTHORIZED, NO_RIGHT);
             if let ReplyHead::Built(_, fields) = &mut reply.head {
                 fields.insert(header::WWW_AUTHENTICATE, challenge?);
             }
@@ -80,20 +84,16 @@ impl CacheEngine {
 
     /// Asks the registry for a place with the client's credentials, and with this Accept. `None` if
     /// the place is none.
-    async fn probe(
-        self: &Arc<Self>,
-        request: &MirrorRequest,
-        (place, accept): (&Place, Option<&str>),
-    ) -> Option<Reply> {
-        if request.is_offline() {
-            return Some(request.refused(StatusCode::GATEWAY_TIMEOUT, OFFLINE));
+    async fn probe(&self, (place, accept): (&Place, Option<&str>)) -> Option<Reply> {
+        if self.request.is_offline() {
+            return Some(self.request.refused(StatusCode::GATEWAY_TIMEOUT, OFFLINE));
         }
-        let head = request.base.probing(Method::HEAD, place, accept)?;
-        let answer = Box::pin(self.pass(&head, None)).await;
+        let head = self.request.base.probing(Method::HEAD, place, accept)?;
+        let answer = Box::pin(self.engine.pass(&head, None)).await;
         match answer.head.status() {
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-                let get = request.base.probing(Method::GET, place, accept)?;
-                Some(Box::pin(self.pass(&get, None)).await)
+                let get = self.request.base.probing(Method::GET, place, accept)?;
+                Some(Box::pin(self.engine.pass(&get, None)).await)
             }
             _ => Some(answer),
         }
