@@ -2,9 +2,9 @@
 //!
 //! A block in one memory is a singlet; its copies in several memories are duplicates. Each memory
 //! has a queue of each kind, ordered by the time of last use. A copy enters a queue when it comes
-//! into the memory and when its kind changes. Nothing leaves a queue at once: [`AgeQueue::oldest`]
-//! compares the entry in front with the copy itself, drops it when the copy is gone or of the other
-//! kind, and moves it back when the copy was used since. A copy's use is therefore free.
+//! into the memory and when its kind changes. Nothing leaves a queue at once. [`AgeQueue::oldest`]
+//! compares the entry in front with the copy itself. It drops the entry when the copy is gone or of
+//! the other kind, and moves it back when the copy was used since. A copy's use is therefore free.
 //!
 //! A look at the front is O(1), a change O(log frames) amortized: a queue with more than two
 //! entries a frame is rebuilt. Memory: 8 bytes an entry.
@@ -85,7 +85,7 @@ pub(super) struct KindAges {
     queues: Vec<AgeQueue>,
     /// The oldest copy of each memory, [`AgedCopy::NONE`] where there is none.
     fronts: Vec<AgedCopy>,
-    /// Memories whose oldest copy is to be found again, a bit each.
+    /// Memories with an unknown oldest copy, a bit each.
     unknown: u64,
 }
 
@@ -99,8 +99,9 @@ pub(super) enum CopyKind {
 }
 
 impl KindAges {
-    /// Creates empty queues for so many memories, at most 64.
+    /// Creates empty queues for `nodes` memories, at most 64.
     pub(super) fn new(nodes: usize) -> Self {
+        assert!(nodes <= u64::BITS as usize, "a memory has a bit");
         Self { queues: vec![AgeQueue::default(); nodes], fronts: vec![AgedCopy::NONE; nodes], unknown: 0 }
     }
 
@@ -146,17 +147,19 @@ impl KindAges {
         while self.unknown != 0 {
             self.find(self.unknown.trailing_zeros() as usize, &current);
         }
+        debug_assert_eq!(self.unknown, 0, "all fronts are known");
         let oldest = *self.fronts.iter().min()?;
         let node = self.fronts.iter().position(|front| *front == oldest)?;
         (oldest != AgedCopy::NONE).then_some((node, oldest))
     }
 
     fn find(&mut self, node: usize, current: impl Fn(usize, u32) -> Option<u32>) {
+        debug_assert!(self.unknown & 1 << node != 0, "the front of memory {node} is known");
         let found = self.queues[node].oldest(|object| current(node, object));
         self.fronts[node] = found.unwrap_or(AgedCopy::NONE);
         self.unknown &= !(1 << node);
     }
 }
 
-/// Entries that a queue may have whatever its memory's size.
+/// Entries that the queue of any memory may have.
 const LEAST_ENTRIES: usize = 16;

@@ -34,7 +34,7 @@
 //! A changed block is written to disk when it leaves its node, unless the system keeps it safe
 //! otherwise. A write invalidates the copies of other nodes.
 //!
-//! A request is O(1), except that [`WeightedLru`] looks at each node when it evicts, and that it and
+//! A request is O(1), except that [`WeightedLru`] looks at each node when it evicts. It and
 //! [`NChance`] keep copies by age. Memory: 4 bytes an object for each node, and 24 a frame.
 
 mod ages;

@@ -33,7 +33,7 @@ impl NChance {
         Self { chances, searched: None, passed_on: Vec::new(), random: Random::new(seed) }
     }
 
-    /// Lets a receiver look at so many of its oldest blocks only.
+    /// Lets a receiver look at its `oldest` oldest blocks only.
     #[must_use]
     pub fn searching(self, oldest: usize) -> Self {
         Self { searched: Some(oldest.max(1)), ..self }
@@ -91,6 +91,7 @@ impl NChance {
 
     /// Puts a passed-on block among those of its mark.
     fn note_mark(&mut self, cluster: &Cluster, node: usize, object: u32, mark: u8) {
+        debug_assert!((1..=self.chances).contains(&mark), "{mark} of {} chances", self.chances);
         if self.passed_on.is_empty() {
             self.passed_on = vec![vec![AgeQueue::default(); usize::from(self.chances)]; cluster.nodes.len()];
         }
@@ -105,7 +106,7 @@ fn last_used_with(memory: &NodeMemory, object: u32, mark: u8) -> Option<u32> {
     (memory.mark(object) == mark).then(|| memory.last_used(object))
 }
 
-/// Returns the victim among so many of a node's oldest blocks.
+/// Returns the victim among the `searched` oldest blocks of a node.
 fn victim_among(cluster: &Cluster, node: usize, searched: usize) -> Option<u32> {
     let memory: &NodeMemory = &cluster.nodes[node];
     let chances = |object: u32| match (cluster.copies(object), memory.mark(object)) {

@@ -6,7 +6,7 @@ use shoal_trace::Random;
 
 /// Memories as lists of copies, the oldest first.
 struct Lists {
-    nodes: Vec<Vec<Held>>,
+    nodes: Vec<Vec<MemoryCopy>>,
     frames: Vec<usize>,
     server: Vec<u32>,
     server_frames: usize,
@@ -14,7 +14,7 @@ struct Lists {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Held {
+struct MemoryCopy {
     object: u32,
     last_used: u64,
     /// Chances left of a block that was passed on.
@@ -46,7 +46,7 @@ impl Lists {
         let found = self.at(node, object);
         if let Some(at) = found {
             self.nodes[node].remove(at);
-            self.nodes[node].push(Held { object, last_used: self.now, chances: None });
+            self.nodes[node].push(MemoryCopy { object, last_used: self.now, chances: None });
         }
         found.is_some()
     }
@@ -90,11 +90,11 @@ trait Slow {
     fn lists(&mut self) -> &mut Lists;
 }
 
-struct SlowWeighted(Lists);
+struct SlowWeights(Lists);
 
-impl SlowWeighted {
+impl SlowWeights {
     /// Returns a copy's worth: its cost in microseconds over its age.
-    fn worth(&self, held: &Held) -> (u64, u64) {
+    fn worth(&self, held: &MemoryCopy) -> (u64, u64) {
         let cost = if self.0.holders(held.object).len() > 1 { 1250 } else { 1250 + 14_800 };
         (cost, self.0.now - held.last_used + 1)
     }
@@ -134,7 +134,7 @@ impl SlowWeighted {
     }
 }
 
-impl Slow for SlowWeighted {
+impl Slow for SlowWeights {
     fn request(&mut self, node: usize, object: u32) -> ServedFrom {
         if self.0.used(node, object) {
             return ServedFrom::Local;
@@ -143,7 +143,7 @@ impl Slow for SlowWeighted {
         if self.0.is_full(node) {
             self.make_room(node);
         }
-        self.0.nodes[node].push(Held { object, last_used: self.0.now, chances: None });
+        self.0.nodes[node].push(MemoryCopy { object, last_used: self.0.now, chances: None });
         served
     }
 
@@ -181,7 +181,7 @@ impl SlowNChance {
         if self.lists.is_full(to) {
             self.make_room(to);
         }
-        let passed = Held { chances: Some(left - 1), last_used: self.lists.now, ..gone };
+        let passed = MemoryCopy { chances: Some(left - 1), last_used: self.lists.now, ..gone };
         self.lists.nodes[to].push(passed);
     }
 }
@@ -200,7 +200,7 @@ impl Slow for SlowNChance {
         if self.lists.is_full(node) {
             self.evict(node);
         }
-        self.lists.nodes[node].push(Held { object, last_used: self.lists.now, chances: None });
+        self.lists.nodes[node].push(MemoryCopy { object, last_used: self.lists.now, chances: None });
         served
     }
 
@@ -231,7 +231,7 @@ fn check(system: &mut dyn ClusterScheme, slow: &mut dyn Slow, size: &ClusterSize
 #[test]
 fn every_copy_is_weighed() {
     for (seed, size) in sizes() {
-        check(&mut WeightedLru, &mut SlowWeighted(Lists::new(&size)), &size, seed);
+        check(&mut WeightedLru, &mut SlowWeights(Lists::new(&size)), &size, seed);
     }
 }
 

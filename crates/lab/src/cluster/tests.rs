@@ -43,7 +43,7 @@ fn dahlin_n_chance_is_fastest() {
 }
 
 #[test]
-fn n_chance_loads_server_by_what_receivers_evict() {
+fn n_chance_loads_server_more_than_greedy() {
     // "N-chance had the lowest average request latency and server load". Here receivers evict
     // duplicates in use, which their nodes then ask the server for again. A receiver that searches
     // only its oldest blocks keeps them, and has the printed order.
@@ -177,9 +177,8 @@ fn books_and_memories_agree() {
 
 #[test]
 fn dodo_write_brings_nothing_in() {
-    // section 2.1.5: "On a write request to a remote region, Dodo will propagate the write to the
-    // remote node while simultaneously writing the data to the backing store on local disk (no
-    // write allocate)"
+    // section 2.1.5: "Dodo will propagate the write to the remote node while simultaneously writing
+    // the data to the backing store on local disk (no write allocate)"
     let size = ClusterSize { nodes: vec![8, 64], server: 0, objects: 64 };
     for keep in [RegionReplacement::Lru, RegionReplacement::FirstIn] {
         let (mut cluster, mut dodo) = (Cluster::new(&size), Dodo::new(&size, &[false, true], 4, keep));

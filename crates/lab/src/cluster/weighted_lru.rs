@@ -6,9 +6,8 @@
 //! goes to that node, or is evicted when no copy is worth less. The simulation knows values that a
 //! real node could only estimate.
 //!
-//! Two costs make two kinds of copies. The least valuable of a kind is the oldest, so that the
-//! oldest duplicate and the oldest singlet of each memory are all that is compared: O(nodes) an
-//! eviction.
+//! Two costs make two kinds of copies, and the oldest of a kind is worth least. Only the oldest
+//! duplicate and the oldest singlet of each memory are compared: O(nodes) an eviction.
 
 use super::ages::{AgedCopy, CopyKind};
 use super::{Cluster, ClusterScheme, DISK_US, HOP_US, MEMORY_US, ServedFrom, TRANSFER_US, greedy};
@@ -32,11 +31,13 @@ impl WeightedLru {
         let Some(own) = own else { return };
         let Some(copy) = own.copy else { return };
         let lowest = if own.kind == CopyKind::Singlet { lowest(cluster, own) } else { own };
+        debug_assert!(own.node == node, "a node evicts a copy of its own");
         cluster.remove(node, copy.object());
         if lowest.node != node {
             if let Some(gone) = lowest.copy {
                 cluster.remove(lowest.node, gone.object());
             }
+            debug_assert!(!cluster.nodes[lowest.node].is_full(), "a frame was freed");
             cluster.insert(lowest.node, copy.object(), copy.last_used());
             cluster.forward(node, lowest.node);
         }

@@ -217,33 +217,14 @@ fn figure_3_8() -> Section {
 fn methods(seed: u64, effort: &Effort) -> Section {
     let mut by_method = Table::new(
         "The quoted numbers by each method, and in a cluster whose service times do not vary",
-        &[
-            "",
-            "paper",
-            "exact",
-            "linearizer",
-            "schweitzer",
-            "putpage after its getpage",
-            "± 95%",
-            "putpage with its getpage",
-            "± 95%",
-        ],
+        &METHODS_HEADING,
     );
     let mut by_assumption = Table::new(
         "The same in simulated clusters, by service times and by when a putpage is sent",
-        &[
-            "",
-            "exact",
-            "exponential, at random",
-            "exponential, after",
-            "exponential, with",
-            "constant, at random",
-            "constant, after",
-            "constant, with",
-        ],
+        &ASSUMPTIONS_HEADING,
     );
     let mut findings = Vec::new();
-    for quoted in &QUOTED {
+    for quoted in &QUOTATIONS {
         let shown = |value: f64| quoted.unit.shown(value);
         let model = |method| quoted.of(&|network| Answer::solved(&solve(network, method))).0;
         let simulated = |service, moment| {
@@ -286,8 +267,30 @@ fn methods(seed: u64, effort: &Effort) -> Section {
     }
 }
 
+const METHODS_HEADING: [&str; 9] = [
+    "",
+    "paper",
+    "exact",
+    "linearizer",
+    "schweitzer",
+    "putpage after its getpage",
+    "± 95%",
+    "putpage with its getpage",
+    "± 95%",
+];
+const ASSUMPTIONS_HEADING: [&str; 8] = [
+    "",
+    "exact",
+    "exponential, at random",
+    "exponential, after",
+    "exponential, with",
+    "constant, at random",
+    "constant, after",
+    "constant, with",
+];
+
 /// A number of the text that each method and each simulation can give.
-struct Quoted {
+struct Quotation {
     key: &'static str,
     what: &'static str,
     paper: &'static str,
@@ -300,10 +303,11 @@ struct Quoted {
     scale: fn(f64) -> f64,
 }
 
-impl Quoted {
+impl Quotation {
     /// Returns the number and its error.
     fn of(&self, answer: &dyn Fn(&Network) -> Answer) -> (f64, f64) {
         let (network, other) = (self.networks)();
+        debug_assert!(!network.servers.is_empty(), "{} has servers", self.key);
         let found = answer(&network);
         let other = other.map_or(Answer::default(), |other| answer(&other));
         let error = (found.half_width + other.half_width) / (self.scale)(other.response_seconds);
@@ -372,8 +376,8 @@ fn more_time(skewed: &Answer, balanced: f64) -> f64 {
 }
 
 /// The quoted numbers of Figures 3.2 to 3.4.
-const QUOTED: [Quoted; 4] = [
-    Quoted {
+const QUOTATIONS: [Quotation; 4] = [
+    Quotation {
         key: "utilization",
         what: "utilization, 7 nodes, 1 idle",
         paper: "51%",
@@ -382,7 +386,7 @@ const QUOTED: [Quoted; 4] = [
         value: |found, _| found.utilization,
         scale: |_| f64::INFINITY,
     },
-    Quoted {
+    Quotation {
         key: "skew_18",
         what: "skew (0.75, 0.025), 18 nodes",
         paper: "12%",
@@ -391,7 +395,7 @@ const QUOTED: [Quoted; 4] = [
         value: more_time,
         scale: |balanced| OO7.think_seconds + balanced,
     },
-    Quoted {
+    Quotation {
         key: "skew_24",
         what: "skew (0.75, 0.025), 24 nodes",
         paper: "37%",
@@ -400,7 +404,7 @@ const QUOTED: [Quoted; 4] = [
         value: more_time,
         scale: |balanced| OO7.think_seconds + balanced,
     },
-    Quoted {
+    Quotation {
         key: "response_60",
         what: "response over demand, 60 nodes, 8 idle",
         paper: "2",

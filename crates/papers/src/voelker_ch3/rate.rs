@@ -74,7 +74,7 @@ fn rates_section(grids: &[Grid], effort: &Effort) -> Section {
             .into(),
         notes: vec![
             "b = 0 chooses by ages alone (GMS), b = 1 by memory alone. What is plotted is the time for all references over the time with b = 0 at the same load.".into(),
-            "With one or two global nodes for each server, and the newcomer with a third of the memory, b moves the time by less than half a percent in either direction: nobody \
+            "With one or two global nodes for each server, and the newcomer with a third of the memory, b moves the time by less than one percent in either direction: nobody \
              waits, and nearly any old page is as good as the oldest. With more nodes greater rates are better: ages send every page to the newcomer, and waiting there costs more than \
              the few faults that balancing adds. While it fills, that is where most of the time goes. So a rate of 0.8 or more loses little anywhere and spares much under load."
                 .into(),

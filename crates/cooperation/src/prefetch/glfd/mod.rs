@@ -8,8 +8,7 @@
 //! - **from disk**: A's page goes to the node that holds the page needed last of all pages in the
 //!   cluster, and takes its place.
 //!
-//! A page that was sent away and is sent to its user's node again, in exchange or to a free frame,
-//! is a local page there.
+//! A page that is sent back to its user's node, in exchange or to a free frame, is local there.
 //!
 //! So the cluster holds the pages that are needed soonest, and each node the pages that *it* needs
 //! soonest. GLFD is not always the best, but near: for any references C_GLFD ≤ C_OPT·(1 + 3 F_G /

@@ -6,7 +6,7 @@
 //!
 //! | | as in the model | as in a cluster |
 //! |---|---|---|
-//! | [`Arrivals`] of putpages | at random, at their own rate | with the getpage, or once it is answered |
+//! | [`Arrivals`] of putpages | at random, at their own rate | with the getpage, or after it |
 //! | [`Service`] | exponentially distributed | the same time for each page |
 //!
 //! O(log N) an event. The half width is that of a 95% confidence interval by batch means (Law,
@@ -39,7 +39,8 @@ pub enum Arrivals {
     Random(f64),
     /// At the end of a getpage, f of them on average, each to its own server.
     AfterGetpage,
-    /// At the same instant as a getpage and behind it, f of them on average, each to its own server.
+    /// At the same instant as a getpage and behind it, f of them on average, each to its own
+    /// server.
     WithGetpage,
 }
 

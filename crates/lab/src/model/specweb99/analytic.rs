@@ -28,9 +28,9 @@ pub enum RateDerivation {
     /// As printed: "by multiplying Q_ub and Q_uB by the throughput", though both are means over
     /// misses and not over operations. Three to eleven times the values of Table 1.1.
     Literal,
-    /// (1 − η_f)·Q_ub an operation, and the same for transfers: the means over misses, times the
-    /// misses. The natural correction of the words, with 63 to 71% of the values of Table
-    /// 1.1, since a pushed-out file is read again without a cost.
+    /// The means over misses, times the misses: (1 − η_f)·Q_ub an operation, and the same for
+    /// transfers. Gives 63 to 71% of the megabytes of Table 1.1, since a pushed-out file is read
+    /// again without a cost.
     PerMiss,
     /// By the paper's own words on the cache: a miss reads the requested file, and the file that it
     /// pushed out is read again later. (1 − η_f)(Q_ub + Q_cb) an operation, and the same for

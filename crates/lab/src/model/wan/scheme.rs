@@ -26,7 +26,7 @@
 //!
 //! | printed | reading | otherwise, in the City |
 //! |---|---|---|
-//! | hierarchy: (1 − H_{N_i})·E(L), where no i is bound | (1 − H_N)·E(L) | i = k: 1.18 s, not 0.86 |
+//! | hierarchy: (1 − H_{N_i})·E(L), no i is bound | (1 − H_N)·E(L) | i = k: 1.18 s, not 0.86 |
 //! | directory: H_{N/m}·L_i | H_{N/m}·L_l, from a proxy to its client | L_1: 0.90 s, not 0.89 |
 //!
 //! The last two are variants that the dissertation leaves as obvious ("designing hierarchical
