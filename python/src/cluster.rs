@@ -21,6 +21,8 @@ pub struct ClusterCounts {
     pub server: u64,
     /// From disk.
     pub disk: u64,
+    /// Writes that brought nothing in (dodo…).
+    pub written_through: u64,
     /// How long a request took on average, in milliseconds.
     pub mean_ms: f64,
     /// What the server did: 1 a message, 2 a block.
@@ -58,13 +60,14 @@ impl ClusterCounts {
 /// pager_parity, pager_parity_logging, dodo, dodo_first_in, wrr, wrr_gms, lb, lb_gc, lard,
 /// lard_replicated. `node_frames` is one number for all nodes or one for each; the last `idle`
 /// nodes ask for nothing and lend their memory (direct, pager…, dodo…); `coordinated` is the share
-/// of a memory that is (central, hashed); `chances` is n (n_chance); `b` the load balancing rate
-/// (gms); `region` the pages of a region (dodo…). `writes` says which requests change what they ask
+/// of a memory that is (central, hashed); `chances` is n and `searched` the oldest blocks that
+/// a receiver searches for a duplicate, 0 for all (n_chance); `b` the load balancing rate (gms);
+/// `region` the pages of a region (dodo…). `writes` says which requests change what they ask
 /// for. With `outstanding` above 0 that many requests are under way at once and wait for processors
 /// and disks, and there are throughput and delay. After `lose_after` requests the node `lose` is
 /// lost.
 #[pyfunction]
-#[pyo3(signature = (system, nodes, objects, *, node_frames, server_frames = 0, idle = 0, coordinated = 0.8, chances = 2, b = 0.0, region = 16, seed = 1, warm_up = 0, writes = None, outstanding = 0, lose = None, lose_after = 0))]
+#[pyo3(signature = (system, nodes, objects, *, node_frames, server_frames = 0, idle = 0, coordinated = 0.8, chances = 2, searched = 0, b = 0.0, region = 16, seed = 1, warm_up = 0, writes = None, outstanding = 0, lose = None, lose_after = 0))]
 pub fn simulate_cluster(
     py: Python<'_>,
     system: &str,
@@ -75,6 +78,7 @@ pub fn simulate_cluster(
     idle: usize,
     coordinated: f64,
     chances: u8,
+    searched: usize,
     b: f64,
     region: usize,
     seed: u64,
@@ -98,7 +102,7 @@ pub fn simulate_cluster(
     }
     let requests = accesses(nodes, objects, writes)?;
     let size = cluster_size(&requests, node_frames, server_frames, idle)?;
-    let options = SchemeOptions { idle, coordinated, chances, b, region, seed };
+    let options = SchemeOptions { idle, coordinated, chances, searched, b, region, seed };
     let plan = RunPlan { warm_up, failure: lose.map(|node| (lose_after, node)) };
     let outcome = py.detach(|| {
         let mut system = named(system, &size, &options)?;
@@ -169,6 +173,7 @@ fn cluster_counts(outcome: &ThroughputResult, waits: bool) -> ClusterCounts {
         remote: counts.remote,
         server: counts.server,
         disk: counts.disk,
+        written_through: counts.written_through,
         mean_ms: counts.mean_ms(),
         server_load: counts.server_load,
         forwarded: counts.forwarded,

@@ -281,6 +281,12 @@ fn specweb99_is_a_trace_a_file_set_and_a_model() {
     let answers: Value = serde_json::from_str(done(&told)).expect("JSON");
     let hit_ratio = |index: usize| answers[index]["hit_ratio"].as_f64().expect("a number");
     assert!((hit_ratio(1) - hit_ratio(2)).abs() < 0.02, "{answers}");
+    let left = answers[0]["throughput_left"].as_f64().expect("T / T0");
+    assert!((0.8..1.0).contains(&left) && told.stderr.is_empty(), "{answers}");
+    let cold = run(&["model", "specweb99", "--cache", "268MB", "--warm-up", "1000", "--requests", "1000"]);
+    let warning = String::from_utf8_lossy(&cold.stderr);
+    assert!(warning.contains("warning: 1000 accesses do not bring"), "{warning}");
+    assert!(done(&cold).contains("T / T0"));
     assert_eq!(run(&["model", "specweb99", "--policy", "x"]).status.code(), Some(2));
 }
 

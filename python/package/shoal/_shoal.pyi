@@ -152,6 +152,8 @@ class ClusterCounts:
     @property
     def disk(self) -> int: ...
     @property
+    def written_through(self) -> int: ...
+    @property
     def mean_ms(self) -> float: ...
     @property
     def server_load(self) -> int: ...
@@ -180,6 +182,7 @@ def simulate_cluster(
     idle: int = 0,
     coordinated: float = 0.8,
     chances: int = 2,
+    searched: int = 0,
     b: float = 0.0,
     region: int = 16,
     seed: int = 1,

@@ -25,8 +25,12 @@ pub struct ModelSpecweb99Options {
     /// Replacement policy of the simulation
     #[arg(long, value_name = "NAME", default_value = "lru")]
     policy: String,
-    /// Number of accesses that warm up the simulation, and number of accesses that count
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1000..=100_000_000))]
+    /// Number of accesses that warm up the simulation [default: two characteristic times of the
+    /// cache]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=MOST_ACCESSES))]
+    warm_up: Option<u64>,
+    /// Number of accesses that count
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1000..=MOST_ACCESSES))]
     requests: u64,
     /// Seed of the simulation
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -48,9 +52,17 @@ impl ModelSpecweb99Options {
         })?;
         let population = Population::of_files(&FileSet::of(self.directories));
         let bytes = self.cache.0 as f64;
+        let steady = che::warm_up(&population, bytes).ceil() as u64;
+        let warm_up = self.warm_up.unwrap_or(steady.clamp(1000, MOST_ACCESSES));
+        if warm_up < steady {
+            eprintln!(
+                "warning: {warm_up} accesses do not bring this cache into its steady state; \
+                 the simulation needs --warm-up {steady}"
+            );
+        }
         let setting = FileCacheSetup {
             cache_bytes: self.cache.0,
-            warm_up: self.requests,
+            warm_up,
             requests: self.requests,
             arrivals: 1000.0,
             path: PathLength::default(),
@@ -67,17 +79,18 @@ impl ModelSpecweb99Options {
 
 fn render(answers: &[(&str, FileCacheResult)]) -> String {
     let mut text = format!(
-        "{:<20} {:>10} {:>16} {:>14} {:>16}\n",
-        "", "hit ratio", "byte hit ratio", "KB read / op", "transfers / op"
+        "{:<20} {:>10} {:>16} {:>14} {:>16} {:>9}\n",
+        "", "hit ratio", "byte hit ratio", "KB read / op", "transfers / op", "T / T0"
     );
     for (name, outcome) in answers {
         let FileCacheResult { hit_ratio, byte_hit_ratio, bytes_read, transfers } = outcome;
         let _ = writeln!(
             text,
-            "{name:<20} {:>9.1}% {:>15.1}% {:>14.2} {transfers:>16.3}",
+            "{name:<20} {:>9.1}% {:>15.1}% {:>14.2} {transfers:>16.3} {:>8.1}%",
             hit_ratio * 100.0,
             byte_hit_ratio * 100.0,
-            bytes_read / 1e3
+            bytes_read / 1e3,
+            PathLength::default().throughput(outcome) * 100.0
         );
     }
     text
@@ -91,9 +104,13 @@ fn told_as_json(answers: &[(&str, FileCacheResult)]) -> String {
             "byte_hit_ratio": outcome.byte_hit_ratio,
             "bytes_read": outcome.bytes_read,
             "transfers": outcome.transfers,
+            "throughput_left": PathLength::default().throughput(outcome),
         })
     });
     let mut text = serde_json::Value::from_iter(rows).to_string();
     text.push('\n');
     text
 }
+
+/// Largest number of accesses that the simulation makes of each kind.
+const MOST_ACCESSES: u64 = 100_000_000;

@@ -15,6 +15,8 @@ pub struct ClusterCounts {
     pub server: u64,
     /// Requests served from disk.
     pub disk: u64,
+    /// Writes that brought nothing in.
+    pub written_through: u64,
     /// Time of all requests together, in microseconds.
     pub microseconds: u64,
     /// Load of the server: 1 a message, 2 a block.
@@ -41,12 +43,13 @@ impl ClusterCounts {
             ServedFrom::Server(hops) => (&mut self.server, sent(hops)),
             ServedFrom::Disk(hops) => (&mut self.disk, sent(hops) + DISK_US),
             ServedFrom::OwnDisk => (&mut self.disk, MEMORY_US + DISK_US),
+            ServedFrom::WrittenThrough => (&mut self.written_through, MEMORY_US),
         };
         *count += 1;
         self.microseconds += microseconds;
         debug_assert_eq!(
             self.requests,
-            self.local + self.remote + self.server + self.disk,
+            self.local + self.remote + self.server + self.disk + self.written_through,
             "each is served once"
         );
     }
@@ -59,6 +62,7 @@ impl ClusterCounts {
             remote: self.remote - before.remote,
             server: self.server - before.server,
             disk: self.disk - before.disk,
+            written_through: self.written_through - before.written_through,
             microseconds: self.microseconds - before.microseconds,
             server_load: self.server_load - before.server_load,
             forwarded: self.forwarded - before.forwarded,

@@ -3,8 +3,8 @@
 //! Koussih, Acharya, Setia, *Dodo: a user-level system for exploiting idle memory in workstation
 //! clusters*, HPDC 1999; Voelker 2000, section 2.1.5.
 //!
-//! A program opens regions, here of `pages` consecutive pages each. The first request for a page
-//! opens its region and reads it from disk. A region is allocated only when one idle node has room
+//! A program opens regions, here of `pages` consecutive pages each. The first read of a page opens
+//! its region and reads it from disk. A region is allocated only when one idle node has room
 //! for the whole of it, and stays there. The node that uses the region caches regions as a whole,
 //! replaced by LRU or never ([`RegionReplacement`]). A missed region comes over as a whole, from
 //! the idle node or, when it could not be allocated, from disk. When the region is not kept, the
@@ -144,6 +144,13 @@ impl ClusterScheme for Dodo {
         if is_kept {
             region.for_each(|page| cluster.insert(node, page, cluster.now));
         }
+        served
+    }
+
+    fn write(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
+        let is_here = cluster.nodes[node].has(object);
+        let served = if is_here { self.request(cluster, node, object) } else { ServedFrom::WrittenThrough };
+        self.written(cluster, node, object);
         served
     }
 

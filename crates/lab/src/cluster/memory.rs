@@ -132,15 +132,6 @@ impl NodeMemory {
         })
     }
 
-    /// Makes one step of a walk from the oldest, for a caller that walks several memories at once.
-    /// Returns the frame after `frame` (0 to begin), its object and the time of its last use;
-    /// `None` at the end.
-    pub(super) fn step_from_oldest(&self, frame: u32) -> Option<(u32, u32, u32)> {
-        let next = self.frames[frame as usize].newer;
-        let MemoryFrame { object, last_used, .. } = self.frames[next as usize];
-        (next != 0).then_some((next, object, last_used))
-    }
-
     /// Returns the mark of an object's copy; 0 when it has none.
     pub fn mark(&self, object: u32) -> u8 {
         self.frames[self.frame_of[object as usize] as usize].mark

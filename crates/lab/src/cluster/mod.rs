@@ -34,9 +34,10 @@
 //! A changed block is written to disk when it leaves its node, unless the system keeps it safe
 //! otherwise. A write invalidates the copies of other nodes.
 //!
-//! A request is O(1), except that evictions of [`WeightedLru`] look at each node. Memory: 4 bytes
-//! an object for each node, and 24 a frame.
+//! A request is O(1), except that [`WeightedLru`] looks at each node when it evicts. It and
+//! [`NChance`] keep copies by age. Memory: 4 bytes an object for each node, and 24 a frame.
 
+mod ages;
 mod central;
 mod counts;
 mod direct;
@@ -53,6 +54,8 @@ mod state;
 mod systems;
 mod weighted_lru;
 
+#[cfg(test)]
+mod reference;
 #[cfg(test)]
 mod tests;
 
@@ -73,7 +76,7 @@ pub use systems::{SYSTEMS, SchemeConstructor, SchemeOptions, named};
 pub use weighted_lru::WeightedLru;
 
 use counts::{BLOCK, DISK_US, HOP_US, MEMORY_US, MESSAGE, TRANSFER_US};
-use state::{BackgroundOp, MOST_NODES, SERVER};
+use state::{BackgroundOp, SERVER};
 
 /// Decides where requests are served and where copies go.
 pub trait ClusterScheme {
@@ -89,6 +92,13 @@ pub trait ClusterScheme {
     /// Serves an object to a node and says from where. Afterwards the node holds the object, except
     /// with [`RegionReplacement::FirstIn`].
     fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom;
+
+    /// Serves a node's change of an object. By default the node gets the object first.
+    fn write(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
+        let served = self.request(cluster, node, object);
+        self.written(cluster, node, object);
+        served
+    }
 
     /// Handles a node's change of an object that it has just got: no other copy is valid any more.
     fn written(&mut self, cluster: &mut Cluster, node: usize, object: u32) {
@@ -119,6 +129,8 @@ pub enum ServedFrom {
     Disk(u32),
     /// From a disk of the node's own.
     OwnDisk,
+    /// From nowhere: a write that brings nothing in.
+    WrittenThrough,
 }
 
 /// Node that was asked for an object's place.

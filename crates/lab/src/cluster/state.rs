@@ -1,5 +1,6 @@
 //! The memories of a cluster, the holders of each object, and the books.
 
+use super::ages::{AgedCopy, CopyKind, KindAges};
 use super::{Access, BLOCK, ClusterCounts, ClusterScheme, LocatedBy, MESSAGE, NodeMemory, ServedFrom};
 use shoal_cooperation::distribution::{Backends, OUT_OF_SERVICE};
 
@@ -22,6 +23,9 @@ pub struct Cluster {
     pub server: NodeMemory,
     /// The nodes that hold each object, a bit each.
     holders: Vec<u64>,
+    /// Duplicates and singlets by age, for systems that ask for them.
+    duplicates: Option<KindAges>,
+    singlets: Option<KindAges>,
     /// Requests so far: the clock for ages.
     pub now: u32,
     /// Time in microseconds. Without queues, the time of all requests so far together.
@@ -58,6 +62,8 @@ impl Cluster {
             nodes,
             server: memory(&size.server),
             holders: vec![0; size.objects],
+            duplicates: None,
+            singlets: None,
             now: 0,
             clock_us: 0,
             counts: ClusterCounts::default(),
@@ -75,12 +81,13 @@ impl Cluster {
         let serves = |node: &usize| *node < self.nodes.len() && self.serves(*node);
         let node = system.answers(self, node, object).filter(serves)?;
         self.now += 1;
-        let served = system.request(self, node, object);
-        self.check_served(node, object, served);
-        if is_write {
+        let served = if is_write {
             self.counts.writes += 1;
-            system.written(self, node, object);
-        }
+            system.write(self, node, object)
+        } else {
+            system.request(self, node, object)
+        };
+        self.check_served(node, object, served);
         self.counts.add(served);
         Some((node, served))
     }
@@ -138,6 +145,7 @@ impl Cluster {
 
     /// Marks an object as used now. Returns `false` if the node does not hold it.
     pub fn touch(&mut self, node: usize, object: u32) -> bool {
+        self.note_change(node, object);
         self.nodes[node].touch(object, self.now)
     }
 
@@ -158,6 +166,13 @@ impl Cluster {
         debug_assert!(last_used <= self.now, "object {object} was used in the future");
         self.nodes[node].insert(object, last_used);
         self.holders[object as usize] |= 1 << node;
+        self.note_kind(node, object);
+        if self.copies(object) == 2
+            && let Some(other) = self.other_holder(node, object)
+        {
+            self.note_change(other, object);
+            self.note_kind(other, object);
+        }
     }
 
     /// Takes an object out of a node's memory. A changed object is written to disk.
@@ -178,8 +193,70 @@ impl Cluster {
         );
         if self.nodes[node].remove(object) {
             self.holders[object as usize] &= !(1 << node);
+            self.note_change(node, object);
+            if self.copies(object) == 1
+                && let Some(last) = self.other_holder(node, object)
+            {
+                self.note_change(last, object);
+                self.note_kind(last, object);
+            }
         }
         was_changed
+    }
+
+    /// Begins to keep duplicates by age, before the first request.
+    pub(super) fn keep_duplicates_by_age(&mut self) {
+        let nodes = self.nodes.len();
+        self.duplicates.get_or_insert_with(|| KindAges::new(nodes));
+    }
+
+    /// Begins to keep all copies by age, before the first request.
+    pub(super) fn keep_copies_by_age(&mut self) {
+        self.keep_duplicates_by_age();
+        let nodes = self.nodes.len();
+        self.singlets.get_or_insert_with(|| KindAges::new(nodes));
+    }
+
+    /// Returns a node's oldest copy of a kind that is kept by age.
+    pub(super) fn oldest_of(&mut self, kind: CopyKind, node: usize) -> Option<AgedCopy> {
+        let (nodes, holders) = (&self.nodes, &self.holders);
+        let current = |node: usize, object| last_used_as(kind, &nodes[node], holders, object);
+        match kind {
+            CopyKind::Duplicate => self.duplicates.as_mut()?.oldest(node, current),
+            CopyKind::Singlet => self.singlets.as_mut()?.oldest(node, current),
+        }
+    }
+
+    /// Returns the oldest copy in all memories, of a kind that is kept by age, and its node.
+    pub(super) fn oldest_of_all(&mut self, kind: CopyKind) -> Option<(usize, AgedCopy)> {
+        let (nodes, holders) = (&self.nodes, &self.holders);
+        let current = |node: usize, object| last_used_as(kind, &nodes[node], holders, object);
+        match kind {
+            CopyKind::Duplicate => self.duplicates.as_mut()?.oldest_of_all(current),
+            CopyKind::Singlet => self.singlets.as_mut()?.oldest_of_all(current),
+        }
+    }
+
+    /// Handles the use, the loss or the change of kind of a copy.
+    fn note_change(&mut self, node: usize, object: u32) {
+        for ages in [&mut self.duplicates, &mut self.singlets].into_iter().flatten() {
+            ages.changed(node, object);
+        }
+    }
+
+    /// Puts a copy among those of its kind.
+    fn note_kind(&mut self, node: usize, object: u32) {
+        let kind = kind_of(self.copies(object));
+        let (memory, holders) = (&self.nodes[node], &self.holders);
+        let ages = match kind {
+            CopyKind::Duplicate => &mut self.duplicates,
+            CopyKind::Singlet => &mut self.singlets,
+        };
+        if let Some(ages) = ages {
+            let copy = AgedCopy::new(object, memory.last_used(object));
+            let current = |object| last_used_as(kind, memory, holders, object);
+            ages.push(node, copy, memory.capacity(), current);
+        }
     }
 
     /// Handles a node's change of an object that it holds: the copies of other nodes and the server
@@ -227,6 +304,18 @@ impl Cluster {
         self.counts.server_load += 2 * MESSAGE;
         ServedFrom::Remote { from, hops: 3, asked: LocatedBy::Server }
     }
+}
+
+fn kind_of(copies: u32) -> CopyKind {
+    if copies > 1 { CopyKind::Duplicate } else { CopyKind::Singlet }
+}
+
+/// Returns a copy's time of last use, if the memory holds it and it is of a kind.
+fn last_used_as(kind: CopyKind, memory: &NodeMemory, holders: &[u64], object: u32) -> Option<u32> {
+    if kind_of(holders[object as usize].count_ones()) != kind {
+        return None;
+    }
+    memory.has(object).then(|| memory.last_used(object))
 }
 
 /// A front end's view of the nodes, with full knowledge.

@@ -12,7 +12,10 @@ pub const SYSTEMS: [(&str, SchemeConstructor); 19] = [
     ("greedy", |_, _| Box::new(Greedy)),
     ("central", |size, options| Box::new(Central::new(size, options.coordinated))),
     ("hashed", |size, options| Box::new(HashDistribution::new(size, options.coordinated))),
-    ("n_chance", |_, options| Box::new(NChance::new(options.chances, options.seed))),
+    ("n_chance", |_, options| {
+        let exact = NChance::new(options.chances, options.seed);
+        Box::new(if options.searched > 0 { exact.searching(options.searched) } else { exact })
+    }),
     ("weighted_lru", |_, _| Box::new(WeightedLru)),
     ("gms", |_, options| Box::new(Gms::new(options.b, options.seed, DiskPlacement::Server))),
     ("pager", |size, options| {
@@ -58,6 +61,8 @@ pub struct SchemeOptions {
     pub coordinated: f64,
     /// Times that a singlet is passed on (n_chance).
     pub chances: u8,
+    /// Oldest blocks that a receiver searches for a duplicate to evict, 0 for all (n_chance).
+    pub searched: usize,
     /// The load balancing rate (gms).
     pub b: f64,
     /// Pages of a region (dodo).
@@ -68,7 +73,7 @@ pub struct SchemeOptions {
 
 impl Default for SchemeOptions {
     fn default() -> Self {
-        Self { idle: 0, coordinated: 0.8, chances: 2, b: 0.0, region: 16, seed: 1 }
+        Self { idle: 0, coordinated: 0.8, chances: 2, searched: 0, b: 0.0, region: 16, seed: 1 }
     }
 }
 

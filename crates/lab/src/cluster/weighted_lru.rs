@@ -4,80 +4,80 @@
 //! its use. The cost is the network's when another copy exists, and else the disk's. A node that
 //! needs room looks for the node with the least valuable copy. The node's own least valuable copy
 //! goes to that node, or is evicted when no copy is worth less. The simulation knows values that a
-//! real node could only estimate, but looks at the oldest few of each memory only: O(nodes) an
-//! eviction.
+//! real node could only estimate.
+//!
+//! Two costs make two kinds of copies, and the oldest of a kind is worth least. Only the oldest
+//! duplicate and the oldest singlet of each memory are compared: O(nodes) an eviction.
 
-use super::{
-    Cluster, ClusterScheme, DISK_US, HOP_US, MEMORY_US, MOST_NODES, ServedFrom, TRANSFER_US, greedy,
-};
+use super::ages::{AgedCopy, CopyKind};
+use super::{Cluster, ClusterScheme, DISK_US, HOP_US, MEMORY_US, ServedFrom, TRANSFER_US, greedy};
 
 /// Weighted LRU.
 #[derive(Default)]
 pub struct WeightedLru;
 
-/// A copy and its worth, in microseconds a request since it was used.
+/// The copy worth least.
 #[derive(Clone, Copy)]
 struct Least {
     node: usize,
-    /// The copy's object; `None` for a free frame.
-    object: Option<u32>,
-    worth: f32,
+    kind: CopyKind,
+    /// `None` for a free frame.
+    copy: Option<AgedCopy>,
 }
 
 impl WeightedLru {
     fn make_room(cluster: &mut Cluster, node: usize) {
-        let mut own = Least::NONE;
-        cluster.nodes[node].from_oldest().take(LOOKED_AT).for_each(|copy| own.consider(cluster, node, copy));
-        let Some(object) = own.object else { return };
-        let lowest = if cluster.copies(object) == 1 { lowest(cluster, own) } else { own };
-        let last_used = cluster.nodes[node].last_used(object);
-        cluster.remove(node, object);
+        let own = lesser(cluster.now, |kind| Some((node, cluster.oldest_of(kind, node)?)));
+        let Some(own) = own else { return };
+        let Some(copy) = own.copy else { return };
+        let lowest = if own.kind == CopyKind::Singlet { lowest(cluster, own) } else { own };
+        debug_assert!(own.node == node, "a node evicts a copy of its own");
+        cluster.remove(node, copy.object());
         if lowest.node != node {
-            if let Some(gone) = lowest.object {
-                cluster.remove(lowest.node, gone);
+            if let Some(gone) = lowest.copy {
+                cluster.remove(lowest.node, gone.object());
             }
-            cluster.insert(lowest.node, object, last_used);
+            debug_assert!(!cluster.nodes[lowest.node].is_full(), "a frame was freed");
+            cluster.insert(lowest.node, copy.object(), copy.last_used());
             cluster.forward(node, lowest.node);
         }
     }
 }
 
-impl Least {
-    /// A value above every copy's worth.
-    const NONE: Self = Self { node: 0, object: None, worth: f32::INFINITY };
+/// Returns the copy worth least in all memories: another node's only when it is worth less than
+/// `own`. A free frame of another node is worth nothing.
+fn lowest(cluster: &mut Cluster, own: Least) -> Least {
+    let has_room = |node: &usize| !cluster.nodes[*node].is_full() && cluster.serves(*node);
+    if let Some(node) = (0..cluster.nodes.len()).find(has_room) {
+        return Least { node, kind: CopyKind::Singlet, copy: None };
+    }
+    let now = cluster.now;
+    lesser(now, |kind| cluster.oldest_of_all(kind))
+        .filter(|least| is_worth_less(now, least, &own))
+        .unwrap_or(own)
+}
 
-    /// Replaces this copy by another that is worth less.
-    fn consider(&mut self, cluster: &Cluster, node: usize, (object, last_used): (u32, u32)) {
-        let cost = if cluster.copies(object) > 1 { AGAIN_US } else { AGAIN_US + DISK_US };
-        let worth = cost as f32 / (1 + cluster.now - last_used) as f32;
-        if worth < self.worth {
-            *self = Self { node, object: Some(object), worth };
-        }
+/// Returns the one worth less of the oldest duplicate and the oldest singlet.
+fn lesser(now: u32, mut oldest: impl FnMut(CopyKind) -> Option<(usize, AgedCopy)>) -> Option<Least> {
+    let mut least = |kind: CopyKind| oldest(kind).map(|(node, copy)| Least { node, kind, copy: Some(copy) });
+    match (least(CopyKind::Duplicate), least(CopyKind::Singlet)) {
+        (Some(duplicate), Some(singlet)) if is_worth_less(now, &singlet, &duplicate) => Some(singlet),
+        (duplicate, singlet) => duplicate.or(singlet),
     }
 }
 
-/// Returns the copy worth least in all memories. `own` is that of the evicting node; a free frame
-/// of another node is worth nothing.
-///
-/// All memories are walked at once, one step each in turn: a step waits for memory, and so the
-/// waits of different memories overlap.
-fn lowest(cluster: &Cluster, own: Least) -> Least {
-    let has_room = |node: &usize| !cluster.nodes[*node].is_full() && cluster.serves(*node);
-    if let Some(node) = (0..cluster.nodes.len()).find(has_room) {
-        return Least { node, object: None, worth: 0.0 };
+/// Returns `true` if a copy is worth less than another: its cost over its age is smaller.
+fn is_worth_less(now: u32, one: &Least, other: &Least) -> bool {
+    let age = |least: &Least| least.copy.map_or(u32::MAX, |copy| now - copy.last_used());
+    cost_us(one.kind) * (u64::from(age(other)) + 1) < cost_us(other.kind) * (u64::from(age(one)) + 1)
+}
+
+/// Returns the time that a new copy takes once a copy of a kind is evicted.
+fn cost_us(kind: CopyKind) -> u64 {
+    match kind {
+        CopyKind::Duplicate => AGAIN_US,
+        CopyKind::Singlet => AGAIN_US + DISK_US,
     }
-    let mut lowest = own;
-    let mut frames = [0; MOST_NODES];
-    for _ in 0..LOOKED_AT {
-        for (node, (memory, frame)) in cluster.nodes.iter().zip(&mut frames).enumerate() {
-            let Some((next, object, last_used)) = memory.step_from_oldest(*frame) else { continue };
-            *frame = next;
-            if node != own.node {
-                lowest.consider(cluster, node, (object, last_used));
-            }
-        }
-    }
-    lowest
 }
 
 impl ClusterScheme for WeightedLru {
@@ -86,6 +86,7 @@ impl ClusterScheme for WeightedLru {
     }
 
     fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
+        cluster.keep_copies_by_age();
         if cluster.touch(node, object) {
             return ServedFrom::Local;
         }
@@ -98,6 +99,4 @@ impl ClusterScheme for WeightedLru {
     }
 }
 
-/// Number of oldest copies of each memory that are looked at.
-const LOOKED_AT: usize = 4;
 const AGAIN_US: u64 = MEMORY_US + TRANSFER_US + 3 * HOP_US;

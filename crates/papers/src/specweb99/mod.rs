@@ -108,9 +108,7 @@ fn steady(
 /// Returns the numbers of requests to warm up with, and to count.
 fn lengths(population: &Population, cache_bytes: f64, inputs: &Inputs) -> (u64, u64) {
     let (warm_up_max, requests) = if inputs.is_small { (40_000, 40_000) } else { (20_000_000, 1_000_000) };
-    let time = che::characteristic_time(population, cache_bytes);
-    let needed = if time.is_finite() { 2.0 * time } else { population.items().len() as f64 * 10.0 };
-    ((needed as u64).clamp(1000, warm_up_max), requests)
+    ((che::warm_up(population, cache_bytes) as u64).clamp(1000, warm_up_max), requests)
 }
 
 fn file_sets() -> Section {

@@ -20,14 +20,15 @@ pub(super) fn section(inputs: &Inputs, progress: &mut dyn Progress) -> Section {
             quantity(&cases, "Thousands of transfers from disk a second", &KILO_TRANSFERS),
             quantity(&cases, "Megabytes from disk a second", &MEGABYTES),
             quantity(&cases, "Operations a second that are left", &THROUGHPUT),
-            literal(&cases),
+            readings(&cases),
         ],
         notes: vec![
             "S: simulation, A: analytic, as the paper marks its rows. Five hit ratios are missing in the copy of the paper at hand. Where a simulation is \
              missing here, the run is a small one, in which so large a cache does not fill."
                 .into(),
             "The disk columns of the analytic rows do not follow from the printed words, by which Q_ub and Q_uB are multiplied by the throughput (the \
-             last table): these are means over misses. They do follow when each miss reads the file asked for and, later, the one that it pushed out: \
+             last table): these are means over misses, and give 2.7 to 11 times the printed values. Times the misses, λ·(1 − η_f)·Q, they give a part \
+             of them, since a file that was pushed out is then read again at no cost. The columns do follow when each miss reads the file asked for and, later, the one that it pushed out: \
              throughput × (1 − η_f)(Q_ub + Q_cb), with transfers of 16,384 bytes."
                 .into(),
             "The analytic throughput is that of Eq. 1.13 with the transfers so read. It is 0.1 to 0.7% above the printed one; the path length that is \
@@ -45,6 +46,7 @@ struct Answers {
     simulated: Option<(FileCacheResult, f64)>,
     restored: (FileCacheResult, f64),
     literal: FileCacheResult,
+    per_miss: FileCacheResult,
     time: (FileCacheResult, f64),
 }
 
@@ -71,6 +73,7 @@ fn answers(inputs: &Inputs, progress: &mut dyn Progress) -> Vec<Answers> {
             simulated,
             restored: left(model.outcome(RateDerivation::Restored)),
             literal: model.outcome(RateDerivation::Literal),
+            per_miss: model.outcome(RateDerivation::PerMiss),
             time: left(che::outcome(&set.population, bytes)),
         });
         progress.done(1);
@@ -135,28 +138,31 @@ fn quantity(cases: &[Answers], title: &str, column: &Column) -> Table {
     table
 }
 
-/// Returns the disk columns of the analytic rows by the literal reading.
-fn literal(cases: &[Answers]) -> Table {
+/// Returns the disk columns of the analytic rows by each reading.
+fn readings(cases: &[Answers]) -> Table {
     let heading = [
         "operations a second, cached",
         "KIO/s, paper",
-        "as printed",
+        "λ·Q, as printed",
+        "λ·(1 − η)·Q",
         "restored",
         "MB/s, paper",
-        "as printed",
+        "λ·Q, as printed",
+        "λ·(1 − η)·Q",
         "restored",
     ];
-    let mut table = Table::new("The two readings of the disk columns", &heading);
+    let mut table = Table::new("Three readings of the disk columns", &heading);
     for answers in cases {
         let case = &answers.case;
-        let literal = (answers.literal, 0.0);
-        let pair = |column: &Column| {
-            let show = |ours| format!("{:.*}", column.decimals, (column.ours)(ours, case.throughput));
+        let columns = |column: &Column| {
+            let show = |value: f64| format!("{value:.*}", column.decimals);
+            let ours = |outcome| show((column.ours)(&(outcome, 0.0), case.throughput));
             let printed = (column.printed)(&case.analytic).unwrap_or_default();
-            [format!("{printed:.*}", column.decimals), show(&literal), show(&answers.restored)]
+            [show(printed), ours(answers.literal), ours(answers.per_miss), ours(answers.restored.0)]
         };
         let name = format!("{}, {:.1}%", Unit::Count.shown(case.throughput), case.fraction * 100.0);
-        table.rows.push([name].into_iter().chain(pair(&KILO_TRANSFERS)).chain(pair(&MEGABYTES)).collect());
+        let cells = [name].into_iter().chain(columns(&KILO_TRANSFERS)).chain(columns(&MEGABYTES));
+        table.rows.push(cells.collect());
     }
     table
 }

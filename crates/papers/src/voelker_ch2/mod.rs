@@ -4,6 +4,7 @@
 //! | file | sections |
 //! |---|---|
 //! | `systems` | every system on the same requests, and the findings of Dahlin et al. 1994 |
+//! | `receivers` | N-chance by the blocks that a receiver searches |
 //! | `uneven` | GMS beside N-chance by the unevenness of idle memory |
 //! | `distribution` | a front end's policies by the number of back-ends (Pai et al. 1998) |
 //! | `pagers` | costs of safe pages, effects of a lost server (Markatos and Dramitinos 1996) |
@@ -11,6 +12,7 @@
 
 mod distribution;
 mod pagers;
+mod receivers;
 mod regions;
 mod systems;
 mod uneven;
@@ -42,6 +44,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
     let web = WebRequests::of(inputs, &effort)?;
     let programs = programs(inputs, &effort)?;
     let mut sections = systems::sections(&web, progress);
+    sections.push(receivers::section(&web, progress));
     sections.push(uneven::section(&web, &effort, progress));
     sections.push(distribution::section(&web, &effort, progress));
     sections.extend(pagers::sections(&programs, progress));
@@ -118,8 +121,12 @@ impl WebRequests {
     /// Runs a system of cooperative caching without queues, over requests of the active nodes. The
     /// first half warms up.
     fn shared_by(&self, system: &str, size: &ClusterSize) -> ClusterCounts {
+        self.shared_with(system, size, self.options())
+    }
+
+    fn shared_with(&self, system: &str, size: &ClusterSize, options: SchemeOptions) -> ClusterCounts {
         let requests = self.of_workstations();
-        named(system, size, &self.options()).map_or_else(ClusterCounts::default, |mut system| {
+        named(system, size, &options).map_or_else(ClusterCounts::default, |mut system| {
             simulate(system.as_mut(), size, requests, self.requests.len() as u64 / 2)
         })
     }

@@ -91,7 +91,7 @@ fn comparison(ran: &[Ran], size: &ClusterSize) -> Section {
     }
 }
 
-fn shares(counts: &ClusterCounts) -> [f64; 4] {
+pub(super) fn shares(counts: &ClusterCounts) -> [f64; 4] {
     let all = counts.requests.max(1) as f64;
     [counts.local, counts.remote, counts.server, counts.disk].map(|count| count as f64 / all)
 }

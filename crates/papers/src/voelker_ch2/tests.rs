@@ -20,7 +20,9 @@ fn inputs() -> Inputs {
 fn small_run_makes_the_whole_report_of_numbers() {
     let report = run(&inputs(), &mut Silent).expect("a report");
     let anchors: Vec<&str> = report.sections.iter().map(|section| section.anchor.as_str()).collect();
-    assert_eq!(anchors, ["systems", "waiting", "uneven", "distribution", "pagers", "lost-server", "regions"]);
+    let expected =
+        ["systems", "waiting", "receivers", "uneven", "distribution", "pagers", "lost-server", "regions"];
+    assert_eq!(anchors, expected);
     assert_eq!(report.figures().count(), 9);
     assert_eq!(report.sections[0].tables[0].rows.len(), 19, "every system");
     let findings: Vec<_> = report.sections.iter().flat_map(|section| &section.findings).collect();

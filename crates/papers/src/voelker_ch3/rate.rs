@@ -13,11 +13,12 @@ pub(super) fn sections(
     effort: &Effort,
     progress: &mut dyn Progress,
 ) -> Vec<Section> {
-    let made = Application::made(effort.references, seed);
+    // One definition for all sections: a name means the same references everywhere.
+    let programs: Vec<Application> = programs.iter().map(|one| cut(one, effort.references)).collect();
     let used: Vec<&Application> =
-        made.iter().filter(|one| ["phases", "database"].contains(&one.name.as_str())).collect();
+        programs.iter().filter(|one| ["phases", "database"].contains(&one.name.as_str())).collect();
     let mut grids = Vec::new();
-    for program in used {
+    for program in &used {
         progress.begin(
             &format!("balancing, {}", program.name),
             (effort.global_nodes.len() * SHARES.len()) as u64,
@@ -25,7 +26,7 @@ pub(super) fn sections(
         grids.push(Grid::of(program, seed, effort, progress));
     }
     progress.begin("tuning and bounds", programs.len() as u64 + 2);
-    let ways = ways_section(programs, seed, effort, progress);
+    let ways = ways_section(&programs, &used, seed, effort, progress);
     vec![rates_section(&grids, effort), ways]
 }
 
@@ -73,7 +74,7 @@ fn rates_section(grids: &[Grid], effort: &Effort) -> Section {
             .into(),
         notes: vec![
             "b = 0 chooses by ages alone (GMS), b = 1 by memory alone. What is plotted is the time for all references over the time with b = 0 at the same load.".into(),
-            "With one or two global nodes for each server, and the newcomer with a third of the memory, b moves the time by less than half a percent in either direction: nobody \
+            "With one or two global nodes for each server, and the newcomer with a third of the memory, b moves the time by less than one percent in either direction: nobody \
              waits, and nearly any old page is as good as the oldest. With more nodes greater rates are better: ages send every page to the newcomer, and waiting there costs more than \
              the few faults that balancing adds. While it fills, that is where most of the time goes. So a rate of 0.8 or more loses little anywhere and spares much under load."
                 .into(),
@@ -154,6 +155,7 @@ fn best_table(grid: &Grid, effort: &Effort) -> Table {
 /// Returns fixed, tuned, bounded and equal targets, for each program under heavy load.
 fn ways_section(
     programs: &[Application],
+    skewed: &[&Application],
     seed: u64,
     effort: &Effort,
     progress: &mut dyn Progress,
@@ -174,8 +176,7 @@ fn ways_section(
     );
     let mut tuned_rates = Vec::new();
     for program in programs {
-        let program = cut(program, effort.references);
-        let programs = std::slice::from_ref(&program);
+        let programs = std::slice::from_ref(program);
         let base = ContentionSetup { seed, ..ContentionSetup::eleven(programs, nodes, SHARES[1]) };
         let at = |balancing, bounded, targets| {
             simulate(programs, &ContentionSetup { balancing, bounded, targets, ..base.clone() })
@@ -198,7 +199,7 @@ fn ways_section(
         tuned_rates.push(curve(program.name.clone(), points.take(SHOWN_EPOCHS).collect()));
         progress.done(1);
     }
-    let skew = skew_table(seed, effort, nodes);
+    let skew = skew_table(skewed, seed, nodes);
     progress.done(2);
     Section {
         anchor: "tuned".into(),
@@ -222,16 +223,13 @@ fn ways_section(
 }
 
 /// Returns the results of one node with two thirds of the memory, by each way.
-fn skew_table(seed: u64, effort: &Effort, nodes: usize) -> Table {
+fn skew_table(programs: &[&Application], seed: u64, nodes: usize) -> Table {
     let mut table = Table::new(
         &format!("One node with two thirds of the idle memory, {nodes} global nodes"),
         &["program, way", "getpage", "disk faults", "busiest server", "time beside b = 0"],
     );
-    for program in Application::made(effort.references, seed)
-        .iter()
-        .filter(|one| ["phases", "database"].contains(&one.name.as_str()))
-    {
-        let programs = std::slice::from_ref(program);
+    for program in programs {
+        let programs = std::slice::from_ref(*program);
         let base = ContentionSetup { seed, ..ContentionSetup::eleven(programs, nodes, SHARES[2]) };
         let at = |b, bounded, targets| {
             simulate(

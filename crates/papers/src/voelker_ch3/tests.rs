@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Silent;
+use shoal_lab::figure::Chart;
 
 fn inputs() -> Inputs {
     let program = Application::made(2000, 7).remove(3);
@@ -39,8 +40,26 @@ fn a_small_run_makes_the_whole_report() {
     assert_eq!((found("utilization_7") * 100.0).round(), 51.0);
     assert!((found("skew_18") - 0.131).abs() < 1e-3 && (found("skew_24") - 0.356).abs() < 1e-3);
     assert!((found("suboptimal_30_of_ours")).is_finite());
+    check_names(&report);
     let html = report.html();
     assert!(!html.contains("NaN") && !html.contains("inf"), "every number is one");
+}
+
+/// The figures of the rate and the table of ways take the same references for one name.
+fn check_names(report: &Report) {
+    let section = |anchor: &str| report.sections.iter().find(|section| section.anchor == anchor).unwrap();
+    let ways = &section("tuned").tables[0];
+    for name in ["phases", "database"] {
+        let figure = format!("rate-steady-{name}");
+        let figure = section("rate").figures.iter().find(|one| one.name == figure).unwrap();
+        let Chart::Plot(plot) = &figure.drawing else { panic!("a plot") };
+        let heaviest = plot.series.last().unwrap();
+        let row = ways.rows.iter().find(|row| row[0] == name).unwrap();
+        for (b, cell) in [(0.5, &row[1]), (1.0, &row[2])] {
+            let (_, more) = heaviest.points.iter().find(|point| point.0 == b).unwrap();
+            assert_eq!(cell, &Unit::Share.shown(*more), "{name}, b = {b}");
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,8 @@
 //! - **from disk**: A's page goes to the node that holds the page needed last of all pages in the
 //!   cluster, and takes its place.
 //!
+//! A page that is sent back to its user's node, in exchange or to a free frame, is local there.
+//!
 //! So the cluster holds the pages that are needed soonest, and each node the pages that *it* needs
 //! soonest. GLFD is not always the best, but near: for any references C_GLFD ≤ C_OPT·(1 + 3 F_G /
 //! F_D), with costs as [`Counts::cost_seconds`] adds them up. The tests compare it with the least
@@ -97,7 +99,8 @@ struct Cluster {
 #[derive(Clone, Copy)]
 struct Resident {
     node: usize,
-    is_local: bool,
+    /// Node that used the page last; on any other node the page is global.
+    user: usize,
     uses: Uses,
 }
 
@@ -135,7 +138,7 @@ impl Cluster {
                 }
             }
         }
-        self.insert(page, Resident { node, is_local: true, uses });
+        self.insert(page, Resident { node, user: node, uses });
     }
 
     /// Frees a frame of a node that takes a page from disk: somewhere in the cluster a page is
@@ -159,7 +162,7 @@ impl Cluster {
         let node = &self.nodes[from];
         let Some((_, page)) = node.global.last().or(node.local.last()).copied() else { return };
         if let Some(resident) = self.remove(page) {
-            self.insert(page, Resident { node: to, is_local: false, ..resident });
+            self.insert(page, Resident { node: to, ..resident });
         }
     }
 
@@ -169,8 +172,11 @@ impl Cluster {
 
     fn insert(&mut self, page: u32, resident: Resident) {
         let (node, Uses { by_anyone, by_this }) = (&mut self.nodes[resident.node], resident.uses);
-        let (kind, next) =
-            if resident.is_local { (&mut node.local, by_this) } else { (&mut node.global, by_anyone) };
+        let (kind, next) = if resident.user == resident.node {
+            (&mut node.local, by_this)
+        } else {
+            (&mut node.global, by_anyone)
+        };
         kind.insert((next, page));
         node.all.insert((by_anyone, page));
         self.at[page as usize] = Some(resident);
@@ -179,8 +185,11 @@ impl Cluster {
     fn remove(&mut self, page: u32) -> Option<Resident> {
         let resident = self.at[page as usize].take()?;
         let (node, Uses { by_anyone, by_this }) = (&mut self.nodes[resident.node], resident.uses);
-        let (kind, next) =
-            if resident.is_local { (&mut node.local, by_this) } else { (&mut node.global, by_anyone) };
+        let (kind, next) = if resident.user == resident.node {
+            (&mut node.local, by_this)
+        } else {
+            (&mut node.global, by_anyone)
+        };
         kind.remove(&(next, page));
         node.all.remove(&(by_anyone, page));
         Some(resident)

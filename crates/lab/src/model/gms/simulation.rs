@@ -6,7 +6,7 @@
 //!
 //! | | as in the model | as in a cluster |
 //! |---|---|---|
-//! | [`Arrivals`] of putpages | at random, at their own rate | with the getpage that needed room |
+//! | [`Arrivals`] of putpages | at random, at their own rate | with the getpage, or after it |
 //! | [`Service`] | exponentially distributed | the same time for each page |
 //!
 //! O(log N) an event. The half width is that of a 95% confidence interval by batch means (Law,
@@ -39,6 +39,9 @@ pub enum Arrivals {
     Random(f64),
     /// At the end of a getpage, f of them on average, each to its own server.
     AfterGetpage,
+    /// At the same instant as a getpage and behind it, f of them on average, each to its own
+    /// server.
+    WithGetpage,
 }
 
 /// Distributions of service times.
@@ -169,7 +172,10 @@ impl<'a> NetworkRun<'a> {
             debug_assert!(event.at >= self.now, "time goes on: {} after {}", event.at, self.now);
             self.now = event.at;
             match event.what {
-                What::Getpage => self.arrive(Some(event.at)),
+                What::Getpage => {
+                    self.arrive(Some(event.at));
+                    self.putpages_of_getpage(Arrivals::WithGetpage);
+                }
                 What::Putpage => {
                     self.arrive(None);
                     self.schedule_putpage();
@@ -218,13 +224,14 @@ impl<'a> NetworkRun<'a> {
             self.answered += 1;
             self.responses += self.now - arrived;
             self.think();
-            self.putpages_after_getpage();
+            self.putpages_of_getpage(Arrivals::AfterGetpage);
         }
     }
 
-    fn putpages_after_getpage(&mut self) {
-        if let (Arrivals::AfterGetpage, Putpages::PerGetpage(f)) =
-            (self.setting.arrivals, self.network.putpages)
+    /// Sends the putpages of a getpage, when they are sent at this moment.
+    fn putpages_of_getpage(&mut self, moment: Arrivals) {
+        if let Putpages::PerGetpage(f) = self.network.putpages
+            && self.setting.arrivals == moment
         {
             let whole = f.floor();
             let more = self.random.unit() < f - whole;

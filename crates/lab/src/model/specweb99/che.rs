@@ -37,6 +37,13 @@ pub fn characteristic_time(population: &Population, cache_bytes: f64) -> f64 {
     (low + high) / 2.0
 }
 
+/// Returns the accesses that bring an LRU cache into its steady state: two characteristic times, or
+/// ten for each object where everything fits.
+pub fn warm_up(population: &Population, cache_bytes: f64) -> f64 {
+    let time = characteristic_time(population, cache_bytes);
+    if time.is_finite() { 2.0 * time } else { population.items().len() as f64 * 10.0 }
+}
+
 /// Returns the bytes of the objects requested within a time: the cache with this characteristic
 /// time.
 pub fn room(population: &Population, time: f64) -> f64 {

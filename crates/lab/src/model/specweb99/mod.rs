@@ -15,8 +15,8 @@
 //! | [`postlog`] | the cost of the POSTs' log | O(1) |
 //! | [`paper`] | the printed numbers | |
 //!
-//! The printed equations and the printed Table 1.1 disagree. [`analytic`] has both readings,
-//! [`RateDerivation::Literal`] and [`RateDerivation::Restored`], and says which gives the table.
+//! The printed equations and the printed Table 1.1 disagree. [`analytic`] has three readings,
+//! [`RateDerivation`], and says which gives the table.
 //! [`shoal_trace::generate::specweb99::FileSet`] settles the text's statements on sizes and on the
 //! order of files.
 

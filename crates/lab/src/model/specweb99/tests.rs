@@ -42,6 +42,35 @@ fn restored_reading_gives_table_1_1_analytic_rows() {
 }
 
 #[test]
+fn mean_over_misses_times_misses_is_below_table_1_1() {
+    for case in paper::TABLE.iter().filter(|case| case.throughput <= 10_000.0) {
+        let population = population(case.throughput);
+        let model = Analytic::of(&population, case.fraction * population.bytes(), REUSE);
+        let of = |reading| model.outcome(reading).bytes_read * case.throughput / 1e6;
+        let (literal, per_miss) = (of(RateDerivation::Literal), of(RateDerivation::PerMiss));
+        assert!((per_miss / literal - (1.0 - model.hit_ratio)).abs() < 1e-9, "{case:?}");
+        let printed = case.analytic.megabytes;
+        assert!((2.5..12.0).contains(&(literal / printed)), "{case:?}: {}", literal / printed);
+        assert!((0.62..0.72).contains(&(per_miss / printed)), "{case:?}: {}", per_miss / printed);
+    }
+}
+
+#[test]
+fn steady_state_needs_two_characteristic_times() {
+    let population = population(2500.0);
+    let bytes = 0.1 * population.bytes();
+    let hits = |warm_up: u64| {
+        let requests = if warm_up < 10_000 { 30_000 } else { 150_000 };
+        let setting = FileCacheSetup { warm_up, ..setting(bytes as u64, requests) };
+        simulate(&population, Box::new(Lru::default()), &setting).outcome.hit_ratio
+    };
+    let time = che::outcome(&population, bytes).hit_ratio;
+    let (steady, early) = (hits(che::warm_up(&population, bytes) as u64), hits(1000));
+    assert!((steady - time).abs() < 0.003, "{steady} {time}");
+    assert!(early < time - 0.02, "{early} {time}: the cache is not full");
+}
+
+#[test]
 fn characteristic_time_gives_table_1_1_simulated_rows() {
     for case in paper::TABLE.iter().filter(|case| case.throughput <= 10_000.0) {
         let population = population(case.throughput);

@@ -21,6 +21,14 @@
 //! requests, H_N − H_{N/m} are no hit here but a hit somewhere; `directory, consistent` uses that
 //! share instead.
 //!
+//! Two subscripts of the table's latencies are not read as printed. Only these readings give the
+//! printed latencies of Tables 5.4 to 5.6:
+//!
+//! | printed | reading | otherwise, in the City |
+//! |---|---|---|
+//! | hierarchy: (1 − H_{N_i})·E(L), no i is bound | (1 − H_N)·E(L) | i = k: 1.18 s, not 0.86 |
+//! | directory: H_{N/m}·L_i | H_{N/m}·L_l, from a proxy to its client | L_1: 0.90 s, not 0.89 |
+//!
 //! The last two are variants that the dissertation leaves as obvious ("designing hierarchical
 //! variants of these two schemes", 5.3).
 
@@ -203,6 +211,7 @@ impl RegionHits<'_> {
     /// Returns the results with this share of all requests found at other proxies.
     fn directory(&self, elsewhere: f64) -> Performance {
         let (region, arrivals) = (self.region, self.arrivals(0) / self.region.proxies());
+        // Table 5.3 prints L_i; the text says L_l, "from a proxy cache to a client it serves".
         let near = region.latency_seconds[region.levels() - 1];
         let found = elsewhere * 2.0 * region.latency_seconds[0] + self.own() * near;
         Performance {
@@ -244,6 +253,7 @@ impl RegionHits<'_> {
         self.hits[self.hits.len() - 1]
     }
 
+    /// Returns (1 − H_N)·E(L), which Table 5.3 prints with H_{N_i} for the hierarchy.
     fn beyond_caches(&self) -> f64 {
         (1.0 - self.hits[0]) * self.model.web().origin_seconds
     }

@@ -306,3 +306,44 @@ fn inputs_without_meaning_are_refused() {
     let one = model.performance(Scheme::HashTiers, &region(1, 7)).unwrap();
     assert_eq!(one.arrivals_per_day, [590.0], "one proxy is the home of everything");
 }
+
+#[test]
+fn printed_latencies_settle_table_5_3_subscripts() {
+    // Read as H_N and L_l both columns come out to the printed digit, in all three regions. As
+    // printed, with H_{N_i} for any other i and L_i for a distance between proxies, they do not.
+    let model = model(Rates::MID_SLOW);
+    for (printed, hierarchy, directory) in PrintedRegion::ALL
+        .into_iter()
+        .zip([(0.86, 0.89), (0.79, 0.85), (0.78, 1.13)])
+        .map(|(a, b)| (a, b.0, b.1))
+    {
+        let region = printed.region();
+        let seconds = |scheme| model.performance(scheme, &region).unwrap().latency_seconds;
+        close(seconds(Scheme::Hierarchy), hierarchy, 0.005);
+        close(seconds(Scheme::Directory), directory, 0.005);
+        let hits = |level: usize| model.hit_rate(printed.population / 10f64.powi(level as i32)).unwrap();
+        for level in 1..region.levels() {
+            let literal = seconds(Scheme::Hierarchy) + (hits(0) - hits(level)) * 1.9;
+            assert!(literal - hierarchy > 0.007, "{}: {literal}", printed.name);
+        }
+        let own = hits(region.levels() - 1);
+        let literal = seconds(Scheme::Directory) + own * (region.latency_seconds[0] - 0.010);
+        assert!(literal - directory > 0.01, "{}: {literal}", printed.name);
+    }
+}
+
+#[test]
+fn steeper_popularity_helps_fast_rates_no_less() {
+    // Section 5.2.4 says "only slightly increases hit rates for faster rates of change".
+    let at = |rates, alpha, clients| {
+        changed(rates, |web| web.alpha = alpha).cacheable_hit_rate(clients).unwrap().total()
+    };
+    let gain = |rates, to, clients| at(rates, to, clients) - at(rates, 0.8, clients);
+    assert!(gain(Rates::SLOW, 1.0, 1e3) > 1.5 * gain(Rates::FAST, 1.0, 1e3), "few clients");
+    for clients in [1e5, 2.5e5, 5e5] {
+        let (slow, fast) = (gain(Rates::SLOW, 1.0, clients), gain(Rates::FAST, 1.0, clients));
+        assert!(fast > slow && fast > 0.01, "{clients}: {slow} {fast}");
+        assert!(gain(Rates::FAST, 1.2, clients) > 2.0 * gain(Rates::SLOW, 1.2, clients), "{clients}");
+        assert!(gain(Rates::FAST, 0.6, clients) > 0.05, "from 0.6 to 0.8 fast rates lose: {clients}");
+    }
+}

@@ -56,6 +56,13 @@ pub(super) static KIND: QuestionKind = QuestionKind {
         )
         .only_for("system", &["n_chance"]),
         Parameter::optional(
+            "searched",
+            Take::Count(0, 1 << 32),
+            Default::Count(0),
+            "oldest blocks that a receiver searches for a duplicate to evict; 0: all, as the paper has it",
+        )
+        .only_for("system", &["n_chance"]),
+        Parameter::optional(
             "b",
             Take::Number(0.0, 1.0),
             Default::Number(0.0),
@@ -122,6 +129,7 @@ fn answer(inputs: &CellInputs<'_>, loaded: Option<&SweepTrace>) -> Result<Vec<Va
         idle: idle as usize,
         coordinated: inputs.number("coordinated").unwrap_or(0.8),
         chances: inputs.count("chances").unwrap_or(2) as u8,
+        searched: inputs.count("searched").unwrap_or(0) as usize,
         b: inputs.number("b").unwrap_or(0.0),
         region: inputs.count("region").unwrap_or(16) as usize,
         seed: inputs.count("seed").unwrap_or(1),
