@@ -49,6 +49,7 @@ fn outcome(text: &str) -> Result<RunResult, String> {
         mapped: Transfers::default(),
         seconds: measured["seconds"].as_f64().unwrap_or_default()
             + measured["sync_seconds"].as_f64().unwrap_or_default(),
+        ..RunResult::default()
     })
 }
 

@@ -7,6 +7,7 @@
 mod architectures;
 pub mod differences;
 mod extensions;
+mod finite_disks;
 mod foreseen;
 mod httpd;
 mod locality;
@@ -59,6 +60,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         architectures::section(&infinite, small),
         hits,
         replacement::section(&finite, &sweep),
+        finite_disks::section(&infinite, runs.finite_disks(progress)?),
         extensions::staleness_section(&infinite, runs.stale(progress)?),
         extensions::residency_section(&finite),
         extensions::sequence_section(&finite, &runs.sequences(progress)?),

@@ -1,6 +1,7 @@
 //! The runs on the modelled machine, each by its name.
 
 use super::architectures::ARCHITECTURES;
+use super::finite_disks::{self, Room};
 use super::foreseen;
 use super::httpd::{self, Lock};
 use super::outcome::RunResult;
@@ -9,7 +10,7 @@ use super::replacement::FbcVariant;
 use super::staleness::Staleness;
 use crate::{Inputs, LabError, Progress, Workload};
 use shoal_lab::machine_runs::RequestDemand;
-use shoal_lab::machine_runs::{InfiniteRuns, Rig, Variant, finite, room_for, scale};
+use shoal_lab::machine_runs::{InfiniteRuns, Rig, Variant, finite, infinite, room_for, scale};
 use shoal_lab::machine_runs::{Manner, StoreLoad};
 use shoal_lab::workload::at_most;
 use shoal_machine1999::{Machine, PageReplacement, SequenceLimits, Ufs1999};
@@ -76,8 +77,8 @@ impl<'a> MachineRuns<'a> {
         finite(self.scale).1
     }
 
-    /// Runs every architecture of the paper, with infinite caches, and after them the files of CERN
-    /// httpd itself.
+    /// Runs every architecture of the paper and Kroonmaa's two, with infinite caches, and after them
+    /// the files of CERN httpd itself.
     pub fn architectures(&self, progress: &mut dyn Progress) -> Result<Vec<RunResult>, LabError> {
         let run = |name: &&'static str| {
             self.infinite(&Variant { name, architecture: name, ..Variant::default() }, progress)
@@ -101,6 +102,24 @@ impl<'a> MachineRuns<'a> {
         let count =
             |sought: RequestDemand| measured.iter().filter(|demand| **demand == sought).count() as u64;
         Ok((outcomes, [RequestDemand::Get, RequestDemand::Validate, RequestDemand::Rewrite].map(count)))
+    }
+
+    /// Runs squid and the three that keep objects together, with room for a part of the objects.
+    pub fn finite_disks(&self, progress: &mut dyn Progress) -> Result<Vec<RunResult>, LabError> {
+        let mut outcomes = Vec::new();
+        for room in Room::ALL {
+            let objects = (self.workload.objects as u64 * room.percent / 100).max(OBJECTS_MIN);
+            let memory = self.scale * room.percent as f64 / 100.0;
+            let smaller = |machine: &mut Machine| *machine = infinite(memory, false);
+            let change: Option<&dyn Fn(&mut Machine)> = if room.is_memory_scaled { Some(&smaller) } else { None };
+            for architecture in finite_disks::ARCHITECTURES {
+                let name = room.run(architecture);
+                let variant =
+                    Variant { name: &name, architecture, room: Some(objects), change, ..Variant::default() };
+                outcomes.push(self.infinite(&variant, progress)?);
+            }
+        }
+        Ok(outcomes)
     }
 
     /// Runs the paper's three strategies for a finite file, and those that know the pages in
@@ -237,3 +256,5 @@ pub const FBC: FbcBounds = FbcBounds { c_max: 3, a_max: 100 };
 /// object, the first object with one reference goes.
 const C_MAX: [u32; 4] = [2, 3, 5, 9];
 const A_MAX: [u32; 3] = [2, 10, 100];
+/// Least room of a store, for traces of a few objects.
+const OBJECTS_MIN: u64 = 16;
