@@ -1,6 +1,7 @@
 //! The runs on the modelled machine, each by its name.
 
-use super::architectures::ARCHITECTURES;
+use super::architectures::{ARCHITECTURES, CERN_AND_SQUID, logged_name};
+use super::differences::System;
 use super::finite_disks::{self, Room};
 use super::foreseen;
 use super::httpd::{self, Lock};
@@ -12,6 +13,7 @@ use crate::{Inputs, LabError, Progress, Workload};
 use shoal_lab::machine_runs::RequestDemand;
 use shoal_lab::machine_runs::{InfiniteRuns, Rig, Variant, finite, infinite, room_for, scale};
 use shoal_lab::machine_runs::{Manner, StoreLoad};
+use shoal_lab::simulator::{MappedCache, MappedPolicy, Request};
 use shoal_lab::workload::at_most;
 use shoal_machine1999::{Machine, PageReplacement, SequenceLimits, Ufs1999};
 use shoal_store::architectures::{SegmentPolicy, SegmentSettings};
@@ -88,6 +90,24 @@ impl<'a> MachineRuns<'a> {
         Ok(outcomes)
     }
 
+    /// Runs cern, the files of CERN httpd and squid on a machine with AdvFS's log and its 7% of
+    /// memory for metadata.
+    pub fn logged(&self, progress: &mut dyn Progress) -> Result<Vec<RunResult>, LabError> {
+        let change = |machine: &mut Machine| System::ADVFS.make(machine);
+        let run = |architecture: &str| {
+            let name = logged_name(architecture);
+            match architecture {
+                httpd::NAME => httpd::run(&name, Lock::Renamed, self, &change, progress),
+                _ => {
+                    let change: Option<&dyn Fn(&mut Machine)> = Some(&change);
+                    let variant = Variant { name: &name, architecture, change, ..Variant::default() };
+                    self.infinite(&variant, progress)
+                }
+            }
+        };
+        CERN_AND_SQUID.map(run).into_iter().collect()
+    }
+
     /// Runs some architectures with objects that change. Returns the outcomes and the number of
     /// each demand.
     pub fn stale(&self, progress: &mut dyn Progress) -> Result<(Vec<RunResult>, [u64; 3]), LabError> {
@@ -122,14 +142,15 @@ impl<'a> MachineRuns<'a> {
         Ok(outcomes)
     }
 
-    /// Runs the paper's three strategies for a finite file, and those that know the pages in
-    /// memory.
+    /// Runs the paper's three strategies for a finite file, FBC with one pointer, and those that
+    /// know the pages in memory.
     pub fn strategies(&self, progress: &mut dyn Progress) -> Result<Vec<RunResult>, LabError> {
         let mut outcomes = vec![self.future("future", &self.small, progress)?];
         let FbcBounds { c_max, a_max } = FBC;
         for (name, policy) in [
             ("lru", SegmentPolicy::Lru),
             ("fbc", FBC.policy()),
+            ("fbc_one_pointer", SegmentPolicy::FbcOnePointer { c_max, a_max }),
             ("lru_resident", SegmentPolicy::LruResident),
             ("fbc_resident", SegmentPolicy::FbcResident { c_max, a_max }),
         ] {
@@ -163,9 +184,20 @@ impl<'a> MachineRuns<'a> {
             let name = format!("C_max {c_max}, A_max {a_max}");
             let machine = finite(self.scale).0;
             let outcome = self.finite(&name, bounds.policy(), machine, &self.small, progress)?;
-            Ok(FbcVariant { c_max, a_max, outcome })
+            let (halvings, mean_count) = self.aging(bounds);
+            Ok(FbcVariant { c_max, a_max, outcome, halvings, mean_count })
         });
         runs.collect()
+    }
+
+    /// Returns FBC's halvings over all requests, and the mean count at their end, in the finite file
+    /// without a disk.
+    fn aging(&self, FbcBounds { c_max, a_max }: FbcBounds) -> (u64, f64) {
+        let Small { workload, sizes, .. } = &self.small;
+        let mut cache = MappedCache::new(MappedPolicy::Fbc { c_max, a_max }, self.finite_file_bytes());
+        let of = |object: u32| Request { object: object.into(), bytes: sizes[object as usize] };
+        cache.run(workload.requests.iter().map(|request| of(request.object)));
+        cache.aging().expect("FBC counts references")
     }
 
     /// Runs future-looking replacement in the finite file.

@@ -35,6 +35,9 @@ fn the_report_is_whole_well_formed_and_the_same_twice() {
         "extension-sequences",
     ];
     assert_eq!(names, expected);
+    let bars = |name: &str| report.figures().find(|figure| figure.name == name).unwrap().csv();
+    assert!(bars("figure-4").contains("squid, logged"), "as the paper had it: {}", bars("figure-4"));
+    assert!(!bars("figure-5a").contains("cern"), "one bar that hides all others");
     for figure in report.figures() {
         check_well_formed(&figure.svg());
         let csv = figure.csv();
@@ -82,6 +85,22 @@ fn on_a_full_disk_only_overwriting_saves() {
     let calls = section.tables.iter().find(|table| table.title.contains("call")).unwrap();
     let lowest = calls.rows.iter().find(|row| row[0] == "squid_lowest, 10%").unwrap();
     assert_eq!(lowest[4], "–", "a full squid_lowest removes no file: {lowest:?}");
+}
+
+#[test]
+fn the_paper_is_given_no_number_that_it_does_not_say() {
+    let report = run(&inputs(3000), &mut Silent).unwrap();
+    let mut findings = report.sections.iter().flat_map(|section| &section.findings);
+    let future = findings.find(|finding| finding.key == "future_over_fbc").unwrap();
+    assert_eq!(future.claim.number(), None);
+    let section = report.sections.iter().find(|section| section.anchor == "figure-7").unwrap();
+    let aging = section.tables.iter().find(|table| table.title.contains("aging")).unwrap();
+    let halvings = |bounds: &str| {
+        let row = aging.rows.iter().find(|row| row[0] == bounds).unwrap();
+        row[1].parse::<u64>().unwrap()
+    };
+    assert_eq!(halvings("C_max 3, A_max 100"), 0, "at the published bounds counts never age");
+    assert!(halvings("C_max 3, A_max 2") > 0);
 }
 
 #[test]
