@@ -78,9 +78,8 @@ impl<'a> InfiniteRuns<'a> {
             architecture,
             machine,
             // The objects have the same number of folders as the paper's: 4096.
-            objects_max: room.unwrap_or_else(|| {
-                ((OBJECTS_MAX * self.scale) as u64).max(room_for(self.workload.objects))
-            }),
+            objects_max: room
+                .unwrap_or_else(|| ((OBJECTS_MAX * self.scale) as u64).max(room_for(self.workload.objects))),
             segments: SegmentSettings {
                 bytes,
                 policy: SegmentPolicy::Fbc { c_max: paper::FBC.0, a_max: paper::FBC.1 },

@@ -66,9 +66,7 @@ impl MappedCache {
         let policy = match policy {
             MappedPolicy::Lru => Slots::Lru(Default::default()),
             MappedPolicy::Fbc { c_max, a_max } => Slots::Fbc(Fbc::new(c_max, a_max)),
-            MappedPolicy::FbcOnePointer { c_max, a_max } => {
-                Slots::Fbc(Fbc::with_one_pointer(c_max, a_max))
-            }
+            MappedPolicy::FbcOnePointer { c_max, a_max } => Slots::Fbc(Fbc::with_one_pointer(c_max, a_max)),
         };
         let (objects, places) = (Default::default(), HashMap::new());
         Self { placement, file_bytes, policy, objects, places, counts: Counts::default() }

@@ -72,7 +72,9 @@ pub fn section(outcomes: &Outcomes, small: f64) -> Section {
     let squid = outcomes.modelled.iter().find(|outcome| outcome.name == "squid");
     // cern's bar would be so long that the others could not be read; Figure 4 has it, as in the paper.
     let all = || {
-        ARCHITECTURES[1..].iter().filter_map(|name| outcomes.modelled.iter().find(|outcome| outcome.name == *name))
+        ARCHITECTURES[1..]
+            .iter()
+            .filter_map(|name| outcomes.modelled.iter().find(|outcome| outcome.name == *name))
     };
     let io_bars = all().map(|outcome| {
         let bar = Bar::new(&outcome.name, &[outcome.files.count() as f64, outcome.mapped.count() as f64]);

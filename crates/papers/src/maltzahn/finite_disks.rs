@@ -23,7 +23,8 @@ pub struct Room {
 
 impl Room {
     /// Rooms of the section; with room for all they are the infinite caches.
-    pub const ALL: [Self; 4] = [Self::of(30, false), Self::of(10, false), Self::of(30, true), Self::of(10, true)];
+    pub const ALL: [Self; 4] =
+        [Self::of(30, false), Self::of(10, false), Self::of(30, true), Self::of(10, true)];
 
     const fn of(percent: u64, is_memory_scaled: bool) -> Self {
         Self { percent, is_memory_scaled }
@@ -47,7 +48,8 @@ impl Room {
 
 /// Returns the section from the infinite caches and the runs with less room.
 pub fn section(infinite: &Outcomes, finite: Vec<RunResult>) -> Section {
-    let of_all = ARCHITECTURES.iter().filter_map(|name| infinite.modelled.iter().find(|run| run.name == *name));
+    let of_all =
+        ARCHITECTURES.iter().filter_map(|name| infinite.modelled.iter().find(|run| run.name == *name));
     let all = Outcomes { modelled: of_all.cloned().chain(finite).collect(), real: Vec::new() };
     let mut findings: Vec<Finding> = Room::ALL.iter().flat_map(|room| ratios(*room, &all)).collect();
     findings.extend(times(&all));
@@ -99,10 +101,20 @@ fn times(all: &Outcomes) -> Vec<Finding> {
     };
     let written = |run: &RunResult| run.calls.creates.and(run.calls.opens_to_write);
     vec![
-        finding("open_read_ms", "squid_lowest: open to read", 6.4, time("squid_lowest", |run| run.calls.opens_to_read)),
+        finding(
+            "open_read_ms",
+            "squid_lowest: open to read",
+            6.4,
+            time("squid_lowest", |run| run.calls.opens_to_read),
+        ),
         finding("open_write_ms", "squid_lowest: open to overwrite", 12.0, time("squid_lowest", written)),
         finding("create_ms", "squid_monotonic: create", 12.0, time("squid_monotonic", written)),
-        finding("unlink_ms", "squid_monotonic: unlink", 40.0, time("squid_monotonic", |run| run.calls.unlinks)),
+        finding(
+            "unlink_ms",
+            "squid_monotonic: unlink",
+            40.0,
+            time("squid_monotonic", |run| run.calls.unlinks),
+        ),
         finding("unlink_ms_squid", "squid: unlink", 40.0, time("squid", |run| run.calls.unlinks)),
     ]
 }
@@ -131,7 +143,9 @@ fn figure(name: &str, title: &str, all: &Outcomes, is_memory_scaled: bool) -> Fi
     let bars = Bars {
         axis: Axis::linear("disk I/Os in the measured part", Unit::Count),
         parts: vec!["reads".into(), "writes".into()],
-        bars: runs.map(|run| Bar::new(&run.name, &[run.files.reads as f64, run.files.writes as f64])).collect(),
+        bars: runs
+            .map(|run| Bar::new(&run.name, &[run.files.reads as f64, run.files.writes as f64]))
+            .collect(),
         claimant: "paper".into(),
     };
     Figure::new(name, title, "One bar a run.", Chart::Bars(bars))

@@ -103,8 +103,13 @@ fn findings(outcomes: &Outcomes) -> Vec<Finding> {
             words("fewer"),
         )
         .found(&ratio(outcomes, "fbc_one_pointer", "lru", ios)),
-        Finding::new("future_over_fbc", "future's I/Os over fbc's", Unit::Ratio, words("\"additional 10%\", of what is not said"))
-            .found(&ratio(outcomes, "future", "fbc", ios)),
+        Finding::new(
+            "future_over_fbc",
+            "future's I/Os over fbc's",
+            Unit::Ratio,
+            words("\"additional 10%\", of what is not said"),
+        )
+        .found(&ratio(outcomes, "future", "fbc", ios)),
         Finding::new("future_less_fbc_hits", "future's hit ratio less fbc's", Unit::Points, words("higher"))
             .found(
                 &outcomes.of(["future", "fbc"], |[future, fbc]| Some(future.hit_ratio() - fbc.hit_ratio())),

@@ -131,7 +131,8 @@ impl<'a> MachineRuns<'a> {
             let objects = (self.workload.objects as u64 * room.percent / 100).max(OBJECTS_MIN);
             let memory = self.scale * room.percent as f64 / 100.0;
             let smaller = |machine: &mut Machine| *machine = infinite(memory, false);
-            let change: Option<&dyn Fn(&mut Machine)> = if room.is_memory_scaled { Some(&smaller) } else { None };
+            let change: Option<&dyn Fn(&mut Machine)> =
+                if room.is_memory_scaled { Some(&smaller) } else { None };
             for architecture in finite_disks::ARCHITECTURES {
                 let name = room.run(architecture);
                 let variant =

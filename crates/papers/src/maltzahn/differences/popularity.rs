@@ -21,7 +21,14 @@ pub fn section(inputs: &Inputs) -> Section {
     };
     let mut table = Table::new(
         "Parts of the trace",
-        &["parts", "days, on average", "measured requests of one", "first quarter, on average", "least", "most"],
+        &[
+            "parts",
+            "days, on average",
+            "measured requests of one",
+            "first quarter, on average",
+            "least",
+            "most",
+        ],
     );
     for parts in PARTS {
         let Some(found) = Quarters::of(&inputs.workload, parts, warm_up) else { break };
@@ -75,7 +82,8 @@ impl Quarters {
             sums.days += last.milliseconds.saturating_sub(first.milliseconds) as f64 / MILLISECONDS_A_DAY;
             sums.measured += part.measured().len() as f64;
             let share = Placement::aligned(&part).hit_distribution(&part)[24];
-            (sums.share, sums.least, sums.most) = (sums.share + share, sums.least.min(share), sums.most.max(share));
+            (sums.share, sums.least, sums.most) =
+                (sums.share + share, sums.least.min(share), sums.most.max(share));
         }
         let mean = |sum: f64| sum / parts as f64;
         let (days, measured, share) = (mean(sums.days), mean(sums.measured), mean(sums.share));

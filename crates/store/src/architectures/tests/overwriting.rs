@@ -3,10 +3,10 @@
 use super::world::{Random, check_books, fetch, maintain};
 use super::*;
 use crate::Store;
-use crate::architectures::maintenance::BackgroundWork;
-use crate::architectures::space::EvictionReason;
 use crate::StoreView;
 use crate::architectures::files::FileStore;
+use crate::architectures::maintenance::BackgroundWork;
+use crate::architectures::space::EvictionReason;
 use crate::fs::{Calls, CountingFs};
 use std::sync::Arc;
 
