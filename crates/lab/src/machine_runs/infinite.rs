@@ -83,6 +83,7 @@ impl<'a> InfiniteRuns<'a> {
             segments: SegmentSettings {
                 bytes,
                 policy: SegmentPolicy::Fbc { c_max: paper::FBC.0, a_max: paper::FBC.1 },
+                ..SegmentSettings::default()
             },
         };
         let load = StoreLoad {

@@ -236,7 +236,8 @@ impl<'a> MachineRuns<'a> {
         progress: &mut dyn Progress,
     ) -> Result<RunResult, LabError> {
         let bytes = (self.finite_file_bytes() as f64 * part) as u64;
-        let segments = SegmentSettings { bytes: bytes.max(paper::PAGE_BYTES), policy };
+        let bytes = bytes.max(paper::PAGE_BYTES);
+        let segments = SegmentSettings { bytes, policy, ..SegmentSettings::default() };
         let objects_max = room_for(small.workload.objects);
         let rig = Rig { name, architecture: "squidmla", machine, objects_max, segments };
         let Small { trace, workload, sizes } = small;
