@@ -44,9 +44,11 @@ pub(super) struct ReleasedFile {
 }
 
 impl ReleasedFilePool {
-    /// Sets the bound so that the index keeps enough berths.
+    /// Sets the bound so that the index keeps half of its berths for inserts. A large object takes
+    /// the space of many files at once, which wait here until it goes; a store of files of many
+    /// sizes thus needs a large bound.
     pub(super) fn new(berths: u32) -> Self {
-        Self { most: (berths / 8).max(1) as usize, waiting: Mutex::default() }
+        Self { most: (berths / 2).max(1) as usize, waiting: Mutex::default() }
     }
 
     /// Returns the number of waiting files.
@@ -109,7 +111,7 @@ mod tests {
 
     #[test]
     fn lowest_number_is_reused_and_highest_is_emptied() {
-        let released = ReleasedFilePool::new(64);
+        let released = ReleasedFilePool::new(16);
         for number in [9, 3, 7] {
             assert!(released.put(number, number == 9));
         }
@@ -126,7 +128,7 @@ mod tests {
 
     #[test]
     fn there_are_few_and_they_do_not_linger() {
-        let released = ReleasedFilePool::new(64);
+        let released = ReleasedFilePool::new(16);
         assert_eq!((0..20).filter(|number| released.put(*number, false)).count(), 8);
         assert_eq!(released.take_lingering(99, false), []);
         released.take_lowest(None);

@@ -56,9 +56,13 @@ impl Core {
         }
     }
 
-    /// Claims the number of a file to overwrite, if no lower number is free.
+    /// Claims the number of a file to overwrite. While the store has room, a lower number that is
+    /// free goes first, so that no folder is used without need. In a full store a number without a
+    /// file would cost a file made, and later one removed.
     fn claim_released(&self, side: u64) -> Option<ClaimedNumber> {
-        let (number, file) = self.released.as_ref()?.take_lowest(self.index.lowest_free())?;
+        let released = self.released.as_ref()?;
+        let lower = if self.is_nearly_full(released.len() as u64) { None } else { self.index.lowest_free() };
+        let (number, file) = released.take_lowest(lower)?;
         let blocks = self.index.reuse(number, side)?;
         Some(ClaimedNumber { number, overwritten: Some(OverwrittenFile { blocks, is_empty: file.is_empty }) })
     }

@@ -33,7 +33,7 @@ impl MemoryMapping {
     pub(super) fn new(file: RealFile, bytes: u64, is_random: bool) -> io::Result<Self> {
         make_length(&file, bytes)?;
         let words = usize::try_from(bytes / WORD_BYTES as u64).map_err(|_| io::ErrorKind::InvalidInput)?;
-        if bytes % WORD_BYTES as u64 != 0 {
+        if !bytes.is_multiple_of(WORD_BYTES as u64) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let residency = Residency::of(&file.0, bytes).ok();

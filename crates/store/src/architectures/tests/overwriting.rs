@@ -21,14 +21,23 @@ fn waiting(store: &FileStore) -> usize {
     store.core.released.as_ref().expect("this architecture overwrites").len()
 }
 
+/// Bodies of up to 20,000 bytes, and a large one now and then, which empties many files at once and
+/// thus leaves free numbers below those that wait.
+fn length(random: &mut Random) -> usize {
+    match random.below(40) {
+        0 => 400_000,
+        _ => random.below(20_000) as usize,
+    }
+}
+
 /// Calls of a full store for 1,500 inserts, with a step of background work after each where
 /// `is_maintained`.
 fn calls_when_full(by_space: bool, is_maintained: bool) -> Calls {
-    let (world, store, door) = if by_space { counted(3 << 20, 5000) } else { counted(1 << 30, 60) };
+    let (world, store, door) = if by_space { counted(6 << 20, 10_000) } else { counted(1 << 30, 60) };
     let mut random = Random(3);
     let mut total = Calls::default();
     for n in 0..3000 {
-        let length = random.below(20_000) as usize;
+        let length = length(&mut random);
         put(&store, n, 1, length).unwrap();
         if is_maintained {
             store.core.maintain();
