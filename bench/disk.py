@@ -135,6 +135,9 @@ def keep(options, architecture, report):
     """Writes the report of the latest round to the folder for reports, if there is one."""
     if options.reports:
         Path(options.reports).mkdir(parents=True, exist_ok=True)
+        memory = f"{options.memory} MiB for process and page cache" if options.memory else "no limit on memory"
+        journal = "with" if options.journal else "without"
+        report["ground"] = f"ext4 {journal} a journal on a loop device of {options.device} MiB, {memory}"
         (Path(options.reports) / f"{architecture}.json").write_text(json.dumps(report, indent=1) + "\n")
 
 

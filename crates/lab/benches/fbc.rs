@@ -27,15 +27,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("| hit ratio, %; file of all segments over | {} |", heads.join(" | "));
     println!("|---|{}", "---|".repeat(files.len()));
     row("lru", files.map(|bytes| replayed(MappedPolicy::Lru, &requests, bytes)));
+    let mut aging = Vec::new();
     for (c_max, a_max) in BOUNDS {
-        let policy = MappedPolicy::Fbc { c_max, a_max };
-        row(
-            &format!("fbc, C_max {c_max}, A_max {a_max}"),
-            files.map(|bytes| replayed(policy, &requests, bytes)),
-        );
+        let name = format!("fbc, C_max {c_max}, A_max {a_max}");
+        row(&name, files.map(|bytes| replayed(MappedPolicy::Fbc { c_max, a_max }, &requests, bytes)));
+        let one = MappedPolicy::FbcOnePointer { c_max, a_max };
+        row(&format!("{name}, one pointer"), files.map(|bytes| replayed(one, &requests, bytes)));
+        aging.push((name, files.map(|bytes| aged(MappedPolicy::Fbc { c_max, a_max }, &requests, bytes))));
     }
     row("future", files.map(|bytes| foreseen(&requests, bytes, requests.len() / 2)));
     row("endless file", [replayed(MappedPolicy::Lru, &requests, u64::MAX / 2); SHARES.len()]);
+    println!("\n| halvings, and mean count at the end | {} |", heads.join(" | "));
+    println!("|---|{}", "---|".repeat(files.len()));
+    for (name, aged) in aging {
+        let cells = aged.map(|(halvings, mean)| format!("{halvings}, {mean:.1}"));
+        println!("| {name} | {} |", cells.join(" | "));
+    }
     Ok(())
 }
 
@@ -56,6 +63,13 @@ fn small(trace: &Trace) -> Vec<Request> {
 fn segment_bytes(requests: &[Request]) -> u64 {
     let objects: HashMap<u64, u64> = requests.iter().map(|request| (request.object, request.bytes)).collect();
     objects.values().filter_map(|bytes| SegmentClass::for_bytes(*bytes)).map(SegmentClass::bytes).sum()
+}
+
+/// Replays all requests under FBC. Returns the halvings, and the mean count at the end.
+fn aged(policy: MappedPolicy, requests: &[Request], file_bytes: u64) -> (u64, f64) {
+    let mut cache = MappedCache::new(policy, file_bytes);
+    cache.run(requests.iter().copied());
+    cache.aging().expect("FBC counts references")
 }
 
 /// Replays the second half, with the first as warm-up.

@@ -68,7 +68,9 @@ pub use machine::{
     DirectoryPreference, DiskPlace, FINITE_MAPPED_BYTES, FileSystemShape, Machine, MemorySizes,
     MetadataWrites, PageReplacement, ProcessorCosts, SequenceLimits, TransferModel,
 };
-pub use report::{BlockKind, DiskReport, Lookups, Report, Traffic, TransferCounts as TransferCount};
+pub use report::{
+    BlockKind, CallTime, CallTimes, DiskReport, Lookups, Report, Traffic, TransferCounts as TransferCount,
+};
 
 use kernel::{FileId, Kernel};
 use parking_lot::Mutex;
@@ -120,12 +122,16 @@ impl Ufs1999 {
 
 impl FileSystem for Ufs1999 {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
-        let file = self.kernel.lock().create(path)?;
+        let file = self.kernel.lock().timed(|calls| &mut calls.creates, |kernel| kernel.create(path))?;
         Ok(self.handle(file, Access::Write))
     }
 
     fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
-        let file = self.kernel.lock().open(path)?;
+        let kind: fn(&mut CallTimes) -> &mut CallTime = match access {
+            Access::Read => |calls| &mut calls.opens_to_read,
+            Access::Write => |calls| &mut calls.opens_to_write,
+        };
+        let file = self.kernel.lock().timed(kind, |kernel| kernel.open(path))?;
         Ok(self.handle(file, access))
     }
 
@@ -134,7 +140,7 @@ impl FileSystem for Ufs1999 {
     }
 
     fn unlink(&self, path: &str) -> io::Result<()> {
-        Ok(self.kernel.lock().unlink(path)?)
+        Ok(self.kernel.lock().timed(|calls| &mut calls.unlinks, |kernel| kernel.unlink(path))?)
     }
 
     fn make_folder(&self, path: &str) -> io::Result<bool> {

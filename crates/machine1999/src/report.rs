@@ -1,4 +1,4 @@
-//! Counts of the model: transfers by disk, direction and kind, their time, and cache hits.
+//! Counts of the model: transfers by disk, direction and kind, their time, calls, and cache hits.
 
 use std::ops::Sub;
 use std::time::Duration;
@@ -12,6 +12,8 @@ pub struct Report {
     pub waited: Duration,
     /// Reports of the disks, in the machine's order.
     pub disks: Vec<DiskReport>,
+    /// Calls that lead to a file by its name.
+    pub calls: CallTimes,
     /// Names looked up in the name cache.
     pub names: Lookups,
     /// Inodes looked up in memory.
@@ -24,6 +26,29 @@ pub struct Report {
     pub mapped_pages: Lookups,
     /// Dirty pages that had to be cleaned before reuse.
     pub dirty_victims: u64,
+}
+
+/// Calls that lead to a file by its name, with the caller's time in them. Calls that failed are not
+/// counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallTimes {
+    /// Files opened for reading.
+    pub opens_to_read: CallTime,
+    /// Existing files opened for writing.
+    pub opens_to_write: CallTime,
+    /// Files made.
+    pub creates: CallTime,
+    /// Names removed.
+    pub unlinks: CallTime,
+}
+
+/// Calls of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallTime {
+    /// Number of calls.
+    pub count: u64,
+    /// Time from call to return, summed over the calls.
+    pub time: Duration,
 }
 
 /// Hits and misses of a cache.
@@ -177,6 +202,7 @@ impl Sub<&Report> for Report {
             now: self.now - earlier.now,
             waited: self.waited - earlier.waited,
             disks: self.disks.iter().zip(&earlier.disks).map(|(disk, earlier)| disk.minus(earlier)).collect(),
+            calls: self.calls.minus(earlier.calls),
             names: self.names.minus(earlier.names),
             inodes: self.inodes.minus(earlier.inodes),
             metadata: self.metadata.minus(earlier.metadata),
@@ -195,6 +221,33 @@ impl TransferCounts {
 
     fn plus(self, other: Self) -> Self {
         Self { count: self.count + other.count, bytes: self.bytes + other.bytes }
+    }
+}
+
+impl CallTimes {
+    fn minus(self, earlier: Self) -> Self {
+        Self {
+            opens_to_read: self.opens_to_read.minus(earlier.opens_to_read),
+            opens_to_write: self.opens_to_write.minus(earlier.opens_to_write),
+            creates: self.creates.minus(earlier.creates),
+            unlinks: self.unlinks.minus(earlier.unlinks),
+        }
+    }
+}
+
+impl CallTime {
+    /// Returns the mean time of a call, in seconds; `None` if there was none.
+    pub fn mean_seconds(self) -> Option<f64> {
+        (self.count > 0).then(|| self.time.as_secs_f64() / self.count as f64)
+    }
+
+    /// Returns the calls of both kinds together.
+    pub fn and(self, other: Self) -> Self {
+        Self { count: self.count + other.count, time: self.time + other.time }
+    }
+
+    fn minus(self, earlier: Self) -> Self {
+        Self { count: self.count - earlier.count, time: self.time - earlier.time }
     }
 }
 

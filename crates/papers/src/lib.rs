@@ -74,6 +74,8 @@ pub struct Inputs {
     pub command: String,
     /// Earlier measured runs on a real disk.
     pub real: Vec<RunResult>,
+    /// Disks of the measured runs, with file system and memory, each once.
+    pub real_ground: Vec<String>,
     /// Each trace given as a separate program, for questions about memory.
     pub applications: Vec<Application>,
     /// `true` if a run of seconds is wanted instead of minutes.

@@ -12,8 +12,11 @@
 //! and so do the written pages. Does not fit where places are free to choose, and at best comes
 //! near LRU's hit ratio.
 //!
-//! The text leaves three points open; our reading is:
+//! The text leaves four points open; our reading is:
 //!
+//! - "A target pointer" may be one for the whole file, or one for each size. We have one for each
+//!   size, and this decides: with one pointer ([`Fbc::with_one_pointer`]) every victim of one size
+//!   moves it past slots of the others, which thus go before their lap is over.
 //! - When a whole lap finds every count at C_max or above, the smallest of that lap is evicted, the
 //!   first of several.
 //! - Slots that may not go now (pinned by a reader) are skipped, regardless of their count.
@@ -23,7 +26,8 @@
 //! **Costs.** A hit, a new object, a removal: O(1), at most [`counts::COUNT_BITS`] additions. A
 //! victim: one step for each skipped slot, few while most objects are requested once. The search
 //! takes a whole lap of a class with all counts at C_max or above. Halving all counts: O(1) (see
-//! [`counts`]). Memory: 8 bytes a slot.
+//! [`counts`]). Memory: 8 bytes a slot, 16 with one pointer, which costs a victim four binary
+//! searches more.
 
 mod counts;
 #[cfg(test)]
@@ -39,6 +43,8 @@ pub struct Fbc {
     counts: Counts,
     /// Next slot that the pointer reaches, by class.
     pointers: [u32; SegmentClass::ALL.len()],
+    /// Offsets of all slots, by class, where one pointer serves all classes.
+    offsets: Option<[Vec<u64>; SegmentClass::ALL.len()]>,
     c_max: u32,
     a_max: u32,
 }
@@ -53,8 +59,26 @@ impl Fbc {
         Self {
             counts: Counts::default(),
             pointers: [0; SegmentClass::ALL.len()],
+            offsets: None,
             c_max: c_max.max(1),
             a_max: a_max.max(1),
+        }
+    }
+
+    /// Makes a policy like [`Self::new`] with one pointer for all classes, which passes over the
+    /// file by offset. Each slot has to be [cut](Self::cut) before it is filled.
+    pub fn with_one_pointer(c_max: u32, a_max: u32) -> Self {
+        Self { offsets: Some(Default::default()), ..Self::new(c_max, a_max) }
+    }
+
+    /// Records the offset of the next slot of a class. Offsets of a class rise with the numbers of
+    /// its slots. Only one pointer for all classes needs them.
+    pub fn cut(&mut self, class: SegmentClass, slot: u32, offset: u64) {
+        if let Some(offsets) = &mut self.offsets {
+            let offsets = &mut offsets[class.index()];
+            debug_assert_eq!(offsets.len(), slot as usize, "slots are cut in the order of their numbers");
+            debug_assert!(offsets.last().is_none_or(|last| *last < offset));
+            offsets.push(offset);
         }
     }
 
@@ -150,6 +174,11 @@ impl Fbc {
         (self.counts.objects(), self.counts.sum())
     }
 
+    /// Returns the number of times that all counts were halved.
+    pub fn halvings(&self) -> u64 {
+        self.counts.halvings()
+    }
+
     /// Returns the next slot of each class, for a store to keep.
     pub fn pointers(&self) -> [u32; 5] {
         self.pointers
@@ -163,7 +192,8 @@ impl Fbc {
 
     /// Returns the bytes of memory taken.
     pub fn memory_bytes(&self) -> usize {
-        self.counts.memory_bytes()
+        let offsets = self.offsets.iter().flatten().map(|offsets| offsets.capacity() * size_of::<u64>());
+        self.counts.memory_bytes() + offsets.sum::<usize>()
     }
 
     /// Returns all slots of a class, from the pointer on.
@@ -176,6 +206,13 @@ impl Fbc {
     fn pass(&mut self, class: SegmentClass, slot: u32) -> u32 {
         let next = slot + 1;
         self.pointers[class.index()] = if next >= self.counts.slots(class) { 0 } else { next };
+        if let Some(offsets) = &self.offsets {
+            let end = offsets[class.index()][slot as usize] + class.bytes();
+            for other in SegmentClass::ALL.into_iter().filter(|other| *other != class) {
+                let next = offsets[other.index()].partition_point(|offset| *offset < end) as u32;
+                self.pointers[other.index()] = if next >= self.counts.slots(other) { 0 } else { next };
+            }
+        }
         slot
     }
 

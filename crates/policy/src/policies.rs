@@ -10,6 +10,9 @@ pub struct ReplacementPolicy<K = Key> {
     pub name: &'static str,
     /// Publication.
     pub source: &'static str,
+    /// `true` if the policy has to be told the capacity ([`Replacement::set_capacity`]). A cache whose
+    /// room changes, such as the RAM tier, does not offer it.
+    pub needs_capacity: bool,
     /// Makes an empty order.
     pub construct: fn() -> Box<dyn Replacement<K>>,
 }
@@ -22,6 +25,12 @@ impl<K: Fingerprint> ReplacementPolicy<K> {
         Self::of::<Ring<SecondChance, K>>("clock", "Corbató 1969"),
         Self::of::<Lru<K>>("lru", "Mattson et al. 1970"),
         Self::of::<Slru<K>>("slru", "Karedla et al. 1994; Huang et al. 2013"),
+        Self {
+            name: "slru_fill",
+            source: "as `slru`, filled as in libCacheSim",
+            needs_capacity: true,
+            construct: || Box::new(Slru::<K>::filling_upwards()),
+        },
         Self::of::<LfuDa<K>>("lfu_da", "Arlitt et al. 2000"),
         Self::of::<Gdsf<K>>("gdsf", "Cherkasova 1998"),
         Self::of::<S3Fifo<K>>("s3_fifo", "Yang et al. 2023"),
@@ -35,7 +44,7 @@ impl<K: Fingerprint> ReplacementPolicy<K> {
     }
 
     const fn of<P: Replacement<K> + Default + 'static>(name: &'static str, source: &'static str) -> Self {
-        Self { name, source, construct: || Box::new(P::default()) }
+        Self { name, source, needs_capacity: false, construct: || Box::new(P::default()) }
     }
 }
 

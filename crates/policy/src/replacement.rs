@@ -17,11 +17,15 @@ use shoal_core::Key;
 /// named it; afterwards it may be reused. Calls with other handles are ignored.
 ///
 /// The caller makes room before it inserts: `evict` until the newcomer fits, then `insert`. A
-/// policy does not know the capacity; one that divides the room by shares divides the present
-/// weight.
+/// policy need not know the capacity; one that divides the room by shares divides the present
+/// weight, unless it is told.
 pub trait Replacement<K = Key>: Send {
     /// Returns the policy's name, as published.
     fn name(&self) -> &'static str;
+
+    /// Tells the most weight that the objects may have together. A caller that knows it calls this
+    /// before the first insert. Only policies use it for which it matters how an empty cache fills.
+    fn set_capacity(&mut self, _weight: u64) {}
 
     /// Inserts an object of this weight: bytes, or 1 to count objects. A weight above
     /// [`WEIGHT_MAX`] counts as [`WEIGHT_MAX`]. Each key is present at most once.
@@ -115,6 +119,10 @@ pub const WEIGHT_MAX: u64 = (1 << 48) - 1;
 impl<K> Replacement<K> for Box<dyn Replacement<K>> {
     fn name(&self) -> &'static str {
         (**self).name()
+    }
+
+    fn set_capacity(&mut self, weight: u64) {
+        (**self).set_capacity(weight);
     }
 
     fn insert(&mut self, key: K, weight: u64) -> Handle {

@@ -13,6 +13,14 @@
 //!
 //! Each segment's share is of the present weight, not of a capacity, so that the policy needs no
 //! capacity. Once the cache is full both are the same.
+//!
+//! **Two fillings.** "A newcomer enters the lowest segment" says nothing of a cache with free room.
+//! Here newcomers always start at the bottom, and what the upper segments do not take is the
+//! bottom's ([`Slru::new`], `slru`). Others let a newcomer into the lowest segment that has room
+//! for it, so that an empty cache fills from the bottom up ([`Slru::filling_upwards`], `slru_fill`,
+//! as libCacheSim does); the policy is then told the capacity. The two differ for as long as
+//! newcomers of the filling stay above the bottom, which is long where hits are few: nothing but a
+//! promotion moves them down.
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
@@ -25,19 +33,55 @@ pub struct Slru<K = Key, const SEGMENTS: usize = 4> {
     /// Segments, lowest first.
     segments: [Queue; SEGMENTS],
     weight: u64,
+    filling: Filling,
+}
+
+/// Segment that a newcomer enters while the cache has room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Filling {
+    /// The lowest.
+    Bottom,
+    /// The lowest with room, by a capacity; 0 until it is told.
+    Upwards { capacity: u64 },
 }
 
 impl<K: Fingerprint, const SEGMENTS: usize> Slru<K, SEGMENTS> {
     /// Makes an empty order.
     pub fn new() -> Self {
         const { assert!(0 < SEGMENTS && SEGMENTS < 255, "each segment has a number") };
-        Self { nodes: Nodes::new(), segments: std::array::from_fn(|at| Queue::new(at as u8)), weight: 0 }
+        Self {
+            nodes: Nodes::new(),
+            segments: std::array::from_fn(|at| Queue::new(at as u8)),
+            weight: 0,
+            filling: Filling::Bottom,
+        }
+    }
+
+    /// Makes an empty order that fills from the lowest segment up. Until it is told the capacity,
+    /// newcomers start at the bottom.
+    pub fn filling_upwards() -> Self {
+        Self { filling: Filling::Upwards { capacity: 0 }, ..Self::new() }
+    }
+
+    /// Returns the weight whose equal parts are the segments' shares.
+    fn shared_weight(&self) -> u64 {
+        match self.filling {
+            Filling::Upwards { capacity } => capacity.max(self.weight),
+            Filling::Bottom => self.weight,
+        }
+    }
+
+    /// Returns the segment for a newcomer.
+    fn entrance(&self, weight: u64) -> usize {
+        let Filling::Upwards { capacity } = self.filling else { return 0 };
+        let has_room = |segment: &Queue| (segment.weight() + weight) * SEGMENTS as u64 <= capacity;
+        self.segments.iter().position(has_room).unwrap_or(0)
     }
 
     /// Moves objects beyond each segment's share one segment down, from this segment on.
     fn rebalance(&mut self, highest: usize) {
         for at in (1..=highest).rev() {
-            while self.segments[at].weight() * SEGMENTS as u64 > self.weight {
+            while self.segments[at].weight() * SEGMENTS as u64 > self.shared_weight() {
                 let Some(handle) = self.segments[at].pop_back(&mut self.nodes) else { break };
                 self.segments[at - 1].push_front(&mut self.nodes, handle);
             }
@@ -53,13 +97,24 @@ impl<K: Fingerprint, const SEGMENTS: usize> Default for Slru<K, SEGMENTS> {
 
 impl<K: Fingerprint, const SEGMENTS: usize> Replacement<K> for Slru<K, SEGMENTS> {
     fn name(&self) -> &'static str {
-        "slru"
+        match self.filling {
+            Filling::Bottom => "slru",
+            Filling::Upwards { .. } => "slru_fill",
+        }
+    }
+
+    fn set_capacity(&mut self, weight: u64) {
+        if let Filling::Upwards { capacity } = &mut self.filling {
+            *capacity = weight;
+        }
     }
 
     fn insert(&mut self, key: K, weight: u64) -> Handle {
         let handle = self.nodes.add(key, weight);
-        self.weight += self.nodes.at(handle).weight();
-        self.segments[0].push_front(&mut self.nodes, handle);
+        let weight = self.nodes.at(handle).weight();
+        self.weight += weight;
+        let entrance = self.entrance(weight);
+        self.segments[entrance].push_front(&mut self.nodes, handle);
         handle
     }
 
@@ -174,5 +229,21 @@ mod tests {
         assert_eq!(misses(crate::Lru::new(), "abacdefgha", 4), 9);
         // `dcb|a`, b hits: `dc|ba`, c hits: `ad|cb`, d hits: `ba|dc`; e pushes out a.
         assert_eq!(misses(Slru::<Key, 2>::new(), "abacdbcdefa", 4), 7);
+    }
+
+    /// Room for four in two segments, `lower|upper`, newest first.
+    #[test]
+    fn empty_cache_fills_from_bottom_to_top() {
+        let filled = |policy: Slru<Key, 2>, string| {
+            let mut policy = policy;
+            policy.set_capacity(4);
+            misses(policy, string, 4)
+        };
+        // `ba|dc`: e and f push out a and b, and c and d stay; from the bottom, `fedc|`.
+        assert_eq!(filled(Slru::filling_upwards(), "abcdefcd"), 6);
+        assert_eq!(filled(Slru::new(), "abcdefcd"), 6);
+        // g and h push out e and f, where the others push out c and d.
+        assert_eq!(filled(Slru::filling_upwards(), "abcdefghcd"), 8);
+        assert_eq!(filled(Slru::new(), "abcdefghcd"), 10);
     }
 }

@@ -15,7 +15,7 @@ use shoal_settings::{Disk, Settings};
 use shoal_store::StoreView;
 use shoal_store::architectures::{PinSettings, SegmentPolicy, SegmentSettings, VolumeSettings, secret_of};
 use shoal_store::disks::{DiskOpener, DiskSpec, Disks};
-use shoal_store::fs::private;
+use shoal_store::fs::{MappedAccess, private};
 use shoal_store::patience::{all_within, within};
 use shoal_store::{Error, OpenOptions, Store};
 use std::path::Path;
@@ -223,7 +223,7 @@ fn options(store: &shoal_settings::Store, disk: &Disk, window_bytes: u64) -> Ope
         object_max_bytes: store.object_max.0,
         files_per_folder: store.files_per_folder,
         replacement: store.replacement.clone(),
-        segments: SegmentSettings { bytes: store.segments.0, policy: segment_policy(store) },
+        segments: segments(store),
         volume: VolumeSettings {
             stripe_bytes: store.stripe.0,
             window_bytes,
@@ -244,6 +244,16 @@ fn options(store: &shoal_settings::Store, disk: &Disk, window_bytes: u64) -> Ope
 fn memory_shards(ram_bytes: u64) -> usize {
     let shards = (ram_bytes / MEMORY_SHARD_BYTES).clamp(1, MEMORY_SHARDS_MAX);
     1 << shards.ilog2()
+}
+
+fn segments(store: &shoal_settings::Store) -> SegmentSettings {
+    use shoal_settings::SegmentAccess as Named;
+    let access = match store.segment_access {
+        Named::Pread => MappedAccess::Calls,
+        Named::Mmap => MappedAccess::Memory,
+        Named::MmapRandom => MappedAccess::RandomMemory,
+    };
+    SegmentSettings { bytes: store.segments.0, policy: segment_policy(store), access }
 }
 
 fn segment_policy(store: &shoal_settings::Store) -> SegmentPolicy {

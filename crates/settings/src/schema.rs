@@ -15,7 +15,7 @@ mod rule;
 mod upstream_server;
 
 use crate::Ports;
-pub use choices::{Admission, HeuristicQuery, SegmentPolicy, SetCookie};
+pub use choices::{Admission, HeuristicQuery, SegmentAccess, SegmentPolicy, SetCookie};
 pub use cluster::{Cluster, Placement};
 pub use intercept::Intercept;
 pub(crate) use intercept::{MIRRORS, is_name};
@@ -309,6 +309,8 @@ section! {
         /// `squidmla`; part of `disk`. 0 means a quarter of `disk`. Fixed when the store is
         /// created.
         pub segments: ByteCount = ByteCount(0),
+        /// Way in which the mapped file is accessed. All have the same bytes in the same page cache.
+        pub segment_access: SegmentAccess = SegmentAccess::Pread,
         /// Policy that chooses the small object to evict when the mapped file is full.
         pub segment_policy: SegmentPolicy = SegmentPolicy::Fbc,
         /// With `fbc` and `fbc_resident`: number of references from which an object is passed over.

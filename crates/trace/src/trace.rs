@@ -158,7 +158,13 @@ impl Trace {
         let Some(object) = self.objects.number(&record.url) else { return false };
         if object as usize == self.host_of.len() {
             // There are no more hosts than objects, so that their numbers suffice.
-            self.host_of.push(self.hosts.number(host_of(&record.url)).unwrap_or_default());
+            let host = host_of(&record.url);
+            // RFC 9110, 4.2.3: "The scheme and host are case-insensitive".
+            let number = match host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+                true => self.hosts.number(&host.to_ascii_lowercase()),
+                false => self.hosts.number(host),
+            };
+            self.host_of.push(number.unwrap_or_default());
         }
         debug_assert_eq!(self.host_of.len(), self.objects.len(), "each object has a host");
         let time_ms = self.time_of(record);
@@ -291,7 +297,7 @@ impl Trace {
         &self.objects
     }
 
-    /// Returns the names of the hosts. One name is empty if some objects have no host.
+    /// Returns the names of the hosts, in lower case. One name is empty if some objects have no host.
     pub fn hosts(&self) -> &Dictionary {
         &self.hosts
     }

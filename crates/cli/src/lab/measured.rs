@@ -9,11 +9,14 @@ use serde_json::Value;
 use shoal_lab::machine_runs::{RunResult, Transfers};
 use std::path::Path;
 
-/// Reads one file of results: a run, under its name.
-pub fn read(path: &Path) -> Result<RunResult, Failure> {
+/// Reads one file of results: a run, under its name, and a description of its disk where the file
+/// has one (`bench/disk.py` adds it).
+pub fn read(path: &Path) -> Result<(RunResult, Option<String>), Failure> {
     let failed = |why: String| Failure::Runtime(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-    outcome(&text).map_err(failed)
+    let run = outcome(&text).map_err(failed)?;
+    let replay: Value = serde_json::from_str(&text).unwrap_or_default();
+    Ok((run, replay["ground"].as_str().map(str::to_owned)))
 }
 
 fn outcome(text: &str) -> Result<RunResult, String> {
@@ -49,6 +52,7 @@ fn outcome(text: &str) -> Result<RunResult, String> {
         mapped: Transfers::default(),
         seconds: measured["seconds"].as_f64().unwrap_or_default()
             + measured["sync_seconds"].as_f64().unwrap_or_default(),
+        ..RunResult::default()
     })
 }
 

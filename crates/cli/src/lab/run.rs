@@ -92,7 +92,11 @@ impl LabRunOptions {
         inputs.command = self.command();
         inputs.applications = applications;
         inputs.is_small = self.scale == Scale::Small;
-        inputs.real = self.measured.iter().map(|path| measured::read(path)).collect::<Result<_, _>>()?;
+        for path in &self.measured {
+            let (run, ground) = measured::read(path)?;
+            inputs.real.push(run);
+            inputs.real_ground.extend(ground.filter(|ground| !inputs.real_ground.contains(ground)));
+        }
         // A folder that cannot be created is reported now, and not after an hour.
         std::fs::create_dir_all(out)
             .map_err(|error| Failure::Runtime(format!("cannot write {}: {error}", out.display())))?;

@@ -5,6 +5,7 @@ use shoal_core::ByteCount;
 use shoal_lab::replay::{ReplayPlan, SizeMeaning};
 use shoal_policy::ReplacementPolicy;
 use shoal_store::architectures::{ARCHITECTURES, SegmentPolicy, SegmentSettings};
+use shoal_store::fs::MappedAccess;
 use shoal_trace::{Filter, Format, SizeChange};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -103,6 +104,9 @@ pub struct ReplayOptions {
     /// Policy that chooses the small object to evict from the mapped file
     #[arg(long, value_name = "NAME", default_value = "fbc")]
     pub segment_policy: SegmentPolicyName,
+    /// Way in which the mapped file is accessed
+    #[arg(long, value_name = "WAY", default_value = "pread")]
+    pub segment_access: SegmentAccessName,
     /// FBC passes over objects with at least this many references
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub fbc_c_max: u32,
@@ -125,7 +129,12 @@ impl ReplayOptions {
             SegmentPolicyName::Lru => SegmentPolicy::Lru,
             SegmentPolicyName::LruResident => SegmentPolicy::LruResident,
         };
-        SegmentSettings { bytes: self.segments.0, policy }
+        let access = match self.segment_access {
+            SegmentAccessName::Pread => MappedAccess::Calls,
+            SegmentAccessName::Mmap => MappedAccess::Memory,
+            SegmentAccessName::MmapRandom => MappedAccess::RandomMemory,
+        };
+        SegmentSettings { bytes: self.segments.0, policy, access }
     }
 
     /// Returns the architecture's name, or fails for an unknown one.
@@ -253,6 +262,29 @@ pub enum SegmentPolicyName {
     FbcResident,
     /// lru, with preference for objects in memory
     LruResident,
+}
+
+/// Way in which the mapped file is accessed.
+#[derive(Clone, Copy, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum SegmentAccessName {
+    /// System calls on the page cache
+    Pread,
+    /// Memory, as in the paper
+    Mmap,
+    /// Memory, with the advice that accesses are random
+    MmapRandom,
+}
+
+impl SegmentAccessName {
+    /// Returns the name that the option uses.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Pread => "pread",
+            Self::Mmap => "mmap",
+            Self::MmapRandom => "mmap_random",
+        }
+    }
 }
 
 impl SegmentPolicyName {

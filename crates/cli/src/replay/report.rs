@@ -97,6 +97,7 @@ impl<'a> Report<'a> {
             "architecture": self.facts.store.name(),
             "policy": options.policy,
             "segment_policy": options.segment_policy.name(),
+            "segment_access": options.segment_access.name(),
             "directory": options.dir,
             "device": device.as_ref().ok(),
             "no_device": device.as_ref().err(),

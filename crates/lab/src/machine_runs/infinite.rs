@@ -1,4 +1,4 @@
-//! Runs of the store's architectures with infinite caches.
+//! Runs of the store's architectures with infinite caches, or with room for some objects.
 
 use super::drive::{Manner, RequestDemand, StoreLoad};
 use super::outcome::RunResult;
@@ -29,6 +29,8 @@ pub struct Variant<'a> {
     pub architecture: &'a str,
     /// Demand of each request, where objects change.
     pub demands: Option<&'a [RequestDemand]>,
+    /// Objects that the store has room for; `None` means all.
+    pub room: Option<u64>,
     /// Manner of the requests.
     pub manner: Manner,
     /// Change of the machine.
@@ -55,7 +57,7 @@ impl<'a> InfiniteRuns<'a> {
 
     /// Runs an architecture with an infinite cache.
     pub fn run(&self, variant: &Variant<'_>, progress: &mut dyn Progress) -> Result<RunResult, LabError> {
-        let Variant { name, architecture, demands, manner, change } = *variant;
+        let Variant { name, architecture, demands, room, manner, change } = *variant;
         let placement = match architecture {
             "squidm" | "squidml" => Some(Placement::contiguous(self.workload)),
             "squidmla" => Some(Placement::aligned(self.workload)),
@@ -76,10 +78,12 @@ impl<'a> InfiniteRuns<'a> {
             architecture,
             machine,
             // The objects have the same number of folders as the paper's: 4096.
-            objects_max: ((OBJECTS_MAX * self.scale) as u64).max(room_for(self.workload.objects)),
+            objects_max: room
+                .unwrap_or_else(|| ((OBJECTS_MAX * self.scale) as u64).max(room_for(self.workload.objects))),
             segments: SegmentSettings {
                 bytes,
                 policy: SegmentPolicy::Fbc { c_max: paper::FBC.0, a_max: paper::FBC.1 },
+                ..SegmentSettings::default()
             },
         };
         let load = StoreLoad {

@@ -1,6 +1,7 @@
 //! Outcome of one run of an architecture, on any disk.
 
 use crate::workload::share;
+use shoal_machine1999::CallTimes;
 
 /// The measured part of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,6 +18,8 @@ pub struct RunResult {
     pub mapped: Transfers,
     /// Time of the run, in seconds: on the modelled machine its own time, otherwise real time.
     pub seconds: f64,
+    /// Calls that lead to a file by its name; only on the modelled machine.
+    pub calls: CallTimes,
 }
 
 /// Transfers between memory and disks.

@@ -65,6 +65,7 @@ pub fn outcome_of(name: &str, requests: u64, hits: u64, report: &Report) -> RunR
         files: transfers(false),
         mapped: transfers(true),
         seconds: report.now.as_secs_f64(),
+        calls: report.calls,
     }
 }
 

@@ -19,11 +19,12 @@ impl DriverReplacement {
     /// Creates a keeper for object numbers below `objects`, with `limit_bytes` of whole blocks
     /// together.
     pub fn new(
-        policy: Box<dyn Replacement<u64>>,
+        mut policy: Box<dyn Replacement<u64>>,
         objects: usize,
         limit_bytes: u64,
         block_bytes: u64,
     ) -> Self {
+        policy.set_capacity(limit_bytes);
         Self { policy, handles: vec![0; objects], limit_bytes, block_bytes: block_bytes.max(1) }
     }
 

@@ -5,7 +5,7 @@
 //! counts those too.
 
 use super::latency::{Latencies, LatencyHistogram};
-use shoal_store::fs::{Access, File, FileSystem, LoadedWords, Mapping, Space};
+use shoal_store::fs::{Access, File, FileSystem, LoadedWords, MappedAccess, Mapping, Space};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -229,7 +229,11 @@ impl FileSystem for TimingFs {
     }
 
     fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>> {
-        let inner = self.meter.measure(CallKind::Other, path, || self.inner.map(path, bytes))?;
+        self.map_for(path, bytes, MappedAccess::Calls)
+    }
+
+    fn map_for(&self, path: &str, bytes: u64, access: MappedAccess) -> io::Result<Box<dyn Mapping>> {
+        let inner = self.meter.measure(CallKind::Other, path, || self.inner.map_for(path, bytes, access))?;
         Ok(Box::new(TimedMapping { inner, path: path.into(), meter: Arc::clone(&self.meter) }))
     }
 

@@ -40,6 +40,13 @@ pub enum MappedPolicy {
         /// The mean count above which all are halved.
         a_max: u32,
     },
+    /// FBC with one pointer for all classes.
+    FbcOnePointer {
+        /// References from which on an object is passed over.
+        c_max: u32,
+        /// The mean count above which all are halved.
+        a_max: u32,
+    },
 }
 
 enum Slots {
@@ -59,6 +66,7 @@ impl MappedCache {
         let policy = match policy {
             MappedPolicy::Lru => Slots::Lru(Default::default()),
             MappedPolicy::Fbc { c_max, a_max } => Slots::Fbc(Fbc::new(c_max, a_max)),
+            MappedPolicy::FbcOnePointer { c_max, a_max } => Slots::Fbc(Fbc::with_one_pointer(c_max, a_max)),
         };
         let (objects, places) = (Default::default(), HashMap::new());
         Self { placement, file_bytes, policy, objects, places, counts: Counts::default() }
@@ -91,6 +99,13 @@ impl MappedCache {
         self.counts
     }
 
+    /// Returns FBC's halvings so far, and the mean count of the objects now; `None` under LRU.
+    pub fn aging(&self) -> Option<(u64, f64)> {
+        let Slots::Fbc(fbc) = &self.policy else { return None };
+        let (objects, sum) = fbc.totals();
+        Some((fbc.halvings(), sum as f64 / objects.max(1) as f64))
+    }
+
     /// Returns `true` if the file holds the object.
     pub fn holds(&self, object: u64) -> bool {
         self.places.contains_key(&object)
@@ -109,11 +124,12 @@ impl MappedCache {
     /// Returns a slot, newly laid down or taken from another object.
     fn room(&mut self, class: SegmentClass) -> Option<u32> {
         let objects = &mut self.objects[class.index()];
-        if objects.len() < u32::MAX as usize && self.placement.place_within(class, self.file_bytes).is_some()
+        if objects.len() < u32::MAX as usize
+            && let Some(offset) = self.placement.place_within(class, self.file_bytes)
         {
             let slot = objects.len() as u32;
             objects.push(0);
-            self.policy.laid_down(class, slot);
+            self.policy.laid_down(class, slot, offset);
             return Some(slot);
         }
         let slot = self.policy.victim(class)?;
@@ -124,13 +140,16 @@ impl MappedCache {
 }
 
 impl Slots {
-    fn laid_down(&mut self, class: SegmentClass, slot: u32) {
+    fn laid_down(&mut self, class: SegmentClass, slot: u32, offset: u64) {
         match self {
             Self::Lru(classes) => {
                 let handle = classes[class.index()].insert(u64::from(slot), 1);
                 debug_assert_eq!(handle, Handle::from_number(slot));
             }
-            Self::Fbc(fbc) => fbc.filled(class, slot),
+            Self::Fbc(fbc) => {
+                fbc.cut(class, slot, offset);
+                fbc.filled(class, slot);
+            }
         }
     }
 

@@ -39,7 +39,9 @@ pub struct Simulator<P> {
 
 impl<P: Replacement<u64>> Simulator<P> {
     /// Creates an empty cache.
-    pub fn new(policy: P, capacity: Capacity) -> Self {
+    pub fn new(mut policy: P, capacity: Capacity) -> Self {
+        let (Capacity::Bytes(room) | Capacity::Objects(room)) = capacity;
+        policy.set_capacity(room);
         Self { policy, table: SlotTable::new(), capacity, counts: Counts::default() }
     }
 

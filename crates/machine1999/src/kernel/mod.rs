@@ -18,7 +18,7 @@ use super::cache::{Lru, NameCache, Pages};
 use super::disk::{Disk, Nanos, Ticket, Transfer};
 use super::ffs::Volume;
 use super::machine::{FRAGMENT_BYTES, Machine};
-use super::report::{BlockKind, DiskReport, Lookups, Report, Traffic};
+use super::report::{BlockKind, CallTime, CallTimes, DiskReport, Lookups, Report, Traffic};
 use buffers::Buffers;
 use inodes::InCore;
 use log::Log;
@@ -54,6 +54,7 @@ pub(super) struct Kernel {
 struct KernelCounts {
     disks: Vec<DiskReport>,
     waited: Nanos,
+    calls: CallTimes,
     names: Lookups,
     inodes: Lookups,
     metadata: Lookups,
@@ -122,6 +123,7 @@ impl Kernel {
             now: Duration::from_nanos(self.now),
             waited: Duration::from_nanos(counts.waited),
             disks: counts.disks.clone(),
+            calls: counts.calls,
             names: counts.names,
             inodes: counts.inodes,
             metadata: counts.metadata,
@@ -129,6 +131,20 @@ impl Kernel {
             mapped_pages: counts.mapped_pages,
             dirty_victims: counts.dirty_victims,
         }
+    }
+
+    /// Makes a call, and counts it and its time under a kind if it succeeds.
+    pub(super) fn timed<T, E>(
+        &mut self,
+        kind: fn(&mut CallTimes) -> &mut CallTime,
+        call: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let begin = self.now;
+        let done = call(self)?;
+        let time = Duration::from_nanos(self.now - begin);
+        let counted = kind(&mut self.counts.calls);
+        *counted = counted.and(CallTime { count: 1, time });
+        Ok(done)
     }
 
     /// Begins a system call.

@@ -20,7 +20,11 @@ fn open(architecture: &str) -> (Arc<Ufs1999>, Arc<dyn Store>) {
         disk_bytes: 2 << 30,
         max_objects: 64 * 256,
         files_per_folder: 256,
-        segments: SegmentSettings { bytes: 64 << 20, policy: SegmentPolicy::Fbc { c_max: 3, a_max: 100 } },
+        segments: SegmentSettings {
+            bytes: 64 << 20,
+            policy: SegmentPolicy::Fbc { c_max: 3, a_max: 100 },
+            ..SegmentSettings::default()
+        },
         now: Timestamp::from_seconds(900_000_000),
         ..ArchitectureOptions::default()
     };

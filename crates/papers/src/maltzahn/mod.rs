@@ -3,10 +3,14 @@
 //!
 //! One section a figure, each with the paper's numbers beside ours. Figures 1, 2, 3 and 6 are facts
 //! of the trace; Figures 4, 5 and 7 drive the architectures themselves on a modelled machine.
+//!
+//! Numbers are those of the paper's HTML rendering, which counts the packing algorithm as Figure 3.
+//! In print it is Algorithm 1, and Figures 4 to 7 are 3 to 6. Titles name both.
 
 mod architectures;
 pub mod differences;
 mod extensions;
+mod finite_disks;
 mod foreseen;
 mod httpd;
 mod locality;
@@ -47,6 +51,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
     let packing = packing::packing_section(workload);
     let hits = packing::hits_section(workload);
     let runs = MachineRuns::new(inputs);
+    let logged = runs.logged(progress)?;
     let infinite = Outcomes { modelled: runs.architectures(progress)?, real: inputs.real.clone() };
     let finite = Outcomes { modelled: runs.strategies(progress)?, real: inputs.real.clone() };
     let sweep = runs.sweep(progress)?;
@@ -55,10 +60,11 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         sizes,
         locality,
         packing,
-        architectures::cern_section(&infinite),
+        architectures::cern_section(&infinite, logged),
         architectures::section(&infinite, small),
         hits,
         replacement::section(&finite, &sweep),
+        finite_disks::section(&infinite, runs.finite_disks(progress)?),
         extensions::staleness_section(&infinite, runs.stale(progress)?),
         extensions::residency_section(&finite),
         extensions::sequence_section(&finite, &runs.sequences(progress)?),
@@ -85,15 +91,17 @@ fn facts(inputs: &Inputs, runs: &MachineRuns<'_>) -> Vec<(String, String)> {
         Unit::Bytes.shown(shoal_lab::machine_runs::infinite(runs.scale(), false).memory.ram as f64),
         Unit::Bytes.shown(runs.finite_file_bytes() as f64)
     );
-    [
+    let mut facts = vec![
         ("trace", inputs.source.clone()),
         ("requests", format!("{warm_up} to warm up, {measured} measured")),
         ("objects, servers", format!("{}, {}", count(workload.objects), count(workload.servers))),
         ("ours", "from the trace itself, or on the modelled machine of 1999 (ufs1999)".into()),
         ("modelled machine", machine),
-    ]
-    .map(|(name, value)| (name.to_string(), value))
-    .into()
+    ];
+    if !inputs.real_ground.is_empty() {
+        facts.push(("today's disk", inputs.real_ground.join("; ")));
+    }
+    facts.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
 
 /// Returns the trace beside the paper's.

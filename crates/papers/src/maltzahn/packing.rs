@@ -30,7 +30,7 @@ pub fn packing_section(workload: &Workload) -> Section {
     let larger = share(aligned.file_bytes(), contiguous.file_bytes()) - 1.0;
     Section {
         anchor: "figure-3".into(),
-        title: "Figure 3: packing objects into pages".into(),
+        title: "Figure 3 (in print Algorithm 1): packing objects into pages".into(),
         question: "How many objects would lie in two pages, and what does the packing algorithm change?"
             .into(),
         figures: vec![Figure::new(
@@ -98,7 +98,7 @@ pub fn hits_section(workload: &Workload) -> Section {
     };
     Section {
         anchor: "figure-6".into(),
-        title: "Figure 6: hits over the memory-mapped file".into(),
+        title: "Figure 6 (in print 5): hits over the memory-mapped file".into(),
         question: "Objects lie in the order of their first misses: are the popular ones together at the file's start?".into(),
         figures: vec![Figure::new(
             "figure-6",

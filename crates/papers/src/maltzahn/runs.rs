@@ -1,6 +1,8 @@
 //! The runs on the modelled machine, each by its name.
 
-use super::architectures::ARCHITECTURES;
+use super::architectures::{ARCHITECTURES, CERN_AND_SQUID, logged_name};
+use super::differences::System;
+use super::finite_disks::{self, Room};
 use super::foreseen;
 use super::httpd::{self, Lock};
 use super::outcome::RunResult;
@@ -9,8 +11,9 @@ use super::replacement::FbcVariant;
 use super::staleness::Staleness;
 use crate::{Inputs, LabError, Progress, Workload};
 use shoal_lab::machine_runs::RequestDemand;
-use shoal_lab::machine_runs::{InfiniteRuns, Rig, Variant, finite, room_for, scale};
+use shoal_lab::machine_runs::{InfiniteRuns, Rig, Variant, finite, infinite, room_for, scale};
 use shoal_lab::machine_runs::{Manner, StoreLoad};
+use shoal_lab::simulator::{MappedCache, MappedPolicy, Request};
 use shoal_lab::workload::at_most;
 use shoal_machine1999::{Machine, PageReplacement, SequenceLimits, Ufs1999};
 use shoal_store::architectures::{SegmentPolicy, SegmentSettings};
@@ -76,8 +79,8 @@ impl<'a> MachineRuns<'a> {
         finite(self.scale).1
     }
 
-    /// Runs every architecture of the paper, with infinite caches, and after them the files of CERN
-    /// httpd itself.
+    /// Runs every architecture of the paper and Kroonmaa's two, with infinite caches, and after them
+    /// the files of CERN httpd itself.
     pub fn architectures(&self, progress: &mut dyn Progress) -> Result<Vec<RunResult>, LabError> {
         let run = |name: &&'static str| {
             self.infinite(&Variant { name, architecture: name, ..Variant::default() }, progress)
@@ -85,6 +88,24 @@ impl<'a> MachineRuns<'a> {
         let mut outcomes = ARCHITECTURES.iter().map(run).collect::<Result<Vec<_>, _>>()?;
         outcomes.push(httpd::run(httpd::NAME, Lock::Renamed, self, &|_| (), progress)?);
         Ok(outcomes)
+    }
+
+    /// Runs cern, the files of CERN httpd and squid on a machine with AdvFS's log and its 7% of
+    /// memory for metadata.
+    pub fn logged(&self, progress: &mut dyn Progress) -> Result<Vec<RunResult>, LabError> {
+        let change = |machine: &mut Machine| System::ADVFS.make(machine);
+        let run = |architecture: &str| {
+            let name = logged_name(architecture);
+            match architecture {
+                httpd::NAME => httpd::run(&name, Lock::Renamed, self, &change, progress),
+                _ => {
+                    let change: Option<&dyn Fn(&mut Machine)> = Some(&change);
+                    let variant = Variant { name: &name, architecture, change, ..Variant::default() };
+                    self.infinite(&variant, progress)
+                }
+            }
+        };
+        CERN_AND_SQUID.map(run).into_iter().collect()
     }
 
     /// Runs some architectures with objects that change. Returns the outcomes and the number of
@@ -103,14 +124,34 @@ impl<'a> MachineRuns<'a> {
         Ok((outcomes, [RequestDemand::Get, RequestDemand::Validate, RequestDemand::Rewrite].map(count)))
     }
 
-    /// Runs the paper's three strategies for a finite file, and those that know the pages in
-    /// memory.
+    /// Runs squid and the three that keep objects together, with room for a part of the objects.
+    pub fn finite_disks(&self, progress: &mut dyn Progress) -> Result<Vec<RunResult>, LabError> {
+        let mut outcomes = Vec::new();
+        for room in Room::ALL {
+            let objects = (self.workload.objects as u64 * room.percent / 100).max(OBJECTS_MIN);
+            let memory = self.scale * room.percent as f64 / 100.0;
+            let smaller = |machine: &mut Machine| *machine = infinite(memory, false);
+            let change: Option<&dyn Fn(&mut Machine)> =
+                if room.is_memory_scaled { Some(&smaller) } else { None };
+            for architecture in finite_disks::ARCHITECTURES {
+                let name = room.run(architecture);
+                let variant =
+                    Variant { name: &name, architecture, room: Some(objects), change, ..Variant::default() };
+                outcomes.push(self.infinite(&variant, progress)?);
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Runs the paper's three strategies for a finite file, FBC with one pointer, and those that
+    /// know the pages in memory.
     pub fn strategies(&self, progress: &mut dyn Progress) -> Result<Vec<RunResult>, LabError> {
         let mut outcomes = vec![self.future("future", &self.small, progress)?];
         let FbcBounds { c_max, a_max } = FBC;
         for (name, policy) in [
             ("lru", SegmentPolicy::Lru),
             ("fbc", FBC.policy()),
+            ("fbc_one_pointer", SegmentPolicy::FbcOnePointer { c_max, a_max }),
             ("lru_resident", SegmentPolicy::LruResident),
             ("fbc_resident", SegmentPolicy::FbcResident { c_max, a_max }),
         ] {
@@ -144,9 +185,20 @@ impl<'a> MachineRuns<'a> {
             let name = format!("C_max {c_max}, A_max {a_max}");
             let machine = finite(self.scale).0;
             let outcome = self.finite(&name, bounds.policy(), machine, &self.small, progress)?;
-            Ok(FbcVariant { c_max, a_max, outcome })
+            let (halvings, mean_count) = self.aging(bounds);
+            Ok(FbcVariant { c_max, a_max, outcome, halvings, mean_count })
         });
         runs.collect()
+    }
+
+    /// Returns FBC's halvings over all requests, and the mean count at their end, in the finite file
+    /// without a disk.
+    fn aging(&self, FbcBounds { c_max, a_max }: FbcBounds) -> (u64, f64) {
+        let Small { workload, sizes, .. } = &self.small;
+        let mut cache = MappedCache::new(MappedPolicy::Fbc { c_max, a_max }, self.finite_file_bytes());
+        let of = |object: u32| Request { object: object.into(), bytes: sizes[object as usize] };
+        cache.run(workload.requests.iter().map(|request| of(request.object)));
+        cache.aging().expect("FBC counts references")
     }
 
     /// Runs future-looking replacement in the finite file.
@@ -184,7 +236,8 @@ impl<'a> MachineRuns<'a> {
         progress: &mut dyn Progress,
     ) -> Result<RunResult, LabError> {
         let bytes = (self.finite_file_bytes() as f64 * part) as u64;
-        let segments = SegmentSettings { bytes: bytes.max(paper::PAGE_BYTES), policy };
+        let bytes = bytes.max(paper::PAGE_BYTES);
+        let segments = SegmentSettings { bytes, policy, ..SegmentSettings::default() };
         let objects_max = room_for(small.workload.objects);
         let rig = Rig { name, architecture: "squidmla", machine, objects_max, segments };
         let Small { trace, workload, sizes } = small;
@@ -237,3 +290,5 @@ pub const FBC: FbcBounds = FbcBounds { c_max: 3, a_max: 100 };
 /// object, the first object with one reference goes.
 const C_MAX: [u32; 4] = [2, 3, 5, 9];
 const A_MAX: [u32; 3] = [2, 10, 100];
+/// Least room of a store, for traces of a few objects.
+const OBJECTS_MIN: u64 = 16;

@@ -28,11 +28,16 @@ fn the_report_is_whole_well_formed_and_the_same_twice() {
         "figure-7a",
         "figure-7b",
         "figure-7-sweep",
+        "finite-disks",
+        "finite-disks-memory",
         "extension-staleness",
         "extension-residency",
         "extension-sequences",
     ];
     assert_eq!(names, expected);
+    let bars = |name: &str| report.figures().find(|figure| figure.name == name).unwrap().csv();
+    assert!(bars("figure-4").contains("squid, logged"), "as the paper had it: {}", bars("figure-4"));
+    assert!(!bars("figure-5a").contains("cern"), "one bar that hides all others");
     for figure in report.figures() {
         check_well_formed(&figure.svg());
         let csv = figure.csv();
@@ -56,10 +61,46 @@ fn made_traffic_gives_the_papers_order() {
         assert!((0.02..0.9).contains(&found(key)), "{key}: {}", found(key));
     }
     assert!(found("squidml_over_squid") < found("squidl_over_squid"));
+    assert!((0.02..0.9).contains(&found("squid_lowest_over_squid")));
     assert!((found("squidmla_over_squidml") - 1.0).abs() < 0.1);
     assert_eq!(found("crossing_aligned"), 0.0);
     assert!((0.2..0.5).contains(&found("crossing_objects")));
     assert!((found("infinite_hit_ratio") - 0.59).abs() < 0.05);
+}
+
+#[test]
+fn on_a_full_disk_only_overwriting_saves() {
+    let report = run(&inputs(3000), &mut Silent).unwrap();
+    let section = report.sections.iter().find(|section| section.anchor == "finite-disks").unwrap();
+    let found = |key: &str| {
+        section.findings.iter().find(|finding| finding.key == key).and_then(|finding| finding.found[0])
+    };
+    for room in ["30", "10"] {
+        let over = |name: &str| found(&format!("{name}_over_squid_{room}")).unwrap();
+        assert!(over("squid_lowest") < 0.8, "{room}: {}", over("squid_lowest"));
+        assert!(over("squidl") > 0.8, "{room}: {}", over("squidl"));
+        assert!(over("squid_lowest") < over("squid_monotonic"), "{room}");
+    }
+    assert!(found("unlink_ms").unwrap() > found("open_write_ms").unwrap());
+    let calls = section.tables.iter().find(|table| table.title.contains("call")).unwrap();
+    let lowest = calls.rows.iter().find(|row| row[0] == "squid_lowest, 10%").unwrap();
+    assert_eq!(lowest[4], "–", "a full squid_lowest removes no file: {lowest:?}");
+}
+
+#[test]
+fn the_paper_is_given_no_number_that_it_does_not_say() {
+    let report = run(&inputs(3000), &mut Silent).unwrap();
+    let mut findings = report.sections.iter().flat_map(|section| &section.findings);
+    let future = findings.find(|finding| finding.key == "future_over_fbc").unwrap();
+    assert_eq!(future.claim.number(), None);
+    let section = report.sections.iter().find(|section| section.anchor == "figure-7").unwrap();
+    let aging = section.tables.iter().find(|table| table.title.contains("aging")).unwrap();
+    let halvings = |bounds: &str| {
+        let row = aging.rows.iter().find(|row| row[0] == bounds).unwrap();
+        row[1].parse::<u64>().unwrap()
+    };
+    assert_eq!(halvings("C_max 3, A_max 100"), 0, "at the published bounds counts never age");
+    assert!(halvings("C_max 3, A_max 2") > 0);
 }
 
 #[test]

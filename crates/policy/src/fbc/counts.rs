@@ -23,8 +23,10 @@ pub(crate) struct Counts {
     /// Number of objects with each bit in their excess, as of now.
     ones: [u64; COUNT_BITS],
     objects: u64,
-    /// Halvings so far.
+    /// Halvings so far, since the epochs began anew.
     epoch: u32,
+    /// Number of times that the epochs have run out.
+    begun_anew: u64,
 }
 
 /// Excess of a count over one, as of some epoch.
@@ -86,6 +88,11 @@ impl Counts {
         self.ones[COUNT_BITS - 1] = 0;
     }
 
+    /// Returns the halvings so far.
+    pub(crate) fn halvings(&self) -> u64 {
+        self.begun_anew * u64::from(u32::MAX) + u64::from(self.epoch)
+    }
+
     /// Returns the slots of a class, with and without objects.
     pub(crate) fn slots(&self, class: SegmentClass) -> u32 {
         self.classes[class.index()].len() as u32
@@ -135,6 +142,7 @@ impl Counts {
             }
         }
         self.epoch = 0;
+        self.begun_anew += 1;
     }
 
     #[cfg(test)]

@@ -210,3 +210,51 @@ fn a_slot_just_filled_is_not_the_next_resident_victim() {
     }
     assert_eq!(seen, (0..20).collect::<Vec<u32>>());
 }
+
+/// One pointer over a list of all slots by offset, in which a search takes up where the last one of
+/// any class ended.
+#[test]
+fn one_pointer_agrees_with_a_walk_over_the_file() {
+    for seed in 0..30 {
+        let mut random = Random(seed);
+        let mut fbc = Fbc::with_one_pointer(3, 100);
+        let (mut file, mut offset, mut slots) = (Vec::new(), 0, [0; 5]);
+        for _ in 0..60 {
+            let class = class(random.below(5) as usize);
+            let slot = slots[class.index()];
+            slots[class.index()] += 1;
+            fbc.cut(class, slot, offset);
+            fbc.filled(class, slot);
+            file.push((class, slot, 1));
+            offset += class.bytes();
+        }
+        let mut pointer = 0;
+        for _ in 0..500 {
+            let at = random.below(60) as usize;
+            let (class, slot, count) = &mut file[at];
+            if random.below(3) > 0 {
+                fbc.hit(*class, *slot);
+                *count += 1;
+                continue;
+            }
+            let class = *class;
+            let lap = (0..60).map(|step| (pointer + step) % 60).filter(|at| file[*at].0 == class);
+            let lap: Vec<usize> = lap.collect();
+            let unpopular = lap.iter().find(|at| file[**at].2 < 3);
+            let victim = *unpopular.or(lap.iter().min_by_key(|at| file[**at].2)).expect("its own slot");
+            assert_eq!(fbc.victim(class, |_| true), Some(file[victim].1), "seed {seed}");
+            fbc.filled(class, file[victim].1);
+            file[victim].2 = 1;
+            pointer = (victim + 1) % 60;
+        }
+    }
+}
+
+#[test]
+fn halvings_are_counted() {
+    let mut fbc = Fbc::new(3, 2);
+    (0..4).for_each(|slot| fbc.filled(class(0), slot));
+    assert_eq!(fbc.halvings(), 0);
+    (0..5).for_each(|_| fbc.hit(class(0), 0));
+    assert_eq!((fbc.halvings(), fbc.totals()), (1, (4, 6)), "6, 1, 1, 1 becomes 3, 1, 1, 1");
+}

@@ -35,6 +35,18 @@ choice! {
 }
 
 choice! {
+    /// Ways of accessing the memory-mapped file.
+    pub enum SegmentAccess {
+        /// System calls on the page cache: a read brings in its own pages.
+        Pread = "pread",
+        /// Memory, as in the paper: a page fault also reads pages around it.
+        Mmap = "mmap",
+        /// Memory, with the advice that accesses are random: a page fault reads its own page.
+        MmapRandom = "mmap_random",
+    }
+}
+
+choice! {
     /// Policies of the memory-mapped file.
     pub enum SegmentPolicy {
         /// A hand goes round the file and passes over objects that are requested often

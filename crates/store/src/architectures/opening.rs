@@ -208,7 +208,7 @@ pub(super) fn build(
     let segments = match design.small_objects {
         SmallObjects::AsFiles => None,
         SmallObjects::Mapped(packing) => {
-            let design = (packing, settings.segments.policy);
+            let design = (packing, settings.segments);
             let index = (&found.index, matches!(found.state, Start::Sound));
             let bytes = found.limits.segment_bytes;
             let seal = Seal::of(&*parts.files)?;

@@ -49,18 +49,22 @@ impl Core {
                 return Ok(claimed);
             }
             match self.index.claim(side) {
-                Claim::Number(number) => return Ok(ClaimedNumber { number, file_blocks: None }),
+                Claim::Number(number) => return Ok(ClaimedNumber { number, overwritten: None }),
                 Claim::Crowded => return Err(Error::Declined(InsertRefusal::NoSpace)),
                 Claim::Exhausted => self.give_up_one(&mut passed, EvictionReason::Number)?,
             }
         }
     }
 
-    /// Claims the number of a file to overwrite, if no lower number is free.
+    /// Claims the number of a file to overwrite. While the store has room, a lower number that is
+    /// free goes first, so that no folder is used without need. In a full store a number without a
+    /// file would cost a file made, and later one removed.
     fn claim_released(&self, side: u64) -> Option<ClaimedNumber> {
-        let number = self.released.as_ref()?.take_lowest(self.index.lowest_free())?;
-        let file_blocks = self.index.reuse(number, side)?;
-        Some(ClaimedNumber { number, file_blocks: Some(file_blocks) })
+        let released = self.released.as_ref()?;
+        let lower = if self.is_nearly_full(released.len() as u64) { None } else { self.index.lowest_free() };
+        let (number, file) = released.take_lowest(lower)?;
+        let blocks = self.index.reuse(number, side)?;
+        Some(ClaimedNumber { number, overwritten: Some(OverwrittenFile { blocks, is_empty: file.is_empty }) })
     }
 
     /// Charges a busy number `blocks` blocks in total, and evicts other objects to make room.
@@ -161,15 +165,26 @@ impl Core {
         }
     }
 
-    /// Removes files that have waited for a while. Returns their number.
+    /// Lets go of files that have waited for a while. A full store empties them, since its next
+    /// objects need files; a store with room removes them. Returns their number.
     pub(super) fn discard_lingering(&self, most: usize) -> usize {
         let Some(released) = &self.released else { return 0 };
-        let numbers = released.take_lingering(most);
+        let is_full = self.is_nearly_full(released.len() as u64);
+        let numbers = released.take_lingering(most, is_full);
         for number in &numbers {
             // A failure of the file has been logged.
-            let _ = self.discard(*number);
+            let _ = if is_full { self.empty(*number) } else { self.discard(*number) };
         }
         numbers.len()
+    }
+
+    /// Returns `true` if less than an eighth of the space, or of the numbers, is free: an object of
+    /// unknown length reserves more than it takes. `waiting` numbers have files that wait.
+    fn is_nearly_full(&self, waiting: u64) -> bool {
+        let totals = self.index.totals();
+        let is_reached = |used: u64, limit: u64| used >= limit - limit / 8;
+        is_reached(totals.blocks, self.index.limit_blocks())
+            || is_reached(totals.objects + waiting, u64::from(self.index.geometry().max_objects))
     }
 
     /// Removes the file of a busy number and frees the number, or leaves the freeing to the
@@ -217,6 +232,15 @@ pub(super) enum EvictionReason {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClaimedNumber {
     pub(super) number: u32,
-    /// Blocks of the file to be overwritten, which are charged already.
-    pub(super) file_blocks: Option<u32>,
+    /// File to be overwritten, if any.
+    pub(super) overwritten: Option<OverwrittenFile>,
+}
+
+/// File of an earlier object that a new one overwrites.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OverwrittenFile {
+    /// Blocks charged already.
+    pub(super) blocks: u32,
+    /// `true` for a file of length zero.
+    pub(super) is_empty: bool,
 }

@@ -1,6 +1,6 @@
 //! File system that counts calls: the I/O budget tests compare its numbers with the promise.
 
-use super::{Access, File, FileSystem, LoadedWords, Mapping, Space};
+use super::{Access, File, FileSystem, LoadedWords, MappedAccess, Mapping, Space};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -139,6 +139,12 @@ impl FileSystem for CountingFs {
     fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>> {
         self.tally.count(CallKind::Other);
         Ok(Box::new(CountedMapping { inner: self.inner.map(path, bytes)?, tally: Arc::clone(&self.tally) }))
+    }
+
+    fn map_for(&self, path: &str, bytes: u64, access: MappedAccess) -> io::Result<Box<dyn Mapping>> {
+        self.tally.count(CallKind::Other);
+        let inner = self.inner.map_for(path, bytes, access)?;
+        Ok(Box::new(CountedMapping { inner, tally: Arc::clone(&self.tally) }))
     }
 
     fn sync(&self) -> io::Result<()> {

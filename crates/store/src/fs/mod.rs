@@ -20,6 +20,7 @@ mod counted;
 pub mod device;
 mod faulty;
 mod memory;
+mod memory_mapping;
 pub mod private;
 mod real;
 mod real_device;
@@ -91,6 +92,12 @@ pub trait FileSystem: Send + Sync {
     /// allotted and its bytes zero. `InvalidInput` if the file exists with another length.
     fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>>;
 
+    /// Maps a file as [`Self::map`] does, for access in one of several ways. A file system that has
+    /// one way only uses it for all.
+    fn map_for(&self, path: &str, bytes: u64, _access: MappedAccess) -> io::Result<Box<dyn Mapping>> {
+        self.map(path, bytes)
+    }
+
     /// Returns when everything written so far would survive a power loss, mapped files included.
     fn sync(&self) -> io::Result<()>;
 }
@@ -107,6 +114,19 @@ pub trait Mapping: Send + Sync {
 
     /// Returns `true` if the page at `offset` is in memory now.
     fn is_resident(&self, offset: u64) -> bool;
+}
+
+/// Way in which a mapped file is accessed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MappedAccess {
+    /// System calls on the page cache. A read brings in its own pages, and a write of a whole page
+    /// reads nothing.
+    #[default]
+    Calls,
+    /// Memory: a page that is absent is a page fault, and the system reads pages around it.
+    Memory,
+    /// Memory, with the advice that accesses are random: a page fault reads its own page.
+    RandomMemory,
 }
 
 /// Words in memory, shared by threads.

@@ -1,7 +1,8 @@
 //! Operating system's file system: system calls relative to one folder.
 
+use super::memory_mapping::MemoryMapping;
 use super::real_mapping::RealMapping;
-use super::{Access, File, FileSystem, LoadedWords, Mapping, Space, private, read_words};
+use super::{Access, File, FileSystem, LoadedWords, MappedAccess, Mapping, Space, private, read_words};
 use crate::sys::Private;
 use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -132,13 +133,22 @@ impl FileSystem for OsFs {
     }
 
     fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>> {
+        self.map_for(path, bytes, MappedAccess::Calls)
+    }
+
+    fn map_for(&self, path: &str, bytes: u64, access: MappedAccess) -> io::Result<Box<dyn Mapping>> {
         let file = match self.opened(path, OFlags::RDWR) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.open_at(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?
             }
             opened => opened?,
         };
-        RealMapping::new(RealFile(file), bytes).map(|mapping| Box::new(mapping) as Box<dyn Mapping>)
+        let file = RealFile(file);
+        Ok(match access {
+            MappedAccess::Calls => Box::new(RealMapping::new(file, bytes)?),
+            MappedAccess::Memory => Box::new(MemoryMapping::new(file, bytes, false)?),
+            MappedAccess::RandomMemory => Box::new(MemoryMapping::new(file, bytes, true)?),
+        })
     }
 
     fn sync(&self) -> io::Result<()> {

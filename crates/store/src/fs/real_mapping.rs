@@ -1,18 +1,17 @@
-//! Mapped file of the operating system, reached through the page cache.
+//! Mapped file of the operating system, reached by `pread` and `pwrite` through the page cache.
 //!
-//! Linux has one cache for mapped pages and for reads and writes of the same file. `pread` and
-//! `pwrite` on a file of fixed length therefore do the very I/O that loads and stores through
-//! `mmap` would:
+//! Linux has one cache for mapped pages and for reads and writes of the same file, and it chooses
+//! when dirty pages are cleaned. Resident pages cost no I/O either way. For absent pages `pread`
+//! and `pwrite` do *less* I/O than loads and stores through `mmap` ([`super::memory_mapping`]):
 //!
-//! - Resident pages cost no I/O, and others are read in by page.
-//! - A write to part of a page that is not resident reads it first; a write to the whole page does
-//!   not.
-//! - The kernel chooses when dirty pages are cleaned.
+//! - A random read brings in its own pages. A page fault reads pages around it, 128 KiB by default,
+//!   unless the map has the advice that accesses are random.
+//! - A write to part of an absent page reads it first either way. A write to a whole page reads
+//!   nothing here, and a page fault reads the page.
 //!
-//! Two things are better than with pointers into a map. A page that the disk does not deliver is an
-//! error, and not a SIGBUS that ends the process. A copy that races another thread's is defined.
-//! The price is a system call for an access to a resident page. A map is made nevertheless, and
-//! never touched: through it the kernel tells which pages are resident.
+//! `docs/experiments/read_paths.md` has both measured. The price is a system call for an access to
+//! a resident page. A map is made nevertheless, and never touched: through it the kernel tells
+//! which pages are resident.
 
 use super::real::RealFile;
 use super::{Mapping, read_full, write_full};
@@ -33,26 +32,15 @@ impl RealMapping {
     /// Takes a file opened for reading and writing. A new file gets its length and its blocks here,
     /// so that no later write finds the disk full.
     pub(super) fn new(file: RealFile, bytes: u64) -> io::Result<Self> {
-        match rustix::fs::fstat(&file.0)?.st_size as u64 {
-            length if length == bytes => {}
-            0 => allot(&file, bytes)?,
-            _ => return Err(Errno::INVAL.into()),
-        }
+        make_length(&file, bytes)?;
         let residency = Residency::of(&file.0, bytes).ok();
         Ok(Self { file, bytes, residency })
-    }
-
-    fn check(&self, offset: u64, length: usize) -> io::Result<()> {
-        match offset.checked_add(length as u64) {
-            Some(end) if end <= self.bytes => Ok(()),
-            _ => Err(Errno::INVAL.into()),
-        }
     }
 }
 
 impl Mapping for RealMapping {
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.check(offset, buffer.len())?;
+        check_range(offset, buffer.len(), self.bytes)?;
         match read_full(&self.file, buffer, offset)? == buffer.len() {
             true => Ok(()),
             false => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -60,12 +48,29 @@ impl Mapping for RealMapping {
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.check(offset, bytes.len())?;
+        check_range(offset, bytes.len(), self.bytes)?;
         write_full(&self.file, bytes, offset)
     }
 
     fn is_resident(&self, offset: u64) -> bool {
         self.residency.as_ref().is_some_and(|residency| residency.is_resident(offset))
+    }
+}
+
+/// Returns an error unless the range lies within the first `bytes` bytes.
+pub(super) fn check_range(offset: u64, length: usize, bytes: u64) -> io::Result<()> {
+    match offset.checked_add(length as u64) {
+        Some(end) if end <= bytes => Ok(()),
+        _ => Err(Errno::INVAL.into()),
+    }
+}
+
+/// Gives a new file its length and its blocks, and refuses a file of another length.
+pub(super) fn make_length(file: &RealFile, bytes: u64) -> io::Result<()> {
+    match rustix::fs::fstat(&file.0)?.st_size as u64 {
+        length if length == bytes => Ok(()),
+        0 => allot(file, bytes),
+        _ => Err(Errno::INVAL.into()),
     }
 }
 

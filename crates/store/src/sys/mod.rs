@@ -46,6 +46,13 @@ impl Map {
         self.guard.lost()
     }
 
+    /// Advises the system that accesses are random: a page fault then reads its own page alone.
+    pub(crate) fn expect_random_access(&self) -> io::Result<()> {
+        #[cfg(unix)]
+        self.map.advise(Advice::Random)?;
+        Ok(())
+    }
+
     /// Returns the words.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is page-aligned, `words * 8` bytes long, readable and writable, and

@@ -1,15 +1,14 @@
 //! Time and the stations where it passes. Each station serves one visit after the other, in the
 //! order of arrival.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use super::agenda::Agenda;
+use std::collections::VecDeque;
 
 /// Clock with its stations and ways.
 pub(super) struct QueueClock {
     now: u64,
-    /// Coming events: time, order in which the event was set, and station or way.
-    ahead: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    set: u64,
+    /// Coming events: sources are the stations, and the ways behind them.
+    ahead: Agenda,
     stations: Vec<Station>,
     /// Ways by their length. Journeys on a way arrive in the order of their start, so that only the
     /// first of each way is in `ahead`.
@@ -35,8 +34,9 @@ struct Station {
 
 impl QueueClock {
     pub(super) fn new(stations: usize) -> Self {
+        let ahead = Agenda::new(stations + WAYS);
         let stations = (0..stations).map(|_| Station::default()).collect();
-        Self { now: 0, ahead: BinaryHeap::new(), set: 0, stations, ways: Vec::new() }
+        Self { now: 0, ahead, stations, ways: Vec::new() }
     }
 
     /// Returns microseconds since the run began.
@@ -73,32 +73,35 @@ impl QueueClock {
         let arrives = self.now + us;
         self.ways[way].1.push_back((arrives, journey));
         if self.ways[way].1.len() == 1 {
-            self.set_at(arrives, way as u32 | IS_WAY);
+            let source = self.stations.len() + way;
+            if source == self.ahead.sources() {
+                self.ahead.grow();
+            }
+            self.ahead.set(source, arrives);
         }
     }
 
     /// Moves the time to the next event and returns it; `None` when there is none.
     pub(super) fn next(&mut self) -> Option<ClockEvent> {
-        let Reverse((at, _, what)) = self.ahead.pop()?;
+        let (at, source) = self.ahead.first()?;
         debug_assert!(at >= self.now, "no event is set for a time before its cause");
         self.now = at;
-        if what & IS_WAY != 0 {
-            return Some(self.arrive(what & !IS_WAY));
-        }
-        let station = &mut self.stations[what as usize];
+        let Some(station) = self.stations.get_mut(source) else { return Some(self.arrive(source)) };
         let served = station.serving.take();
-        if let Some((us, journey)) = station.waiting.pop_front() {
-            self.start(what as usize, us, journey);
+        match station.waiting.pop_front() {
+            Some((us, journey)) => self.start(source, us, journey),
+            None => self.ahead.clear(source),
         }
         Some(served.filter(|journey| *journey != NOBODY).map_or(ClockEvent::ChoreDone, ClockEvent::Served))
     }
 
     /// Ends the way of the first journey on it.
-    fn arrive(&mut self, way: u32) -> ClockEvent {
-        let behind = &mut self.ways[way as usize].1;
+    fn arrive(&mut self, source: usize) -> ClockEvent {
+        let behind = &mut self.ways[source - self.stations.len()].1;
         let first = behind.pop_front();
-        if let Some((arrives, _)) = behind.front().copied() {
-            self.set_at(arrives, way | IS_WAY);
+        match behind.front() {
+            Some((arrives, _)) => self.ahead.set(source, *arrives),
+            None => self.ahead.clear(source),
         }
         first.map_or(ClockEvent::ChoreDone, |(_, journey)| ClockEvent::Arrived(journey))
     }
@@ -106,16 +109,11 @@ impl QueueClock {
     fn start(&mut self, station: usize, us: u64, journey: u32) {
         self.stations[station].serving = Some(journey);
         self.stations[station].busy_us += us;
-        self.set_at(self.now + us, station as u32);
-    }
-
-    fn set_at(&mut self, at: u64, what: u32) {
-        self.set += 1;
-        self.ahead.push(Reverse((at, self.set, what)));
+        self.ahead.set(station, self.now + us);
     }
 }
 
-/// Bit that distinguishes ways from stations; there are fewer of both.
-const IS_WAY: u32 = 1 << 31;
+/// Ways that there is room for at first; there are as many as counts of hops.
+const WAYS: usize = 8;
 /// Journey number that stands for no journey.
 const NOBODY: u32 = u32::MAX;

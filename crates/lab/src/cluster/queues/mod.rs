@@ -18,6 +18,7 @@
 //! disks and delay no request directly. Blocks sent to rebuild a lost node's pages are counted and
 //! take no time. O(log stations) an event, one to six events a request.
 
+mod agenda;
 mod clock;
 mod journey;
 mod run;

@@ -45,7 +45,7 @@ pub fn section(
             "future_over_fbc_all",
             "future's I/Os over fbc's, all requests",
             Unit::Ratio,
-            Claim::Is(0.9),
+            Claim::Words("\"additional 10%\", of what is not said".into()),
             ratio("future, all", "fbc, all"),
         ),
         unclaimed(

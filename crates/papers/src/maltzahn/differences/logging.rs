@@ -48,14 +48,19 @@ pub fn section(runs: &MachineRuns<'_>, progress: &mut dyn Progress) -> Result<Se
 
 /// Way of keeping metadata.
 #[derive(Clone, Copy)]
-pub(super) struct System {
-    pub(super) is_logged: bool,
+pub struct System {
+    /// `true` if changes of metadata go to a log.
+    pub is_logged: bool,
     /// Percentage of memory for metadata; UFS has 3.
-    pub(super) metadata_percent: u64,
+    pub metadata_percent: u64,
 }
 
 impl System {
-    pub(super) fn make(self, machine: &mut Machine) {
+    /// AdvFS as far as it is modelled.
+    pub const ADVFS: Self = Self { is_logged: true, metadata_percent: 7 };
+
+    /// Changes a machine with UFS.
+    pub fn make(self, machine: &mut Machine) {
         if self.is_logged {
             machine.file_system.metadata_writes = MetadataWrites::Logged { change_bytes: CHANGE_BYTES };
         }

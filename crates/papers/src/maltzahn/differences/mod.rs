@@ -11,6 +11,8 @@ mod records;
 mod sequences;
 mod transfers;
 
+pub use logging::System;
+
 use super::LEAST_REQUESTS;
 use super::architectures::table;
 use super::outcome::RunResult;

@@ -21,7 +21,14 @@ pub fn section(inputs: &Inputs) -> Section {
     };
     let mut table = Table::new(
         "Parts of the trace",
-        &["parts", "days, on average", "measured requests of one", "first quarter"],
+        &[
+            "parts",
+            "days, on average",
+            "measured requests of one",
+            "first quarter, on average",
+            "least",
+            "most",
+        ],
     );
     for parts in PARTS {
         let Some(found) = Quarters::of(&inputs.workload, parts, warm_up) else { break };
@@ -30,30 +37,38 @@ pub fn section(inputs: &Inputs) -> Section {
             &format!("{:.1}", found.days),
             &Unit::Count.shown(found.measured),
             &Unit::Share.shown(found.share),
+            &Unit::Share.shown(found.least),
+            &Unit::Share.shown(found.most),
         ]);
         let what = format!("hits in the first quarter, {parts} parts of {:.1} days", found.days);
         let key = format!("first_quarter_{parts}");
-        section.findings.push(match parts {
-            1 => finding(&key, &what, Unit::Share, Claim::Is(paper::FIRST_QUARTER), Some(found.share)),
-            _ => unclaimed(&key, &what, Unit::Share, Some(found.share)),
-        });
+        if parts == 1 {
+            let claim = Claim::Is(paper::FIRST_QUARTER);
+            section.findings.push(finding(&key, &what, Unit::Share, claim, Some(found.share)));
+            continue;
+        }
+        section.findings.push(unclaimed(&key, &what, Unit::Share, Some(found.share)));
+        let least = unclaimed(&format!("{key}_least"), "of these the least", Unit::Share, Some(found.least));
+        section.findings.push(least);
     }
     section.tables.push(table);
     section
 }
 
-/// Means over the parts of a trace.
+/// Means over the parts of a trace, with the least and the greatest share.
 struct Quarters {
     days: f64,
     measured: f64,
     share: f64,
+    least: f64,
+    most: f64,
 }
 
 impl Quarters {
-    /// Computes the means; `None` when the parts are too short.
+    /// Computes them; `None` when the parts are too short.
     fn of(workload: &Workload, parts: usize, warm_up: f64) -> Option<Self> {
         let length = workload.requests.len() / parts;
-        let mut sums = Self { days: 0.0, measured: 0.0, share: 0.0 };
+        let mut sums = Self { days: 0.0, measured: 0.0, share: 0.0, least: 1.0, most: 0.0 };
         for requests in workload.requests.chunks_exact(length.max(1)).take(parts) {
             let part = Workload {
                 requests: requests.to_vec(),
@@ -66,10 +81,13 @@ impl Quarters {
             }
             sums.days += last.milliseconds.saturating_sub(first.milliseconds) as f64 / MILLISECONDS_A_DAY;
             sums.measured += part.measured().len() as f64;
-            sums.share += Placement::aligned(&part).hit_distribution(&part)[24];
+            let share = Placement::aligned(&part).hit_distribution(&part)[24];
+            (sums.share, sums.least, sums.most) =
+                (sums.share + share, sums.least.min(share), sums.most.max(share));
         }
         let mean = |sum: f64| sum / parts as f64;
-        Some(Self { days: mean(sums.days), measured: mean(sums.measured), share: mean(sums.share) })
+        let (days, measured, share) = (mean(sums.days), mean(sums.measured), mean(sums.share));
+        Some(Self { days, measured, share, ..sums })
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Core, NumberPin};
 use crate::architectures::naming::make_folders_above;
 use crate::architectures::pins::AfterUnpin;
 use crate::architectures::segments::ClaimedSlot;
-use crate::architectures::space::ClaimedNumber;
+use crate::architectures::space::{ClaimedNumber, OverwrittenFile};
 use crate::fs::{Access, File};
 use crate::index::{Charge, CommitRefusal, IndexedObject};
 use crate::object::{InsertTarget, KEY_MAX, METADATA_MAX, ObjectWriter};
@@ -34,7 +34,7 @@ impl Core {
         // Space for the known length is reserved now, at least for the beginning.
         let known = (key.full().len() + metadata.len()) as u64 + body_bytes.unwrap_or(0);
         let side = self.naming.side(key.full());
-        let ClaimedNumber { number, file_blocks } = self.claim(side, self.blocks(known))?;
+        let ClaimedNumber { number, overwritten } = self.claim(side, self.blocks(known))?;
         self.pins.pin(number);
         let found = IndexedObject { number, generation: 0, blocks: 0, side };
         let pin = NumberPin { core: Arc::clone(self), found };
@@ -42,7 +42,7 @@ impl Core {
             pin,
             reserved: AtomicU64::new(0),
             body_bytes,
-            file_blocks,
+            overwritten,
             segment: Mutex::new(None),
         };
         let sequence = self.index.next_sequence(self.opened_at);
@@ -71,8 +71,8 @@ pub(super) struct FileTarget {
     reserved: AtomicU64,
     /// Length of the body, if known beforehand.
     body_bytes: Option<u64>,
-    /// Blocks of the file that the object overwrites, if any.
-    file_blocks: Option<u32>,
+    /// File that the object overwrites, if any.
+    overwritten: Option<OverwrittenFile>,
     /// Segment that takes the object instead of a file.
     segment: Mutex<Option<ClaimedSlot>>,
 }
@@ -90,7 +90,7 @@ impl InsertTarget for FileTarget {
         let wanted = (file_bytes + step).min(most).max(file_bytes);
         let core = &self.pin.core;
         // An overwritten file keeps its length and its charge until it is truncated.
-        let blocks = core.blocks(wanted).max(u64::from(self.file_blocks.unwrap_or(0)));
+        let blocks = core.blocks(wanted).max(self.overwritten.map_or(0, |file| u64::from(file.blocks)));
         core.charge(self.pin.found.number, blocks)?;
         self.reserved.store(wanted, Relaxed);
         Ok(())
@@ -102,7 +102,7 @@ impl InsertTarget for FileTarget {
             return Ok(segment);
         }
         let path = core.naming.path(self.pin.found.number, self.pin.found.side);
-        let created = match self.file_blocks {
+        let created = match self.overwritten {
             Some(_) => match core.files.open(&path, Access::Write) {
                 // Another program has removed the file.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => self.create_at(&path),
@@ -114,14 +114,14 @@ impl InsertTarget for FileTarget {
     }
 
     fn is_overwritten(&self) -> bool {
-        self.file_blocks.is_some()
+        self.overwritten.is_some()
     }
 
     fn end(&self, file: &dyn File, file_bytes: u64) -> Result<(), Error> {
         let core = &self.pin.core;
-        match self.file_blocks {
+        match self.overwritten {
             // With more blocks than the old file had, the file ends with the last write.
-            Some(before) if core.blocks(file_bytes) <= u64::from(before) => file
+            Some(before) if !before.is_empty && core.blocks(file_bytes) <= u64::from(before.blocks) => file
                 .set_length(file_bytes)
                 .map_err(|error| core.write_failed("cut off an object file", error)),
             _ => Ok(()),
@@ -172,14 +172,14 @@ impl FileTarget {
         if let (Some(taken), Some(segments)) = (self.segment(), &core.segments) {
             segments.give_back(taken, number);
         }
-        if let Some(before) = self.file_blocks
+        if let Some(before) = self.overwritten
             && !has_file
             && is_measured
-            && core.index.charge(number, before) == Charge::Done
+            && core.index.charge(number, before.blocks) == Charge::Done
         {
             // The file is unwritten, so it goes on waiting.
             core.pins.leave_to_last_user(number, AfterUnpin::Release);
-        } else if has_file || self.file_blocks.is_some() || !is_measured {
+        } else if has_file || self.overwritten.is_some() || !is_measured {
             // Before an audit has visited this number, a file unknown to the index may exist. A
             // failure of the file has been logged.
             let _ = core.discard(number);

@@ -31,7 +31,7 @@ use super::files::Core;
 use super::pins::AfterUnpin;
 use super::seal::Seal;
 use crate::Error;
-use crate::fs::{File, FileSystem, Mapping};
+use crate::fs::{File, FileSystem, MappedAccess, Mapping};
 use crate::index::{Index, NumberState};
 use file::SegmentFile;
 use parking_lot::Mutex;
@@ -52,6 +52,8 @@ pub struct SegmentSettings {
     pub bytes: u64,
     /// Choice of the victim when the file is full.
     pub policy: SegmentPolicy,
+    /// Way in which the file is accessed.
+    pub access: MappedAccess,
 }
 
 /// Arrangement of segments in the file.
@@ -79,17 +81,18 @@ impl Segments {
     pub(super) fn open(
         files: &dyn FileSystem,
         bytes: u64,
-        (packing, policy): (SegmentAlignment, SegmentPolicy),
+        (packing, settings): (SegmentAlignment, SegmentSettings),
         (index, is_sound): (&Index, bool),
         seal: Seal,
     ) -> io::Result<Self> {
         let is_empty = index.totals().objects == 0;
         take_over(files, index, is_sound, seal)?;
-        let mapping = match files.map(PATH, bytes) {
+        let map = || files.map_for(PATH, bytes, settings.access);
+        let mapping = match map() {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 warn!("the file of small objects has been cut short; it is made anew");
                 files.unlink(PATH)?;
-                files.map(PATH, bytes)?
+                map()?
             }
             mapped => mapped?,
         };
@@ -97,7 +100,7 @@ impl Segments {
             SegmentAlignment::Appended => Box::new(Appender::default()),
             SegmentAlignment::Aligned => Box::new(Packer::default()),
         };
-        let slots = Slots::new(bytes, placement, policy.build(), is_empty);
+        let slots = Slots::new(bytes, placement, settings.policy.build(), is_empty);
         Ok(Self {
             mapping: mapping.into(),
             seal,

@@ -23,6 +23,13 @@ pub enum SegmentPolicy {
         /// Mean count above which all counts are halved.
         a_max: u32,
     },
+    /// FBC with one hand for all sizes, the other reading of "a target pointer"; for experiments.
+    FbcOnePointer {
+        /// References from which an object is passed over.
+        c_max: u32,
+        /// Mean count above which all counts are halved.
+        a_max: u32,
+    },
     /// Least recently used object of the size (3.5).
     Lru,
     /// FBC that picks, among its next few victims, the first with its page in memory (7: "a tighter
@@ -51,10 +58,13 @@ impl SegmentPolicy {
 
     pub(super) fn build(self) -> Box<dyn SegmentReplacement> {
         let cyclic = |c_max, a_max, window| Box::new(Cyclic { fbc: Fbc::new(c_max, a_max), window });
+        let one_pointer =
+            |c_max, a_max| Box::new(Cyclic { fbc: Fbc::with_one_pointer(c_max, a_max), window: None });
         let recency = |window| Box::new(Recency { classes: Default::default(), window });
         match self {
             Self::Fbc { c_max, a_max } => cyclic(c_max, a_max, None),
             Self::FbcResident { c_max, a_max } => cyclic(c_max, a_max, Some(Self::RESIDENT_WINDOW)),
+            Self::FbcOnePointer { c_max, a_max } => one_pointer(c_max, a_max),
             Self::Lru => recency(None),
             Self::LruResident => recency(Some(Self::RESIDENT_WINDOW)),
         }
@@ -63,6 +73,9 @@ impl SegmentPolicy {
 
 /// Policy over the slots of each size, which are numbered in the order in which they were cut.
 pub(super) trait SegmentReplacement: Send {
+    /// Records a new slot of the size at an offset of the file.
+    fn cut(&mut self, _class: SegmentClass, _slot: u32, _offset: u64) {}
+
     /// Records a new object in the slot.
     fn filled(&mut self, class: SegmentClass, slot: u32);
 
@@ -98,6 +111,10 @@ struct Cyclic {
 }
 
 impl SegmentReplacement for Cyclic {
+    fn cut(&mut self, class: SegmentClass, slot: u32, offset: u64) {
+        self.fbc.cut(class, slot, offset);
+    }
+
     fn filled(&mut self, class: SegmentClass, slot: u32) {
         self.fbc.filled(class, slot);
     }

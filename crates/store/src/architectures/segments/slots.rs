@@ -108,9 +108,7 @@ impl Slots {
             return SlotOffer::Nothing;
         }
         if let Some(place) = self.cut(class) {
-            let slots = &mut self.class(class).slots;
-            slots.push(Slot { unit: place.unit, owner: Owner::Insert });
-            return SlotOffer::Taken(ClaimedSlot { place, slot: slots.len() as u32 - 1 });
+            return SlotOffer::Taken(ClaimedSlot { place, slot: self.add(place, Owner::Insert) });
         }
         if let Some(slot) = self.class(class).free.pop() {
             let taken = self.taken(class, slot);
@@ -252,8 +250,10 @@ impl Slots {
 
     fn add(&mut self, place: SegmentLocation, owner: Owner) -> u32 {
         let slots = &mut self.class(place.class).slots;
+        let slot = slots.len() as u32;
         slots.push(Slot { unit: place.unit, owner });
-        slots.len() as u32 - 1
+        self.policy.cut(place.class, slot, place.offset());
+        slot
     }
 
     /// Returns the next stretch of the file, if any is left.

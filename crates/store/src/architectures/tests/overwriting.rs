@@ -5,6 +5,8 @@ use super::*;
 use crate::Store;
 use crate::StoreView;
 use crate::architectures::files::FileStore;
+use crate::architectures::maintenance::BackgroundWork;
+use crate::architectures::space::EvictionReason;
 use crate::fs::{Calls, CountingFs};
 use std::sync::Arc;
 
@@ -19,30 +21,65 @@ fn waiting(store: &FileStore) -> usize {
     store.core.released.as_ref().expect("this architecture overwrites").len()
 }
 
+/// Bodies of up to 20,000 bytes, and a large one now and then, which empties many files at once and
+/// thus leaves free numbers below those that wait.
+fn length(random: &mut Random) -> usize {
+    match random.below(40) {
+        0 => 400_000,
+        _ => random.below(20_000) as usize,
+    }
+}
+
+/// Calls of a full store for 1,500 inserts, with a step of background work after each where
+/// `is_maintained`.
+fn calls_when_full(by_space: bool, is_maintained: bool) -> Calls {
+    let (world, store, door) = if by_space { counted(6 << 20, 10_000) } else { counted(1 << 30, 60) };
+    let mut random = Random(3);
+    let mut total = Calls::default();
+    for n in 0..3000 {
+        let length = length(&mut random);
+        put(&store, n, 1, length).unwrap();
+        if is_maintained {
+            store.core.maintain();
+        }
+        assert!(matches(&store, n, 1, length));
+        assert!(store.usage().bytes <= store.usage().bytes_max);
+        let calls = door.take();
+        if n >= 1500 {
+            total.creates += calls.creates;
+            total.unlinks += calls.unlinks;
+            total.others += calls.others;
+        }
+    }
+    check_books(&world, &store);
+    assert!(world.files.most_used() <= World::file_bytes(&store));
+    assert!(store.usage().evictions > 1000);
+    total
+}
+
 #[test]
 fn a_full_store_makes_and_removes_no_files() {
-    for by_space in [true, false] {
-        let (world, store, door) = if by_space { counted(3 << 20, 5000) } else { counted(1 << 30, 60) };
-        let mut random = Random(3);
-        let mut total = Calls::default();
-        for n in 0..3000 {
-            let length = random.below(20_000) as usize;
-            put(&store, n, 1, length).unwrap();
-            assert!(matches(&store, n, 1, length));
-            assert!(store.usage().bytes <= store.usage().bytes_max);
-            let calls = door.take();
-            if n >= 1500 {
-                total.creates += calls.creates;
-                total.unlinks += calls.unlinks;
-                total.opens += calls.opens;
-            }
-        }
-        check_books(&world, &store);
-        assert!(world.files.most_used() <= World::file_bytes(&store));
-        let spared = total.creates + total.unlinks;
-        assert!(spared < 15, "{spared} of 1500 inserts made or removed a file (by space: {by_space})");
-        assert!(store.usage().evictions > 1000);
+    for (by_space, is_maintained) in [(true, false), (false, false), (true, true), (false, true)] {
+        let calls = calls_when_full(by_space, is_maintained);
+        let spared = calls.creates + calls.unlinks;
+        assert!(spared < 15, "{spared} of 1500 inserts; by space: {by_space}, maintained: {is_maintained}");
     }
+}
+
+#[test]
+fn object_in_an_emptied_file_cuts_nothing_off() {
+    let (world, store, door) = counted(1 << 30, 100);
+    put(&store, 1, 1, 50_000).unwrap();
+    put(&store, 1, 2, 50_000).unwrap();
+    assert_eq!(waiting(&store), 1);
+    store.core.give_up_one(&mut 0, EvictionReason::Space).unwrap();
+    assert_eq!((waiting(&store), store.usage().objects), (1, 1), "a file is emptied, and no object goes");
+    door.take();
+    put(&store, 2, 1, 3000).unwrap();
+    let calls = door.take();
+    assert_eq!((calls.opens, calls.creates, calls.unlinks, calls.others), (1, 0, 0, 0), "{calls:?}");
+    assert!(matches(&store, 2, 1, 3000));
+    check_books(&world, &store);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Behaviour that every file system must have. The crate of the modelled machine includes this file
 //! in its tests, too.
 
-use super::{Access, FileSystem, read_full, write_full};
+use super::{Access, FileSystem, MappedAccess, read_full, write_full};
 use std::io;
 
 /// Checks the behaviour that every file system must have.
@@ -48,13 +48,15 @@ pub fn behaves(door: &dyn FileSystem) {
     assert_eq!(full.kind(), io::ErrorKind::DirectoryNotEmpty);
     door.remove_folder("00/sub").unwrap();
     assert_eq!(door.remove_folder("00/sub").unwrap_err().kind(), io::ErrorKind::NotFound);
-    maps(door);
+    for access in [MappedAccess::Calls, MappedAccess::Memory, MappedAccess::RandomMemory] {
+        maps(door, access);
+    }
     assert!(door.space().unwrap().block_bytes > 0);
     door.sync().unwrap();
 }
 
-fn maps(door: &dyn FileSystem) {
-    let mapping = door.map("mapped", 3 * 8192).unwrap();
+fn maps(door: &dyn FileSystem, access: MappedAccess) {
+    let mapping = door.map_for("mapped", 3 * 8192, access).unwrap();
     assert_eq!(door.length("mapped").unwrap(), 3 * 8192);
     mapping.write(&[7; 8192], 8192).unwrap();
     let mut buffer = [1; 8193];
@@ -66,10 +68,10 @@ fn maps(door: &dyn FileSystem) {
         assert!(mapping.write(&buffer, beyond).is_err());
     }
     drop(mapping);
-    let again = door.map("mapped", 3 * 8192).unwrap();
+    let again = door.map_for("mapped", 3 * 8192, access).unwrap();
     again.read(&mut buffer[..1], 2 * 8192 - 1).unwrap();
     assert_eq!(buffer[0], 7);
-    let other_length = door.map("mapped", 8192).err().unwrap();
+    let other_length = door.map_for("mapped", 8192, access).err().unwrap();
     assert_eq!(other_length.kind(), io::ErrorKind::InvalidInput);
     door.unlink("mapped").unwrap();
 }

@@ -35,6 +35,42 @@ fn residency_check_reads_no_pages() {
     assert!(mapping.is_resident(40 * PAGE_BYTES));
 }
 
+/// Calls and memory share one page cache, and read different parts of the disk into it.
+#[test]
+fn page_fault_reads_more_than_a_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let door = OsFs::open(folder.path()).unwrap();
+    let pages = 4096;
+    door.map("mapped", pages * PAGE_BYTES).unwrap();
+    let file = std::fs::File::options().read(true).write(true).open(folder.path().join("mapped")).unwrap();
+    write_full_of(&file, pages);
+    let resident_after = |access: MappedAccess| {
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let mapping = door.map_for("mapped", pages * PAGE_BYTES, access).unwrap();
+        let resident = || (0..pages).filter(|page| mapping.is_resident(page * PAGE_BYTES)).count();
+        // A file system in memory keeps its pages.
+        (resident() == 0).then(|| {
+            (1..=READS)
+                .for_each(|read| mapping.read(&mut [0; 4096], read * 97 % pages * PAGE_BYTES).unwrap());
+            resident() as u64
+        })
+    };
+    let ways = [MappedAccess::Calls, MappedAccess::Memory, MappedAccess::RandomMemory].map(resident_after);
+    if let [Some(calls), Some(memory), Some(random)] = ways {
+        assert_eq!((calls, random), (READS, READS), "each reads its own page");
+        assert!(memory > 4 * READS, "a page fault reads pages around it: {memory}");
+    }
+}
+
+fn write_full_of(file: &std::fs::File, pages: u64) {
+    use std::io::Write;
+    let mut file = file;
+    file.write_all(&vec![7; (pages * PAGE_BYTES) as usize]).unwrap();
+    file.sync_all().unwrap();
+}
+
+const READS: u64 = 30;
+
 #[test]
 fn words_read_ahead_are_resident_before_touch() {
     let folder = tempfile::tempdir().unwrap();
