@@ -236,7 +236,7 @@ fn our_own_logs_are_traces_and_can_be_replayed() {
         let json: Value = serde_json::from_str(done(&info)).expect("JSON");
         assert_eq!((&json["reading"]["format"], &json["reading"]["bad"]), (&format.into(), &0.into()));
         assert_eq!((&json["requests"], &json["objects"]), (&2.into(), &1.into()), "{format}");
-        let hits = json["census"]["hit_ratio_of_the_cache_that_logged"].as_f64().expect("a number");
+        let hits = json["cache_that_logged"]["hit_ratio"].as_f64().expect("a number");
         assert!((0.3..=0.5).contains(&hits), "{format}: {hits}");
         let store = folder.path().join("store");
         std::fs::create_dir(&store).expect("made");

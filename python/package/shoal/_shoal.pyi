@@ -23,7 +23,10 @@ class Trace:
         filter: Sequence[str] = ...,
         format: str | None = None,
         columns: str | None = None,
+        separator: str | None = None,
         limit: int | None = None,
+        size_unknown: int | None = None,
+        bad_lines: float | None = None,
         strict: bool = False,
     ) -> Trace: ...
     @staticmethod

@@ -1,13 +1,14 @@
 //! A plan for readers at a terminal.
 
-use super::{Goal, Plan, bytes, settings};
+use super::{Goal, Plan, bytes, settings, today};
 use crate::figure::Unit;
 use crate::forecast::BackTest;
 use std::fmt::Write;
 
 /// Returns the whole plan for a log of this name.
 pub fn text(plan: &Plan, log: &str) -> String {
-    let mut text = String::new();
+    let mut text = today(&plan.account, Some(&plan.demand));
+    text.push('\n');
     demand(plan, &mut text);
     sizes(plan, &mut text);
     targets(plan, &mut text);
