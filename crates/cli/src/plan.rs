@@ -260,7 +260,8 @@ impl PlanArguments {
             return format!("{told:#}\n");
         }
         let read = account(&loaded.reading) + &wrong_times(loaded.wrong_times) + &refused(&loaded.unread);
-        format!("{read}\n{}", text(plan, self.name()))
+        let first = today(&loaded.account, Some(&plan.demand));
+        format!("{first}\n{read}\n{}", text(plan, self.name()))
     }
 }
 

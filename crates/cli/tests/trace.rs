@@ -199,7 +199,10 @@ fn bad_input_is_told_and_never_a_crash() {
     assert_eq!((missing.status.code(), stderr(&missing).lines().count()), (Some(1), 1));
     let long = [LOG.as_bytes(), &vec![b'x'; 10 << 20], b"\n\xFF\xFE nonsense\n", LOG.as_bytes()].concat();
     std::fs::write(&log, long).expect("written");
-    let output = trace(&["info", "--json", name(&log)]);
+    let refused = trace(&["info", name(&log)]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("4 of 14 lines are bad for the format squid"), "{}", stderr(&refused));
+    let output = trace(&["info", "--json", "--bad-lines", "0.5", name(&log)]);
     let json: Value = serde_json::from_str(done(&output)).expect("JSON");
     assert_eq!((&json["requests"], &json["reading"]["bad"]), (&10.into(), &4.into()));
     assert_eq!(json["reading"]["problems"][1], "line 7: the line is too long");

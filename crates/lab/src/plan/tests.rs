@@ -228,10 +228,10 @@ fn answers_that_no_cache_may_store_are_not_planned_for() {
     let plan = plan.expect("half of it can be stored");
     let stored = (0..4000).filter(|at| !half(*at)).count() as u64;
     assert_eq!((plan.demand.storable, plan.demand.requests, plan.account.hits), (stored, 4000, 0));
-    let text = text(&plan, "x");
+    let text = today(&plan.account, Some(&plan.demand));
     let first = text.lines().take(3).collect::<Vec<_>>().join("\n");
     assert!(first.contains("0.0% hit") && first.contains("could, with room for everything"), "{first}");
-    for part in ["room", "no-store", "first request"] {
+    for part in ["room", "no-store", "first request", "--filter get"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
     let possible = plan.account.possible_hit_ratio().expect("it is told");

@@ -1,14 +1,13 @@
 //! A plan for readers at a terminal.
 
-use super::{Goal, Plan, bytes, settings, today};
+use super::{Goal, Plan, bytes, settings};
 use crate::figure::Unit;
 use crate::forecast::BackTest;
 use std::fmt::Write;
 
-/// Returns the whole plan for a log of this name.
+/// Returns the plan for a log of this name; [`super::today`] has the first answers.
 pub fn text(plan: &Plan, log: &str) -> String {
-    let mut text = today(&plan.account, Some(&plan.demand));
-    text.push('\n');
+    let mut text = String::new();
     demand(plan, &mut text);
     sizes(plan, &mut text);
     targets(plan, &mut text);

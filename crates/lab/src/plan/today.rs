@@ -33,8 +33,13 @@ pub fn today(account: &CacheAccount, demand: Option<&Demand>) -> String {
     if !losses.is_empty() {
         text.push_str("  lost to\n");
     }
+    let mut forbidden = 0.0;
     for (loss, part) in losses {
         let _ = writeln!(text, "  {:>8}  {:<18}{}", share(part), loss.name(), loss.meaning());
+        forbidden += if matches!(loss, Loss::NotStored(_) | Loss::Bypass) { part } else { 0.0 };
+    }
+    if forbidden >= WORTH {
+        text.push_str("  --filter get plans as if no reason kept an answer from being stored\n");
     }
     text
 }
@@ -94,5 +99,7 @@ fn share(share: f64) -> String {
     Unit::Share.shown(share)
 }
 
+/// Share of the requests for which a remedy is worth a plan of its own.
+const WORTH: f64 = 0.05;
 const UNTOLD: &str =
     "the log does not tell what its cache hit: no Cache-Status, no $upstream_cache_status, no result code";
