@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::lab::telling;
 use crate::replay::FilterRules;
-use crate::show::print;
+use crate::show::{print, quoted};
 use crate::trace::source::TraceInputOptions;
 use crate::trace::told::{account, lost, refused, wrong_times};
 use shoal_core::ByteCount;
@@ -187,7 +187,7 @@ impl PlanArguments {
 
     /// Returns the command for a repetition, with the options that affect the plan.
     fn command(&self) -> String {
-        let log = if self.log == "-" { "-" } else { self.name() };
+        let log = if self.log == "-" { "-".into() } else { quoted(self.name()) };
         let mut command = format!("shoal plan {log}");
         let numbers = [
             ("ram-price", self.ram_price),

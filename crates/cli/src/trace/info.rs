@@ -5,7 +5,7 @@ use super::told::{account, lost, refused, row, wrong_times};
 use crate::failure::Failure;
 use crate::lab::telling;
 use crate::replay::FilterRules;
-use crate::show::{count, duration, print, size};
+use crate::show::{count, duration, print, quoted, size};
 use shoal_core::ByteCount;
 use shoal_lab::character::{Census, CensusTrace, Character, LoadOptions, json, load, report};
 use std::path::PathBuf;
@@ -61,10 +61,28 @@ impl TraceInfoOptions {
         }
         if let Some(folder) = &self.html {
             let name = self.trace.rsplit('/').next().unwrap_or(&self.trace);
-            let page = report(&character, &loaded, name, &format!("shoal trace info {name}"));
+            let page = report(&character, &loaded, name, &self.command(name));
             page.write(folder).map_err(|error| Failure::Runtime(error.to_string()))?;
         }
         Ok(())
+    }
+}
+
+impl TraceInfoOptions {
+    /// Returns the command for a repetition, with the options that affect the result.
+    fn command(&self, name: &str) -> String {
+        let mut command = format!("shoal trace info {}", quoted(name));
+        let rules = self.filter.names();
+        if rules != "none" {
+            command += &format!(" --filter {rules}");
+        }
+        if let Some(limit) = self.limit {
+            command += &format!(" --limit {limit}");
+        }
+        if let Some(bytes) = self.size_unknown {
+            command += &format!(" --size-unknown {}", bytes.0);
+        }
+        command + &self.reading.render()
     }
 }
 

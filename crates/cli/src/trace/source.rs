@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::replay::{FormatName, SeparatorName};
+use crate::show::quoted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use shoal_trace::{Error, Input, ReadOptions, Reader};
 use std::fs::File;
@@ -45,7 +46,7 @@ impl TraceInputOptions {
     pub fn render(&self) -> String {
         let mut text = self.format.map_or(String::new(), |format| format!(" --format {}", format.0.name()));
         if let Some(columns) = &self.columns {
-            text += &format!(" --columns '{columns}'");
+            text += &format!(" --columns {}", quoted(columns));
         }
         if let Some(separator) = self.separator {
             text += &format!(" --separator {}", separator.0.name());
