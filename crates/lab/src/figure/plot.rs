@@ -222,7 +222,13 @@ impl PlotFrame {
             let inside = if end.0 >= self.right - 2.0 || has_samples {
                 None
             } else {
-                labels.free(&one.name, &self.beside(end, text_width(&one.name)))
+                let width = text_width(&one.name);
+                let beside = [4.0, -8.0, 18.0].map(|down| (end.0 + 8.0, end.1 + down));
+                let fits = |(left, base): &TextPlace| {
+                    left + width < self.right && *base > TOP && *base < BOTTOM - 4.0
+                };
+                let beside: Vec<TextPlace> = beside.into_iter().filter(fits).collect();
+                labels.free(&one.name, &beside)
             };
             match inside {
                 Some(place) => {
@@ -341,8 +347,18 @@ impl PlotFrame {
     }
 }
 
-/// Moves names apart that would overlap: down, and up again from the axis.
+/// Moves names apart that would overlap: each pair by the same way up and down, then all into the
+/// frame.
 fn pushed_apart(names: &mut [MarginName]) {
+    for _ in 0..PUSHES {
+        for at in 1..names.len() {
+            let overlap = names[at - 1].y + NAME_HEIGHT - names[at].y;
+            if overlap > 0.0 {
+                names[at - 1].y -= overlap / 2.0;
+                names[at].y += overlap / 2.0;
+            }
+        }
+    }
     let mut free = TOP;
     for name in names.iter_mut() {
         name.y = name.y.max(free);
@@ -380,6 +396,8 @@ const LABEL_BASES: [f64; 9] = [-8.0, 18.0, -26.0, 36.0, -44.0, 56.0, 80.0, -80.0
 const LEVEL_PLACES: usize = 40;
 /// Largest number of values that a curve shows to a pointer.
 const HINTS_MAX: usize = 80;
+/// Rounds of moving names apart.
+const PUSHES: usize = 60;
 /// Width of a line's sample before its name.
 const SAMPLE: f64 = 24.0;
 /// Pixels between the places at which a curve is looked for under a text.
