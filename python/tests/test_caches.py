@@ -183,7 +183,7 @@ def test_a_curve_tells_and_draws_itself():
 
 
 def test_the_plan_and_its_curve_have_one_knee(tmp_path):
-    trace = shoal.Trace.synthetic("requests=4000,seed=3,clients=8,hit-ratio=0.6")
+    trace = shoal.Trace.synthetic("requests=6000,seed=1,clients=8,hit-ratio=0.6")
     log = tmp_path / "log.csv"
     trace.write(log)
     plan = shoal.plan(log, seed=1)

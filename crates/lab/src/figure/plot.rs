@@ -44,7 +44,8 @@ pub enum Shape {
     Steps,
     /// Not joined.
     Points,
-    /// Upright lines through two points each, (x, low) and (x, high): the error of a value.
+    /// Upright lines through two points each, (x, low) and (x, high): the error of a value. A name
+    /// `NAME ±` gives them the colour of the series NAME.
     Whiskers,
 }
 
@@ -132,8 +133,9 @@ impl PlotFrame {
         let x = plot.x.with_ends(points().map(|point| point.0).chain(claims().filter_map(|claim| claim.0)));
         let y = plot.y.with_ends(points().map(|point| point.1).chain(claims().map(|claim| claim.1)));
         let ticks = y.ticks.iter().map(|tick| text_width(&plot.y.unit.tick(*tick)));
-        let names = plot.series.iter().map(|series| text_width(&series.name));
-        let sample = if plot.series.len() > COLOURS { SAMPLE } else { 0.0 };
+        let names = plot.series.iter().filter(|series| series.shape != Shape::Whiskers);
+        let names = names.map(|series| text_width(&series.name));
+        let sample = if needs_samples(&plot.series) { SAMPLE } else { 0.0 };
         let room = names.fold(0.0, f64::max).clamp(24.0, NAMES_WIDTH) + sample;
         Self { left: 34.0 + ticks.fold(0.0, f64::max), right: WIDTH - room - 14.0, x, y }
     }
@@ -169,7 +171,9 @@ impl PlotFrame {
     fn series(&self, canvas: &mut Canvas, series: &Series, colour: &str, plot: &Plot) {
         if series.shape == Shape::Whiskers {
             let points: Vec<(f64, f64)> = series.points.iter().map(|point| self.place(*point)).collect();
-            points.chunks_exact(2).for_each(|ends| canvas.line("axis", ends[0], ends[1]));
+            let of = plot.series.iter().position(|other| is_interval_of(series, other));
+            let class = of.map_or("axis".into(), |index| format!("{} interval", self::colour(index)));
+            points.chunks_exact(2).for_each(|ends| canvas.line(&class, ends[0], ends[1]));
             return;
         }
         for run in self.runs(series) {
@@ -214,9 +218,10 @@ impl PlotFrame {
     /// Writes the series' names: beside their ends where there is room, else at the right, with a
     /// line to the end.
     fn names(&self, canvas: &mut Canvas, series: &[Series], labels: &mut Labels) {
-        let has_samples = series.len() > COLOURS;
+        let has_samples = needs_samples(series);
         let mut margin: Vec<MarginName> = Vec::new();
-        for (index, one) in series.iter().enumerate().filter(|(_, one)| !one.name.is_empty()) {
+        let named = |one: &Series| !one.name.is_empty() && one.shape != Shape::Whiskers;
+        for (index, one) in series.iter().enumerate().filter(|(_, one)| named(one)) {
             let last = one.points.iter().rev().find(|point| self.y.holds(point.1));
             let Some(end) = last.or(one.points.last()).map(|point| self.place(*point)) else { continue };
             let inside = if end.0 >= self.right - 2.0 || has_samples {
@@ -345,6 +350,16 @@ impl PlotFrame {
             }
         }
     }
+}
+
+/// Returns `true` if there are more series than colours, so that a name needs a sample of its line.
+fn needs_samples(series: &[Series]) -> bool {
+    series.iter().filter(|one| one.shape != Shape::Whiskers).count() > COLOURS
+}
+
+/// Returns `true` if whiskers belong to another series.
+fn is_interval_of(whiskers: &Series, series: &Series) -> bool {
+    whiskers.name.strip_suffix(" ±").is_some_and(|name| name == series.name)
 }
 
 /// Moves names apart that would overlap: each pair by the same way up and down, then all into the

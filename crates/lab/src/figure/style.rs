@@ -45,7 +45,7 @@ font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'De
 .shoal-figure .halo{paint-order:stroke;stroke:var(--face);stroke-width:4px;stroke-linejoin:round}\
 .shoal-figure path.dashed{stroke-dasharray:7 4}.shoal-figure .sample{stroke:var(--c);stroke-width:2}\
 .shoal-figure .sample.dashed{stroke-dasharray:5 3}.shoal-figure .leader{stroke:var(--soft);stroke-width:.7;stroke-dasharray:1 2}\
-.shoal-figure .hover{fill:transparent}.shoal-figure .hover:hover{fill:var(--c)}\
+.shoal-figure .interval{stroke:var(--c);stroke-width:1.2}.shoal-figure .hover{fill:transparent}.shoal-figure .hover:hover{fill:var(--c)}\
 .shoal-figure .outline{fill:none;stroke:var(--soft);stroke-width:1}\
 .shoal-figure .c0{--c:var(--c0)}.shoal-figure .c1{--c:var(--c1)}.shoal-figure .c2{--c:var(--c2)}\
 .shoal-figure .c3{--c:var(--c3)}.shoal-figure .c4{--c:var(--c4)}.shoal-figure .c5{--c:var(--c5)}\

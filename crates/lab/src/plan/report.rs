@@ -1,6 +1,6 @@
 //! A plan as a page with figures.
 
-use super::text::{lasting, too_large, within};
+use super::text::{AS_ONE_NOTE, lasting, too_large, within};
 use super::{Bound, Goal, Plan, bytes, settings, today};
 use crate::character::{Character, report_section};
 use crate::curve::{Curve, Point};
@@ -108,8 +108,9 @@ fn ram(plan: &Plan) -> Section {
         "{how} Upright lines, for {}: how far as many requests again may be off, at 95%, by the sample and by how much stretches of the log differ.",
         memory.curves[0].0
     );
-    let beyond =
-        too_large(plan).map(|told| format!("{told}: the curve of RAM and disk as one cache has them."));
+    let beyond = too_large(plan).map(|told| {
+        format!("{told}: the curve of RAM and disk as one cache has them. That is {AS_ONE_NOTE}.")
+    });
     Section {
         anchor: "ram".into(),
         title: "Hit ratio by size".into(),
