@@ -220,7 +220,7 @@ fn answers_that_no_cache_may_store_are_not_planned_for() {
         matches!(refused, Err(LabError::TooFewRequests { found: 0, .. })),
         "all of it is lost to its origin"
     );
-    let half = |at: u64| at * at % 297 % 2 == 0;
+    let half = |at: u64| (at * at % 297).is_multiple_of(2);
     let plan = with_outcomes(4000, |at| match half(at) {
         true => "shoal; fwd=uri-miss; detail=no-store".into(),
         false => "shoal; fwd=uri-miss; stored".into(),
@@ -244,7 +244,7 @@ fn answers_that_no_cache_may_store_are_not_planned_for() {
 
 #[test]
 fn replaced_answers_are_lost_to_lifetimes() {
-    let every_third = |at: u64| if at % 3 == 0 { "EXPIRED" } else { "HIT" }.to_owned();
+    let every_third = |at: u64| if at.is_multiple_of(3) { "EXPIRED" } else { "HIT" }.to_owned();
     let plan = with_outcomes(4000, every_third).expect("a plan");
     let today = plan.account.hit_ratio().expect("it is told");
     assert!((today - 2.0 / 3.0).abs() < 0.01, "{today}");

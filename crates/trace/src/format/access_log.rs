@@ -75,10 +75,8 @@ fn handling(rest: &str) -> Option<Said> {
     if let Some(said) = said_unnamed(last_field(rest)) {
         return Some(said);
     }
-    let mut fields = QuotedFields { rest };
-    let mut client = 0;
-    let mut found = None;
-    while let Some((field, is_quoted)) = fields.next() {
+    let (mut client, mut found) = (0, None);
+    for (field, is_quoted) in (QuotedFields { rest }) {
         // `cache=HIT` names its field.
         let value = field.rsplit_once('=').map_or(field, |(_, value)| value.trim_matches('"'));
         match is_quoted && client < 2 {
