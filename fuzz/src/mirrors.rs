@@ -89,7 +89,7 @@ fn routed(registry: &dyn Registry, request: &str) {
     if !path.starts_with('/') {
         return;
     }
-    registry.package(path);
+    registry.packages(&mirror(), path);
     let field = |_: &str| Some(request.to_owned());
     let question = Question { method: "GET", path, query, field: &field };
     let Route::Fetch(Fetch { place, class, .. }) = registry.route(&mirror(), &question) else { return };

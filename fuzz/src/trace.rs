@@ -11,7 +11,7 @@ use std::io::{Cursor, Read};
 pub fn any(data: &[u8]) {
     let formats = Format::ALL.into_iter().map(Some);
     for format in formats.chain([None]) {
-        let options = ReadOptions { format, line_max: 4096, ..ReadOptions::default() };
+        let options = ReadOptions { format, line_max: 4096, bad_lines_max: 1.0, ..ReadOptions::default() };
         let Ok(input) = Input::new(Cursor::new(data.to_vec())) else { return };
         let whole = read(Reader::new(input.take(PLAIN_MAX), &options), data);
         let Ok(input) = Input::new(Trickle(Cursor::new(data.to_vec()))) else { return };
@@ -69,7 +69,8 @@ pub fn columns(data: &[u8]) {
 }
 
 fn records(input: impl Read) -> Option<Vec<Record<'static>>> {
-    let mut reader = Reader::new(input, &ReadOptions::default()).ok()?;
+    let options = ReadOptions { bad_lines_max: 1.0, ..ReadOptions::default() };
+    let mut reader = Reader::new(input, &options).ok()?;
     let mut records = Vec::new();
     while let Some(record) = reader.next(|record| record.clone().into_owned()).expect("nothing is strict") {
         records.push(record);
@@ -86,6 +87,14 @@ fn expected(records: &[Record<'static>], target: Target) -> Vec<Record<'static>>
             record.method = record.method.filter(|method| methods.contains(method.as_ref()));
         }
         methods.extend(record.method.as_deref().map(str::to_owned));
+        if target == Target::Shoal {
+            record.ttl_seconds = None;
+            record.outcome = record.outcome.map(|outcome| match outcome {
+                outcome if outcome.is_hit() => shoal_trace::Outcome::Hit,
+                outcome if outcome.forbids_storing() => shoal_trace::Outcome::Bypass,
+                _ => shoal_trace::Outcome::Miss,
+            });
+        }
         if target == Target::Csv {
             let blank = |text: std::borrow::Cow<'static, str>| text.replace(['\n', '\r'], " ").into();
             let given = |text: &std::borrow::Cow<'_, str>| !matches!(&**text, "" | "-");

@@ -29,6 +29,31 @@ pub fn counts(what: &str, values: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     }
 }
 
+/// How many requests only warm the caches: a number, or a share of them, as on the command line.
+#[derive(Clone, Copy, FromPyObject)]
+pub enum WarmUp {
+    /// Requests.
+    Requests(usize),
+    /// Share of the requests.
+    Share(f64),
+}
+
+impl WarmUp {
+    /// No warm-up.
+    pub const NONE: Self = Self::Requests(0);
+
+    /// The number of requests, of so many.
+    pub fn of(self, requests: usize) -> PyResult<usize> {
+        match self {
+            Self::Requests(number) => Ok(number),
+            Self::Share(share) if (0.0..=1.0).contains(&share) => Ok((requests as f64 * share) as usize),
+            Self::Share(share) => Err(PyValueError::new_err(format!(
+                "warm_up: {share} is neither a number nor a share from 0 to 1"
+            ))),
+        }
+    }
+}
+
 /// Numbers, out of an array, a list or one number.
 pub fn numbers(what: &str, values: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     let numpy = values.py().import("numpy")?;

@@ -1,6 +1,6 @@
 //! Systems of cooperative caching in a cluster.
 
-use crate::arrays::{counts, same_length};
+use crate::arrays::{WarmUp, counts, same_length};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use shoal_lab::cluster::{
@@ -67,7 +67,7 @@ impl ClusterCounts {
 /// and disks, and there are throughput and delay. After `lose_after` requests the node `lose` is
 /// lost.
 #[pyfunction]
-#[pyo3(signature = (system, nodes, objects, *, node_frames, server_frames = 0, idle = 0, coordinated = 0.8, chances = 2, searched = 0, b = 0.0, region = 16, seed = 1, warm_up = 0, writes = None, outstanding = 0, lose = None, lose_after = 0))]
+#[pyo3(signature = (system, nodes, objects, *, node_frames, server_frames = 0, idle = 0, coordinated = 0.8, chances = 2, searched = 0, b = 0.0, region = 16, seed = 1, warm_up = WarmUp::NONE, writes = None, outstanding = 0, lose = None, lose_after = 0))]
 pub fn simulate_cluster(
     py: Python<'_>,
     system: &str,
@@ -82,7 +82,7 @@ pub fn simulate_cluster(
     b: f64,
     region: usize,
     seed: u64,
-    warm_up: u64,
+    warm_up: WarmUp,
     writes: Option<&Bound<'_, PyAny>>,
     outstanding: usize,
     lose: Option<usize>,
@@ -103,6 +103,7 @@ pub fn simulate_cluster(
     let requests = accesses(nodes, objects, writes)?;
     let size = cluster_size(&requests, node_frames, server_frames, idle)?;
     let options = SchemeOptions { idle, coordinated, chances, searched, b, region, seed };
+    let warm_up = warm_up.of(requests.len())? as u64;
     let plan = RunPlan { warm_up, failure: lose.map(|node| (lose_after, node)) };
     let outcome = py.detach(|| {
         let mut system = named(system, &size, &options)?;

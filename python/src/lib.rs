@@ -12,6 +12,7 @@ mod arrays;
 mod cluster;
 mod curve;
 mod models;
+mod plan;
 mod policy;
 mod simulator;
 mod sweep;
@@ -33,6 +34,8 @@ mod _shoal {
     use crate::models::pgms::{Pgms, PgmsFinished};
     #[pymodule_export]
     use crate::models::wan::{Wan, WanShared};
+    #[pymodule_export]
+    use crate::plan::plan;
     #[pymodule_export]
     use crate::policy::{Policy, policies};
     #[pymodule_export]

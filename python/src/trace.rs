@@ -4,13 +4,15 @@ use crate::arrays::{counts, from_json, same_length, wrong};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::{PyIndexError, PyOSError, PyValueError};
 use pyo3::prelude::*;
-use shoal_lab::character::{Character, TraceFields, census_json, facts, load, reading_json};
+use shoal_lab::character::{
+    CensusTrace, Character, LoadOptions, TraceFields, account_json, census_json, facts, load, reading_json,
+};
 use shoal_lab::progress::Silent;
 use shoal_trace::generate::Traffic;
-use shoal_trace::{Filter, Format, Input, Output, ReadOptions, Reader, Record, Target, Writer};
+use shoal_trace::{Filter, Format, Input, Output, ReadOptions, Reader, Record, Separator, Target, Writer};
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Requests in their order: who asked for what and when, and how large it was.
@@ -30,32 +32,29 @@ impl Trace {
     /// Reads a log or a table, plain or compressed (gzip, zstd, xz), of any format that `shoal
     /// trace` reads.
     ///
-    /// Sizes that lines do not tell are filled from other requests for the object, or by the
-    /// median.
+    /// Sizes that lines do not tell are filled from other requests for the object, then by
+    /// `size_unknown`, or without it by the median. A log with a larger share of bad lines than
+    /// `bad_lines` (0.25) is an error.
     #[staticmethod]
-    #[pyo3(signature = (path, *, filter = Vec::new(), format = None, columns = None, limit = None, strict = false))]
+    #[pyo3(signature = (path, *, filter = Vec::new(), format = None, columns = None, separator = None, limit = None, size_unknown = None, bad_lines = None, strict = false))]
     fn read(
         py: Python<'_>,
         path: PathBuf,
         filter: Vec<String>,
         format: Option<&str>,
         columns: Option<String>,
+        separator: Option<&str>,
         limit: Option<usize>,
+        size_unknown: Option<u64>,
+        bad_lines: Option<f64>,
         strict: bool,
     ) -> PyResult<Self> {
-        let filter = rules(&filter)?;
-        let options =
-            ReadOptions { format: format.map(named).transpose()?, columns, strict, ..ReadOptions::default() };
-        let failed = |why: String| PyOSError::new_err(format!("{}: {why}", path.display()));
-        let limit = limit.unwrap_or(usize::MAX);
-        let loaded = py.detach(|| {
-            let input = Input::open(&path).map_err(|error| error.to_string())?;
-            let reader = Reader::of(input, &options).map_err(|error| error.to_string())?;
-            load(reader, &filter, limit).map_err(|error| error.to_string())
-        });
-        let loaded = loaded.map_err(failed)?;
+        let reading =
+            Reading::new(&filter, format, columns, separator, limit, size_unknown, bad_lines, strict)?;
+        let loaded = read_log(py, &path, &reading)?;
         let mut log = reading_json(&loaded);
         log["census"] = census_json(&loaded.census);
+        log["cache_that_logged"] = account_json(&loaded.account);
         let known = loaded.known();
         Ok(Self { inner: Arc::new(loaded.trace), known, log: Some(log) })
     }
@@ -221,6 +220,59 @@ impl Trace {
     }
 }
 
+/// How a log is read.
+pub struct Reading {
+    options: ReadOptions,
+    load: LoadOptions,
+}
+
+impl Reading {
+    /// Takes the keywords that functions on logs share.
+    pub fn new(
+        filter: &[String],
+        format: Option<&str>,
+        columns: Option<String>,
+        separator: Option<&str>,
+        limit: Option<usize>,
+        size_unknown: Option<u64>,
+        bad_lines: Option<f64>,
+        strict: bool,
+    ) -> PyResult<Self> {
+        let defaults = ReadOptions::default();
+        let bad_lines_max = bad_lines.unwrap_or(defaults.bad_lines_max);
+        if !(0.0..=1.0).contains(&bad_lines_max) {
+            return Err(PyValueError::new_err("bad_lines: a share from 0 to 1 is needed"));
+        }
+        let options = ReadOptions {
+            format: format.map(named).transpose()?,
+            columns,
+            separator: separator.map(parted_by).transpose()?,
+            bad_lines_max,
+            strict,
+            ..defaults
+        };
+        let limit = limit.unwrap_or(usize::MAX);
+        let load = LoadOptions { filter: rules(filter)?, limit, size_unknown, versions: false };
+        Ok(Self { options, load })
+    }
+
+    /// Reads responses that replaced stale ones as other objects, as plans do.
+    pub fn versions(mut self) -> Self {
+        self.load.versions = true;
+        self
+    }
+}
+
+/// Reads a log as a whole.
+pub fn read_log(py: Python<'_>, path: &Path, reading: &Reading) -> PyResult<CensusTrace> {
+    let loaded = py.detach(|| {
+        let input = Input::open(path).map_err(|error| error.to_string())?;
+        let reader = Reader::of(input, &reading.options).map_err(|error| error.to_string())?;
+        load(reader, &reading.load).map_err(|error| error.to_string())
+    });
+    loaded.map_err(|why| PyOSError::new_err(format!("{}: {why}", path.display())))
+}
+
 fn rules(names: &[String]) -> PyResult<Filter> {
     let mut filter = Filter::default();
     match names.iter().find(|name| !filter.add(name)) {
@@ -229,6 +281,13 @@ fn rules(names: &[String]) -> PyResult<Filter> {
             Err(PyValueError::new_err(format!("filter: {name:?} is none of {}", Filter::RULES.join(", "))))
         }
     }
+}
+
+fn parted_by(name: &str) -> PyResult<Separator> {
+    Separator::named(name).ok_or_else(|| {
+        let known: Vec<&str> = Separator::ALL.iter().map(|separator| separator.name()).collect();
+        PyValueError::new_err(format!("separator: {name:?} is none of {}", known.join(", ")))
+    })
 }
 
 fn named(name: &str) -> PyResult<Format> {

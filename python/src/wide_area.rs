@@ -1,6 +1,6 @@
 //! Proxies that cooperate in a wide area, over a trace with clients.
 
-use crate::arrays::wrong;
+use crate::arrays::{WarmUp, wrong};
 use crate::trace::Trace;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -44,27 +44,27 @@ pub struct WideAreaOutcome {
 /// Sends a trace through proxies that cooperate; its clients are dealt out among them.
 ///
 /// Cooperation: alone, hierarchy, rendezvous, ring, carp, hash-tiers, directory, directory-tiers,
-/// summaries. `levels_seconds` is the latency from a cache of each level, the top one first and a
+/// summaries. `levels_ms` is the latency in milliseconds from a cache of each level, the top one first and a
 /// client's own proxy last; each cache has `fanout` below it. `summaries` have digests of
 /// `bits_per_object` and `hashes`, sent when the share `threshold` has changed; `tries` peers are
 /// asked in vain before the origin is.
 #[pyfunction]
-#[pyo3(signature = (trace, cooperation, *, levels_seconds = vec![0.05, 0.01], fanout = 10, cache_bytes = None, origin_seconds = 1.9, new_versions = false,
-    bits_per_object = 16, hashes = 4, threshold = 0.01, tries = 1, warm_up = 0, seed = 1))]
+#[pyo3(signature = (trace, cooperation, *, levels_ms = vec![50.0, 10.0], fanout = 10, cache_bytes = None, origin_ms = 1900.0, size_change = "identity",
+    bits_per_object = 16, hashes = 4, threshold = 0.01, tries = 1, warm_up = WarmUp::NONE, seed = 1))]
 pub fn simulate_wide_area(
     py: Python<'_>,
     trace: &Trace,
     cooperation: &str,
-    levels_seconds: Vec<f64>,
+    levels_ms: Vec<f64>,
     fanout: u32,
     cache_bytes: Option<u64>,
-    origin_seconds: f64,
-    new_versions: bool,
+    origin_ms: f64,
+    size_change: &str,
     bits_per_object: u32,
     hashes: u32,
     threshold: f64,
     tries: usize,
-    warm_up: usize,
+    warm_up: WarmUp,
     seed: u64,
 ) -> PyResult<WideAreaOutcome> {
     let digests = Digests { bits_per_object, hashes, threshold, tries };
@@ -72,14 +72,16 @@ pub fn simulate_wide_area(
         region: Region {
             population: trace.inner.clients().len() as f64,
             fanout,
-            latency_seconds: levels_seconds,
+            latency_seconds: levels_ms.iter().map(|ms| ms / 1000.0).collect(),
         },
         cooperation: named(cooperation, digests)?,
         cache_bytes,
-        origin_seconds,
-        warm_up,
+        origin_seconds: origin_ms / 1000.0,
+        warm_up: warm_up.of(trace.inner.requests().len())?,
     };
-    let rule = if new_versions { SizeChange::Version } else { SizeChange::Identity };
+    let rules = [SizeChange::Identity, SizeChange::Version];
+    let rule = rules.into_iter().find(|rule| rule.name() == size_change);
+    let rule = rule.ok_or_else(|| PyValueError::new_err("size_change: identity or version"))?;
     let found = py.detach(|| simulate(&Stream::of_trace(&trace.inner, rule), &plan, seed));
     Ok(wide_area_outcome(found.map_err(wrong)?))
 }

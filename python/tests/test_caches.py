@@ -43,7 +43,7 @@ def test_the_exact_curve_is_what_simulators_hit():
         cache = shoal.Simulator("lru", capacity_objects=size)
         # distances are told to 1/32 of a doubling
         assert abs(cache.run(objects).mean() - ratio) < 0.01, size
-    assert np.allclose(curve.miss_ratio, 1 - curve.hit_ratio) and not curve.error.any()
+    assert np.allclose(curve.miss_ratio, 1 - curve.hit_ratio) and not curve.hit_ratio_error.any()
     hit_ratio, _ = curve.at(100)
     assert hit_ratio == pytest.approx(curve.hit_ratio[2])
     assert curve.size_for(hit_ratio) == 100 and curve.size_for(1.1) is None
@@ -56,7 +56,7 @@ def test_sampled_curves_are_near_and_say_how_near():
     sampled = shoal.miss_ratio_curve(objects, sizes=sizes, rate=0.2)
     watched = shoal.miss_ratio_curve(objects, sizes=sizes, watched=4000)
     for curve in (sampled, watched):
-        assert (curve.error > 0).all()
+        assert (curve.hit_ratio_error > 0).all()
         assert np.abs(curve.hit_ratio - exact.hit_ratio).max() < 0.05
     sieve = shoal.miss_ratio_curve(objects, sizes=sizes, policy="sieve")
     cache = shoal.Simulator("sieve", capacity_bytes=2000)
@@ -66,6 +66,10 @@ def test_sampled_curves_are_near_and_say_how_near():
 def test_warm_up_does_not_count():
     objects = np.arange(100).repeat(2).reshape(100, 2).T.ravel()
     assert shoal.miss_ratio_curve(objects, sizes=[128], warm_up=100).hit_ratio[0] == 1
+    share = 100 / len(objects)
+    assert shoal.miss_ratio_curve(objects, sizes=[128], warm_up=share).hit_ratio[0] == 1
+    with pytest.raises(ValueError, match="warm_up"):
+        shoal.miss_ratio_curve(objects, warm_up=1.5)
     assert shoal.miss_ratio_curve(objects, sizes=[128]).hit_ratio[0] == 0.5
 
 
@@ -132,7 +136,7 @@ def test_clusters_and_wide_areas_find_more_together():
     with pytest.raises(ValueError, match="writes"):
         shoal.simulate_cluster("greedy", nodes, trace.objects, node_frames=1, writes=[True])
     with pytest.raises(ValueError, match="levels"):
-        shoal.simulate_wide_area(trace, "alone", levels_seconds=[])
+        shoal.simulate_wide_area(trace, "alone", levels_ms=[])
     with pytest.raises(ValueError, match="digests"):
         shoal.simulate_wide_area(trace, "summaries", hashes=0)
 
@@ -156,3 +160,37 @@ def test_front_ends_and_pagers():
     assert lost["pager"] > 0 and sum(lost.values()) == lost["pager"], lost
     waits = shoal.simulate_cluster("gms", clients, objects, node_frames=60)
     assert waits.throughput is None and waits.answered == []
+
+
+def test_a_curve_tells_and_draws_itself():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    trace = shoal.Trace.synthetic("requests=6000,seed=1,clients=8,hit-ratio=0.6")
+    curve = shoal.miss_ratio_curve(trace, policy="s3_fifo", rate=0.5)
+    told = repr(curve)
+    assert told.startswith("<shoal.Curve: 50 sizes from ") and f"knee at {curve.knee()} with" in told
+    assert " bytes, " in told and " objects, " in repr(shoal.miss_ratio_curve([1, 2, 1]))
+    figure, ax = pyplot.subplots()
+    assert curve.plot(ax, label="sampled") is ax
+    line, knee = ax.get_lines()
+    assert np.allclose(line.get_ydata(), curve.hit_ratio) and line.get_label() == "sampled"
+    assert knee.get_xdata()[0] == curve.knee() and len(ax.collections) == 1
+    assert (ax.get_xscale(), ax.get_xlabel(), ax.get_ylabel()) == ("log", "size of the cache, bytes", "hit ratio")
+    pyplot.close(figure)
+    with pytest.raises(ValueError, match="miss_ratio"):
+        curve.plot(value="speed")
+
+
+def test_the_plan_and_its_curve_have_one_knee(tmp_path):
+    trace = shoal.Trace.synthetic("requests=6000,seed=1,clients=8,hit-ratio=0.6")
+    log = tmp_path / "log.csv"
+    trace.write(log)
+    plan = shoal.plan(log, seed=1)
+    curves = {name: shoal.Curve.of(points) for name, points in plan["ram"]["curves"].items()}
+    assert curves["s3_fifo"].knee() == plan["ram"]["knee"]["bytes"]
+    assert plan["choice"]["ram_bytes"] >= 16 << 20 and plan["cache_that_logged"]["hit_ratio"] is None
+    assert shoal.plan(log, ram=64 << 20)["choice"]["ram_bytes"] == 64 << 20
+    for wrong in [{"warm_up": 1}, {"miss_cost": 0}, {"ram_price": 1}, {"bad_lines": 2}, {"limit": 10}]:
+        with pytest.raises(ValueError):
+            shoal.plan(log, **wrong)

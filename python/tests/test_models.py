@@ -9,7 +9,7 @@ from shoal import models
 
 def test_the_queueing_model_by_hand():
     # one node and one server without putpages: nothing waits, X = 1 / (Z + D)
-    one = models.Gms(1, [1.0], demand_seconds=194e-6, think_seconds=5e-3, putpages=0)
+    one = models.Gms(1, [1.0], demand_us=194, think_ms=5, putpages=0)
     for method in ["schweitzer", "linearizer", "exact"]:
         solution = one.solve(method)
         assert solution.response_seconds == pytest.approx(194e-6)
@@ -48,11 +48,11 @@ def test_prefetching_by_idle_nodes():
 
 def test_prefetching_for_pages_of_ones_own():
     pages = np.random.default_rng(2).permutation(400)
-    given = models.Pgms(pages, idle=2, frames=64, rounds=2, computing_seconds=1e-3)
+    given = models.Pgms(pages, idle=2, frames=64, rounds=2, computing_us=1000)
     assert (given.references, given.pages) == (800, 400)
     assert given.simulate().user_seconds == pytest.approx(0.8)
     assert given.simulate().elapsed_seconds < given.simulate("none", hinted=0).elapsed_seconds
-    for wrong in [{"program": "rendr"}, {"scale": 0}, {"rounds": 0}, {"idle": -1}, {"disk_seconds": 0}, {"program": []}]:
+    for wrong in [{"program": "rendr"}, {"scale": 0}, {"rounds": 0}, {"idle": -1}, {"disk_ms": 0}, {"program": []}]:
         with pytest.raises((ValueError, OverflowError)):
             models.Pgms(**{"program": "render", **wrong})
     with pytest.raises(ValueError):
@@ -65,7 +65,7 @@ def test_prefetching_for_pages_of_ones_own():
 def test_the_wide_area_model_as_printed():
     # chapter 5, Table 5.4: with 500,000 clients a shared cache hits H_N of all requests, 0.86 s in a hierarchy
     wan = models.Wan()
-    schemes = wan.schemes(500e3, [0.050, 0.010])
+    schemes = wan.schemes(500e3, [50, 10])
     assert round(schemes["hierarchy"]["latency_seconds"], 2) == 0.86
     assert round(schemes["hashed"]["latency_seconds"], 2) == 0.88
     rates = wan.cacheable_hit_rate([0, 500, 5e4, 5e6, 5e8])
@@ -117,7 +117,7 @@ def test_the_characteristic_time_is_near_a_simulation():
     [
         (lambda: models.Gms(5, [0.5, 0.4]), "sum to 0.9"),
         (lambda: models.Gms(5, [1.0], putpage_rate=1e9), "putpages alone"),
-        (lambda: models.Gms(5, [0.5, 0.5], demand_seconds=[1, 2, 3]), "one for each"),
+        (lambda: models.Gms(5, [0.5, 0.5], demand_us=[1, 2, 3]), "one for each"),
         (lambda: models.Gms.balanced(5, 5, application="oo8"), "oo8"),
         (lambda: models.Gms.balanced(5, 5).solve("fast"), "fast"),
         (lambda: models.Wan(alpha=-1), "alpha"),

@@ -3,13 +3,13 @@
 use crate::failure::Failure;
 use crate::lab::telling;
 use crate::replay::FilterRules;
-use crate::show::print;
+use crate::show::{print, quoted};
 use crate::trace::source::TraceInputOptions;
 use crate::trace::told::{account, lost, refused, wrong_times};
 use shoal_core::ByteCount;
-use shoal_lab::character::{CensusTrace, Character, load, reading_json};
+use shoal_lab::character::{CensusTrace, Character, LoadOptions, account_json, load, reading_json};
 use shoal_lab::error::LabError;
-use shoal_lab::plan::{Footprint, Plan, PlanOptions, json, report, settings, text};
+use shoal_lab::plan::{Footprint, Plan, PlanOptions, json, report, settings, text, today};
 use std::path::PathBuf;
 
 /// Plan a cache for an access log: RAM, disk, hit ratios, wear, a settings file
@@ -18,6 +18,10 @@ use std::path::PathBuf;
 /// policies that Shoal runs. The disk's work is counted with the store's own code on a modelled
 /// machine. A log lacks some facts (freshness, cacheability, Vary, missing sizes): these are
 /// assumed, stated, and bounded.
+///
+/// What the log tells of its cache is read: Cache-Status, $upstream_cache_status, result codes,
+/// lifetimes. The plan begins with the hits of today, the hits that are possible, and the losses.
+/// Answers that no cache may store are not planned for.
 ///
 /// With --ram-price and --egress-price the cheapest pair of RAM and disk is recommended. Without
 /// prices the recommended disk gives 99% of the possible hits. The recommended RAM is the knee of
@@ -69,6 +73,9 @@ pub struct PlanArguments {
     /// Largest number of requests read
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// Size of objects without a size in any line; the median of all sizes if not given
+    #[arg(long, value_name = "SIZE")]
+    size_unknown: Option<ByteCount>,
     /// Seed of samples
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -89,23 +96,35 @@ impl PlanArguments {
     pub fn perform(self) -> Result<(), Failure> {
         let wishes = self.wishes()?;
         let (reader, bar) = self.reading.open(&self.log)?.into_parts();
-        let loaded = load(reader, &self.filter.0, self.limit.unwrap_or(usize::MAX));
+        let options = LoadOptions {
+            filter: self.filter.0,
+            limit: self.limit.unwrap_or(usize::MAX),
+            size_unknown: self.size_unknown.map(|bytes| bytes.0),
+            versions: true,
+        };
+        let loaded = load(reader, &options);
         bar.finish_and_clear();
         let failed = |error: &dyn std::fmt::Display| Failure::Runtime(format!("{}: {error}", self.log));
         let loaded = loaded.map_err(|error| failed(&error))?;
         if !loaded.known().sizes && !loaded.trace.requests().is_empty() {
-            return Err(failed(&"no request has a size, and without sizes there is nothing to plan"));
+            return Err(failed(
+                &"no request has a size, and without sizes there is nothing to plan; --size-unknown gives one",
+            ));
         }
         let mut progress = telling::on_terminal();
         let character = Character::of(&loaded.trace, loaded.known(), self.seed, &mut *progress);
         let plan = Plan::of(&loaded, &character, wishes, &mut *progress);
         progress.finish();
-        let plan = plan.map_err(|error| match error {
-            LabError::TooFewRequests { .. } => {
-                failed(&format!("{error}: {}", lost(&loaded.reading, &loaded.unread)))
+        let plan = match plan {
+            Err(error @ LabError::TooFewRequests { .. }) => {
+                // The log may still tell why so little of it can be stored.
+                if loaded.account.tells_hits() {
+                    print(&self.render_account(&loaded))?;
+                }
+                return Err(failed(&format!("{error}: {}", lost(&loaded.reading, &loaded.unread))));
             }
-            error => failed(&error),
-        })?;
+            plan => plan.map_err(|error| failed(&error))?,
+        };
         // The results are printed even if the files cannot be written.
         print(&self.render(&plan, &loaded))?;
         self.write(&plan, &character, &loaded)
@@ -168,7 +187,7 @@ impl PlanArguments {
 
     /// Returns the command for a repetition, with the options that affect the plan.
     fn command(&self) -> String {
-        let log = if self.log == "-" { "-" } else { self.name() };
+        let log = if self.log == "-" { "-".into() } else { quoted(self.name()) };
         let mut command = format!("shoal plan {log}");
         let numbers = [
             ("ram-price", self.ram_price),
@@ -187,6 +206,9 @@ impl PlanArguments {
             if let Some(number) = number {
                 command += &format!(" --{name} {number}");
             }
+        }
+        if let Some(bytes) = self.size_unknown {
+            command += &format!(" --size-unknown {}", bytes.0);
         }
         let drive = Some(self.drive).filter(|drive| drive.0 != PlanOptions::default().drive_bytes);
         for (name, bytes) in [("ram", self.ram), ("disk", self.disk), ("drive", drive)] {
@@ -218,6 +240,19 @@ impl PlanArguments {
         Ok(())
     }
 
+    /// Returns what a log tells of its cache, for a log that allows no plan.
+    fn render_account(&self, loaded: &CensusTrace) -> String {
+        if self.json {
+            let told = serde_json::json!({
+                "log": self.name(),
+                "cache_that_logged": account_json(&loaded.account),
+                "reading": reading_json(loaded),
+            });
+            return format!("{told:#}\n");
+        }
+        today(&loaded.account, None)
+    }
+
     fn render(&self, plan: &Plan, loaded: &CensusTrace) -> String {
         if self.json {
             let mut told = json(plan, self.name());
@@ -225,7 +260,8 @@ impl PlanArguments {
             return format!("{told:#}\n");
         }
         let read = account(&loaded.reading) + &wrong_times(loaded.wrong_times) + &refused(&loaded.unread);
-        format!("{read}\n{}", text(plan, self.name()))
+        let first = today(&loaded.account, Some(&plan.demand));
+        format!("{first}\n{read}\n{}", text(plan, self.name()))
     }
 }
 

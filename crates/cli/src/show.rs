@@ -92,6 +92,16 @@ pub fn count(number: u64) -> String {
     shown
 }
 
+/// Returns a word as a shell reads it back: in quotes where it has more than letters, digits and
+/// harmless marks.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:=,+@%".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +122,9 @@ mod tests {
         assert_eq!((limit(256 << 20), limit(10_000_000_000)), ("256 MiB".into(), "10 GB".into()));
         assert_eq!(limit(9_999_475_712), "10.0 GB");
         assert_eq!((counted(1, "day"), counted(2000, "day")), ("1 day".into(), "2,000 days".into()));
+        let words =
+            [("access.log", "access.log"), ("my log", "'my log'"), ("it's", "'it'\\''s'"), ("", "''")];
+        assert!(words.iter().all(|(word, shown)| quoted(word) == *shown));
         for (number, shown) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(count(number), shown);
         }

@@ -58,6 +58,8 @@ fn a_log_becomes_a_plan_and_settings_that_check_takes() {
     let output = run(&[&["plan", name(&log)], &more[..]].concat());
     let text = done(&output);
     for part in [
+        "Today\n  66.7% hit, of the 3,000 requests whose outcome the log tells\n",
+        "  room              requested before; the log names no reason",
         "format common (by its beginning)",
         "left out                  150 with a method that does not count",
         "3,000 requests, 95.0% of them storable",
@@ -140,6 +142,9 @@ fn impossible_plan_is_refused() {
         .expect("written");
     let output = run(&["plan", name(&pages)]);
     assert_eq!((output.status.code(), stderr(&output).contains("no request has a size")), (Some(1), true));
+    let told = run(&["plan", name(&pages), "--size-unknown", "4 KiB", "--json"]);
+    let told: Value = serde_json::from_str(done(&told)).expect("JSON");
+    assert_eq!((&told["demand"]["mean_bytes"], &told["demand"]["objects"]), (&4096.0.into(), &300.into()));
 }
 
 #[test]
@@ -159,5 +164,46 @@ fn plan_reports_used_part_of_log() {
         ["1 of 3001 lines are bad", "150 left out with a method", "--drive 100000000000", "--filter get"]
     {
         assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn log_that_may_not_be_stored_has_an_account() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("access.json");
+    let line = |at: u64| {
+        let said = "shoal;fwd=uri-miss;detail=never-reusable";
+        format!(
+            "{{\"time\":{at},\"method\":\"GET\",\"url\":\"http://a.example/{}\",\"status\":200,\"body_bytes\":5000,\"cache_status\":\"{said}\"}}\n",
+            at % 90
+        )
+    };
+    std::fs::write(&path, (1..=3000).map(line).collect::<String>()).expect("written");
+    let output = run(&["plan", name(&path)]);
+    let text = std::str::from_utf8(&output.stdout).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(1), "there is nothing to plan");
+    for part in ["0.0% hit", "0.0% could, with room for everything", "97.0%  never-reusable", "--filter get"]
+    {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(stderr(&output).contains("3,000 that the log says no cache may store"), "{}", stderr(&output));
+    let as_if = run(&["plan", name(&path), "--filter", "get", "--json"]);
+    let as_if: Value = serde_json::from_str(done(&as_if)).expect("JSON");
+    assert_eq!(as_if["cache_that_logged"]["lost"][0]["to"], "never-reusable");
+    assert!(as_if["demand"]["achievable_hit_ratio"].as_f64() > Some(0.9), "{as_if}");
+}
+
+/// The reasons that the product writes are those that the planner reads.
+#[test]
+fn every_reason_of_the_product_is_read() {
+    let output = run(&["config", "reasons"]);
+    let reasons = done(&output).split("## `error`").next().expect("a page").to_owned();
+    let tokens: Vec<&str> =
+        reasons.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert!(tokens.len() > 40, "{tokens:?}");
+    let details = reasons.split("## `fwd`").next().expect("details").lines();
+    let details = details.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    for token in details.filter(|token| *token != "detail") {
+        assert!(shoal_trace::Outcome::named(token).is_some(), "{token}");
     }
 }

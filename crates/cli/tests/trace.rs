@@ -199,7 +199,10 @@ fn bad_input_is_told_and_never_a_crash() {
     assert_eq!((missing.status.code(), stderr(&missing).lines().count()), (Some(1), 1));
     let long = [LOG.as_bytes(), &vec![b'x'; 10 << 20], b"\n\xFF\xFE nonsense\n", LOG.as_bytes()].concat();
     std::fs::write(&log, long).expect("written");
-    let output = trace(&["info", "--json", name(&log)]);
+    let refused = trace(&["info", name(&log)]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("4 of 14 lines are bad for the format squid"), "{}", stderr(&refused));
+    let output = trace(&["info", "--json", "--bad-lines", "0.5", name(&log)]);
     let json: Value = serde_json::from_str(done(&output)).expect("JSON");
     assert_eq!((&json["requests"], &json["reading"]["bad"]), (&10.into(), &4.into()));
     assert_eq!(json["reading"]["problems"][1], "line 7: the line is too long");
@@ -236,7 +239,7 @@ fn our_own_logs_are_traces_and_can_be_replayed() {
         let json: Value = serde_json::from_str(done(&info)).expect("JSON");
         assert_eq!((&json["reading"]["format"], &json["reading"]["bad"]), (&format.into(), &0.into()));
         assert_eq!((&json["requests"], &json["objects"]), (&2.into(), &1.into()), "{format}");
-        let hits = json["census"]["hit_ratio_of_the_cache_that_logged"].as_f64().expect("a number");
+        let hits = json["cache_that_logged"]["hit_ratio"].as_f64().expect("a number");
         assert!((0.3..=0.5).contains(&hits), "{format}: {hits}");
         let store = folder.path().join("store");
         std::fs::create_dir(&store).expect("made");

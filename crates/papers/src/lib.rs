@@ -11,6 +11,7 @@ pub mod forecast;
 pub mod machine;
 pub mod maltzahn;
 pub mod policies;
+mod seeds;
 pub mod specweb99;
 pub mod traffic;
 pub mod voelker_ch2;

@@ -74,7 +74,7 @@ fn write(trace: &Trace, target: Target, path: &Path) -> Result<(), Box<dyn std::
             status: Some(200),
             url: trace.url(request).into(),
             bytes: Some(request.bytes),
-            from_cache: None,
+            ..shoal_trace::Record::default()
         })?;
     }
     writer.finish()?;

@@ -45,7 +45,8 @@ impl Anonymizer {
             status: record.status,
             url: self.url(&record.url).into(),
             bytes: record.bytes,
-            from_cache: record.from_cache,
+            outcome: record.outcome,
+            ttl_seconds: record.ttl_seconds,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Filters for the requests of a log.
 
+use crate::outcome::Outcome;
 use crate::record::{Record, scheme_of};
 
 /// Conditions on a request. The default accepts all requests.
@@ -22,7 +23,8 @@ pub struct Filter {
     /// Status 200 or 304 only: the object existed, whether or not the server had to send it.
     pub found_only: bool,
     /// Only GET and HEAD with a status that a cache may store by default (RFC 9110, 15.1), and the
-    /// 304 that confirms such a response.
+    /// 304 that confirms such a response. Requests whose log says that no cache may store the answer
+    /// are refused too ([`Outcome::forbids_storing`]).
     pub cacheable_only: bool,
     /// Smallest accepted size, in bytes.
     pub bytes_min: u64,
@@ -61,6 +63,8 @@ pub enum RefusalReason {
     Cgi,
     /// The response is too small or too large.
     Size,
+    /// The log says that the answer may not be stored.
+    NotStored,
 }
 
 impl Filter {
@@ -117,6 +121,10 @@ impl Filter {
                 record.bytes.is_some_and(|bytes| bytes < self.bytes_min || bytes > self.bytes_max),
                 RefusalReason::Size,
             ),
+            (
+                self.cacheable_only && record.outcome.is_some_and(Outcome::forbids_storing),
+                RefusalReason::NotStored,
+            ),
         ];
         broken.into_iter().find_map(|(is_broken, why)| is_broken.then_some(why))
     }
@@ -136,7 +144,8 @@ impl Filter {
 
 impl RefusalReason {
     /// All reasons.
-    pub const ALL: [Self; 6] = [Self::Scheme, Self::Method, Self::Status, Self::Query, Self::Cgi, Self::Size];
+    pub const ALL: [Self; 7] =
+        [Self::Scheme, Self::Method, Self::Status, Self::Query, Self::Cgi, Self::Size, Self::NotStored];
 
     /// Returns the reason as a description of the refused requests.
     pub fn name(self) -> &'static str {
@@ -147,6 +156,7 @@ impl RefusalReason {
             Self::Query => "with ?",
             Self::Cgi => "with cgi-bin",
             Self::Size => "size out of limits",
+            Self::NotStored => "that the log says no cache may store",
         }
     }
 }
@@ -199,6 +209,18 @@ mod tests {
             let mut filter = Filter::default();
             assert!(filter.add(rule));
             assert_eq!(filter.refuses(&record), why, "{rule} {record:?}");
+        }
+        let mut filter = Filter::default();
+        assert!(filter.add("cacheable"));
+        for (outcome, why) in [
+            (Outcome::Hit, None),
+            (Outcome::Miss, None),
+            (Outcome::NotStored("too-large"), None),
+            (Outcome::NotStored("never-reusable"), Some(RefusalReason::NotStored)),
+            (Outcome::Bypass, Some(RefusalReason::NotStored)),
+        ] {
+            let record = Record { outcome: Some(outcome), ..case("GET", 200) };
+            assert_eq!((filter.refuses(&record), Filter::default().refuses(&record)), (why, None));
         }
         for rule in Filter::RULES {
             assert!(Filter::default().add(rule), "{rule}");

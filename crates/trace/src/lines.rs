@@ -42,13 +42,31 @@ impl<R: Read> Lines<R> {
     /// Returns the beginning of the stream without consuming it, at most a buffer full. Fails when
     /// the stream breaks off before its first line is complete.
     pub(crate) fn peek(&mut self) -> io::Result<&[u8]> {
-        while !self.ended && self.unread.end < self.buffer.len().min(PEEK) {
+        while !self.ended && self.unread.len() < self.buffer.len().min(PEEK) {
             self.fill();
         }
         if memchr::memchr(b'\n', &self.buffer[self.unread.clone()]).is_none() {
             self.end()?;
         }
         Ok(&self.buffer[self.unread.clone()])
+    }
+
+    /// Returns the whole lines at the beginning of the stream; the incomplete line, if there is no
+    /// other. Fails like [`Lines::peek`].
+    pub(crate) fn peek_lines(&mut self) -> io::Result<&[u8]> {
+        let ended = self.ended;
+        let beginning = self.peek()?;
+        match memchr::memrchr(b'\n', beginning) {
+            Some(last) if !ended => Ok(&beginning[..=last]),
+            _ => Ok(beginning),
+        }
+    }
+
+    /// Returns `true` if the bytes that [`Lines::peek`] read begin with a whole line of at most
+    /// `line_max` bytes, or have no other line.
+    pub(crate) fn begins_with_line(&self, line_max: usize) -> bool {
+        let end = memchr::memchr(b'\n', &self.buffer[self.unread.clone()]);
+        end.map_or(self.ended, |end| end <= line_max)
     }
 
     /// Skips a byte order mark of UTF-8, if there is one. Call [`Lines::peek`] first.

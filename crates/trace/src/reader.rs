@@ -2,7 +2,7 @@
 
 use crate::columnar::Layout;
 use crate::format::oracle::{Access, RECORD_BYTES};
-use crate::format::{Format, NO_FORMAT, ParsedLine, Parser, is_comment};
+use crate::format::{Format, NO_FORMAT, ParsedLine, Parser, Separator, is_comment, may_be_text, of_line};
 use crate::input::Input;
 use crate::lines::{Line, Lines};
 use crate::record::Record;
@@ -18,6 +18,11 @@ pub struct ReadOptions {
     pub format: Option<Format>,
     /// Names of a table's columns, separated by its separator, for a table without a header line.
     pub columns: Option<String>,
+    /// Separator of a table's columns; `None` finds it in the first line.
+    pub separator: Option<Separator>,
+    /// Largest share of bad lines. A log with more is an error at its end, since it is probably in
+    /// another format, or in two.
+    pub bad_lines_max: f64,
     /// The first bad line is an error.
     pub strict: bool,
     /// Longest line that is read, in bytes. Longer lines are bad.
@@ -26,7 +31,14 @@ pub struct ReadOptions {
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { format: None, columns: None, strict: false, line_max: 64 << 10 }
+        Self {
+            format: None,
+            columns: None,
+            separator: None,
+            bad_lines_max: BAD_LINES_MAX,
+            strict: false,
+            line_max: 64 << 10,
+        }
     }
 }
 
@@ -51,6 +63,8 @@ pub struct ReadReport {
     pub bad: u64,
     /// The first few bad lines.
     pub problems: Vec<Problem>,
+    /// Another format that fits bad lines, and their number.
+    pub other_format: Option<(Format, u64)>,
     /// The stream broke off. The last bad line stands for this.
     pub is_broken: bool,
 }
@@ -78,6 +92,8 @@ pub enum Error {
     Unknown(String),
     /// Bad line in strict mode.
     Bad(Problem),
+    /// More bad lines than [`ReadOptions::bad_lines_max`] allows.
+    TooManyBad(Box<ReadReport>),
 }
 
 /// Reader of records.
@@ -88,6 +104,7 @@ pub struct Reader<R> {
     columns: Option<ColumnReader>,
     reading: ReadReport,
     strict: bool,
+    bad_lines_max: f64,
     names_due: bool,
     last_ms: u64,
     ended: bool,
@@ -122,9 +139,14 @@ impl<R: Read> Reader<R> {
         let mut lines = Lines::new(input, options.line_max);
         lines.peek().map_err(Error::Input)?;
         lines.skip_mark();
-        let beginning = lines.peek().map_err(Error::Input)?;
-        let (parser, assumed) = Parser::detect(beginning, options.format, options.columns.as_deref())
-            .map_err(|why| undetected(why, beginning))?;
+        let too_long = match (options.format, &options.columns) {
+            (None | Some(Format::Table | Format::W3c), None) => skip_endless(&mut lines, options.line_max)?,
+            _ => 0,
+        };
+        let beginning = lines.peek_lines().map_err(Error::Input)?;
+        let (parser, assumed) =
+            Parser::detect(beginning, options.format, options.columns.as_deref(), options.separator)
+                .map_err(|why| undetected(why, beginning))?;
         let reading = ReadReport {
             format: parser.format(),
             compression: "plain",
@@ -135,6 +157,7 @@ impl<R: Read> Reader<R> {
             out_of_order: 0,
             bad: 0,
             problems: Vec::new(),
+            other_format: None,
             is_broken: false,
         };
         let names_due = parser.names_due();
@@ -142,8 +165,15 @@ impl<R: Read> Reader<R> {
             Format::Shoal => Some(ColumnReader::read(&mut lines)?),
             _ => None,
         };
-        let strict = options.strict;
-        Ok(Self { lines, parser, columns, reading, strict, names_due, last_ms: 0, ended: false })
+        let (strict, bad_lines_max) = (options.strict, options.bad_lines_max);
+        let (last_ms, ended) = (0, false);
+        let mut reader =
+            Self { lines, parser, columns, reading, strict, bad_lines_max, names_due, last_ms, ended };
+        for line in 1..=too_long {
+            reader.reading.lines += 1;
+            reader.bad(Problem { line, reason: TOO_LONG.into(), beginning: String::new() })?;
+        }
+        Ok(reader)
     }
 
     /// Gives the next request to `take`. Returns `None` at the end. A stream that breaks off counts
@@ -151,7 +181,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// Returns [`Error::Bad`] at the first bad line in strict mode. The reader reads nothing after
-    /// it.
+    /// it. At the end, fails like [`Reader::check`].
     pub fn next<T>(&mut self, take: impl FnOnce(&Record<'_>) -> T) -> Result<Option<T>, Error> {
         if self.parser.format().is_text() { self.next_line(take) } else { self.next_record(take) }
     }
@@ -168,7 +198,7 @@ impl<R: Read> Reader<R> {
             };
             self.reading.lines += 1;
             let Line::Whole(range) = line else {
-                self.bad_line("the line is too long", "")?;
+                self.bad_line(TOO_LONG, "")?;
                 continue;
             };
             let line: Cow<'_, str> = text(self.lines.bytes(range));
@@ -190,11 +220,13 @@ impl<R: Read> Reader<R> {
                 Ok(ParsedLine::LeftOut) => self.reading.left_out += 1,
                 Err(reason) => {
                     let beginning: String = line.chars().take(SHOWN).collect();
+                    note_other(&mut self.reading, &line);
                     self.bad_line(reason, &beginning)?;
                 }
             }
         }
         self.ended = true;
+        self.check()?;
         Ok(None)
     }
 
@@ -235,7 +267,24 @@ impl<R: Read> Reader<R> {
             }
         }
         self.ended = true;
+        self.check()?;
         Ok(None)
+    }
+
+    /// Checks that the bad lines so far are no more than allowed, for callers that stop before the
+    /// end.
+    ///
+    /// # Errors
+    /// Returns [`Error::TooManyBad`] otherwise.
+    pub fn check(&self) -> Result<(), Error> {
+        let reading = &self.reading;
+        // The place where a stream breaks off is no line.
+        let bad = reading.bad - u64::from(reading.is_broken);
+        let all = reading.requests + reading.left_out + bad;
+        if bad > FEW && bad as f64 > self.bad_lines_max * all as f64 {
+            return Err(Error::TooManyBad(Box::new(reading.clone())));
+        }
+        Ok(())
     }
 
     fn broken_off(&mut self, error: &io::Error) -> Result<(), Error> {
@@ -305,6 +354,37 @@ fn count(reading: &mut ReadReport, last_ms: &mut u64, record: &Record<'_>) {
     }
 }
 
+/// Notes another format that fits a bad line.
+fn note_other(reading: &mut ReadReport, line: &str) {
+    if reading.bad >= COMPARED {
+        return;
+    }
+    let fits = of_line(line);
+    match (&mut reading.other_format, fits) {
+        (Some((known, number)), Some(found)) if *known == found => *number += 1,
+        (other @ None, Some(found)) => *other = Some((found, 1)),
+        _ => {}
+    }
+}
+
+/// Skips lines of more than `line_max` bytes at the beginning. Returns their number. One endless line
+/// must not hide the format of all that follow.
+fn skip_endless<R: Read>(lines: &mut Lines<R>, line_max: usize) -> Result<u64, Error> {
+    let mut skipped = 0;
+    while skipped < ENDLESS_MAX
+        && !lines.begins_with_line(line_max)
+        && may_be_text(lines.peek().map_err(Error::Input)?)
+    {
+        match lines.next() {
+            Ok(Some(_)) => skipped += 1,
+            Ok(None) => break,
+            Err(error) => return Err(Error::Input(error)),
+        }
+        lines.peek().map_err(Error::Input)?;
+    }
+    Ok(skipped)
+}
+
 fn note(reading: &mut ReadReport, problem: &Problem) {
     reading.bad += 1;
     if reading.problems.len() < PROBLEMS_KEPT {
@@ -325,8 +405,21 @@ impl fmt::Display for Error {
             Self::Input(error) => write!(f, "cannot be read: {error}"),
             Self::Format(why) | Self::Unknown(why) => write!(f, "{why}"),
             Self::Bad(problem) => write!(f, "{problem}"),
+            Self::TooManyBad(reading) => too_many(reading, f),
         }
     }
+}
+
+fn too_many(reading: &ReadReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (bad, lines) = (reading.bad, reading.lines);
+    write!(f, "{bad} of {lines} lines are bad for the format {}", reading.format.name())?;
+    if let Some((other, number)) = reading.other_format {
+        write!(f, ", and {number} of them fit the format {}", other.name())?;
+    }
+    if let Some(problem) = reading.problems.first() {
+        write!(f, "; the first is {problem}")?;
+    }
+    write!(f, "; --bad-lines 1 reads the rest all the same")
 }
 
 impl std::error::Error for Error {
@@ -338,6 +431,15 @@ impl std::error::Error for Error {
     }
 }
 
+/// Default of [`ReadOptions::bad_lines_max`].
+const BAD_LINES_MAX: f64 = 0.25;
+const TOO_LONG: Reason = "the line is too long";
+/// Number of bad lines that are few in a log of any length.
+const FEW: u64 = 3;
+/// Largest number of endless lines that are skipped before the format is detected.
+const ENDLESS_MAX: u64 = 16;
+/// Number of bad lines that are compared with other formats.
+const COMPARED: u64 = 10_000;
 /// Number of bad lines kept.
 const PROBLEMS_KEPT: usize = 5;
 /// Number of a bad line's characters that are shown.

@@ -1,5 +1,6 @@
 //! One request as a record of a log.
 
+use crate::outcome::{Outcome, Said};
 use memchr::{memchr, memchr3, memrchr};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,9 +20,10 @@ pub struct Record<'a> {
     pub url: Cow<'a, str>,
     /// Size of the response in bytes, as logged. Some formats count its head as well.
     pub bytes: Option<u64>,
-    /// `true` if the cache that wrote the log answered from its store; `None` if the log does not
-    /// say so.
-    pub from_cache: Option<bool>,
+    /// Handling by the cache that wrote the log; `None` if the log does not tell.
+    pub outcome: Option<Outcome>,
+    /// Seconds for which the response stays fresh, from this request on.
+    pub ttl_seconds: Option<i64>,
 }
 
 impl Record<'_> {
@@ -35,7 +37,22 @@ impl Record<'_> {
             status: self.status,
             url: owned(self.url),
             bytes: self.bytes,
-            from_cache: self.from_cache,
+            outcome: self.outcome,
+            ttl_seconds: self.ttl_seconds,
+        }
+    }
+
+    /// Returns `true` if the cache that wrote the log answered from its store; `None` if the log
+    /// does not tell.
+    pub fn from_cache(&self) -> Option<bool> {
+        self.outcome.map(Outcome::is_hit)
+    }
+
+    /// Takes an outcome with its lifetime.
+    pub(crate) fn say(&mut self, said: Option<Said>) {
+        if let Some(Said { outcome, ttl_seconds }) = said {
+            self.outcome = Some(outcome);
+            self.ttl_seconds = ttl_seconds.or(self.ttl_seconds);
         }
     }
 }

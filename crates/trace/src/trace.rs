@@ -35,9 +35,9 @@ pub struct SizeSources {
     pub from_before: u64,
     /// Requests that got the size of a later request for their object.
     pub from_after: u64,
-    /// Requests that got the median of all sizes.
+    /// Requests that got the told size, or without one the median of all sizes.
     pub by_median: u64,
-    /// Median of all sizes, in bytes.
+    /// Told size or median of all sizes, in bytes.
     pub median: u64,
 }
 
@@ -140,6 +140,7 @@ impl Trace {
                 Ok(true) => {}
                 Ok(false) => {
                     unread.limited = true;
+                    reader.check()?;
                     break;
                 }
             }
@@ -243,8 +244,8 @@ impl Trace {
 
     /// Fills in sizes that are [`Request::BYTES_UNKNOWN`]. The size comes from the last earlier
     /// request for the object, or from the next later one. Without either it is the median of all
-    /// known sizes, or 0 if no size is known.
-    pub fn fill_sizes(&mut self) -> SizeSources {
+    /// known sizes, or 0 if no size is known; `told` bytes replace the median.
+    pub fn fill_sizes(&mut self, told: Option<u64>) -> SizeSources {
         let mut filled = SizeSources::default();
         let mut last = vec![Request::BYTES_UNKNOWN; self.objects.len()];
         let mut known: Vec<u64> = Vec::new();
@@ -264,6 +265,7 @@ impl Trace {
         }
         let middle = known.len() / 2;
         let median = if known.is_empty() { 0 } else { *known.select_nth_unstable(middle).1 };
+        let median = told.unwrap_or(median);
         last.fill(Request::BYTES_UNKNOWN);
         for request in self.requests.iter_mut().rev() {
             let next = &mut last[request.object as usize];
@@ -385,11 +387,13 @@ mod tests {
             let record = Record { url: url.into(), bytes, ..Record::default() };
             assert!(trace.push(&record, Request::BYTES_UNKNOWN));
         }
-        let filled = trace.fill_sizes();
+        let mut told = trace.clone();
+        assert_eq!((told.fill_sizes(Some(7)).median, told.requests()[4].bytes), (7, 7));
+        let filled = trace.fill_sizes(None);
         assert_eq!(filled, SizeSources { from_before: 2, from_after: 1, by_median: 1, median: 20 });
         let bytes: Vec<u64> = trace.requests().iter().map(|request| request.bytes).collect();
         assert_eq!(bytes, [10, 10, 10, 30, 20, 30, 20]);
-        assert_eq!(Trace::default().fill_sizes(), SizeSources::default());
+        assert_eq!(Trace::default().fill_sizes(None), SizeSources::default());
     }
 
     #[test]

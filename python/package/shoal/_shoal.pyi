@@ -23,7 +23,10 @@ class Trace:
         filter: Sequence[str] = ...,
         format: str | None = None,
         columns: str | None = None,
+        separator: str | None = None,
         limit: int | None = None,
+        size_unknown: int | None = None,
+        bad_lines: float | None = None,
         strict: bool = False,
     ) -> Trace: ...
     @staticmethod
@@ -110,6 +113,8 @@ class Simulator:
 
 @final
 class Curve:
+    @staticmethod
+    def of(points: Sequence[dict[str, float]]) -> Curve: ...
     @property
     def sizes(self) -> NDArray[np.uint64]: ...
     @property
@@ -119,12 +124,19 @@ class Curve:
     @property
     def byte_hit_ratio(self) -> NDArray[np.float64]: ...
     @property
-    def error(self) -> NDArray[np.float64]: ...
+    def hit_ratio_error(self) -> NDArray[np.float64]: ...
     @property
-    def byte_error(self) -> NDArray[np.float64]: ...
+    def byte_hit_ratio_error(self) -> NDArray[np.float64]: ...
     def at(self, size: int) -> tuple[float, float]: ...
     def size_for(self, hit_ratio: float) -> int | None: ...
     def knee(self) -> int | None: ...
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        value: Literal["hit_ratio", "miss_ratio", "byte_hit_ratio"] = "hit_ratio",
+        label: str | None = None,
+    ) -> Any: ...
     def __len__(self) -> int: ...
 
 def miss_ratio_curve(
@@ -135,9 +147,35 @@ def miss_ratio_curve(
     policy: str = "lru",
     rate: float = 1.0,
     watched: int | None = None,
-    warm_up: int = 0,
+    warm_up: int | float = 0,
     seed: int = 1,
 ) -> Curve: ...
+
+def plan(
+    path: _Path,
+    *,
+    filter: Sequence[str] = ...,
+    format: str | None = None,
+    columns: str | None = None,
+    separator: str | None = None,
+    limit: int | None = None,
+    size_unknown: int | None = None,
+    bad_lines: float | None = None,
+    strict: bool = False,
+    ram_price: float | None = None,
+    disk_price: float | None = None,
+    egress_price: float | None = None,
+    ram: int | None = None,
+    disk: int | None = None,
+    drive: int = ...,
+    drive_writes: float = 1.0,
+    drive_years: float = 5.0,
+    drive_operations: float = 5000.0,
+    head: int = 280,
+    miss_cost: float = 5.0,
+    warm_up: float = 0.3,
+    seed: int = 1,
+) -> dict[str, Any]: ...
 
 @final
 class ClusterCounts:
@@ -186,7 +224,7 @@ def simulate_cluster(
     b: float = 0.0,
     region: int = 16,
     seed: int = 1,
-    warm_up: int = 0,
+    warm_up: int | float = 0,
     writes: ArrayLike | None = None,
     outstanding: int = 0,
     lose: int | None = None,
@@ -228,16 +266,16 @@ def simulate_wide_area(
     trace: Trace,
     cooperation: str,
     *,
-    levels_seconds: Sequence[float] = ...,
+    levels_ms: Sequence[float] = ...,
     fanout: int = 10,
     cache_bytes: int | None = None,
-    origin_seconds: float = 1.9,
-    new_versions: bool = False,
+    origin_ms: float = 1900.0,
+    size_change: Literal["identity", "version"] = "identity",
     bits_per_object: int = 16,
     hashes: int = 4,
     threshold: float = 0.01,
     tries: int = 1,
-    warm_up: int = 0,
+    warm_up: int | float = 0,
     seed: int = 1,
 ) -> WideAreaOutcome: ...
 
@@ -283,16 +321,16 @@ class Gms:
         global_nodes: int,
         probabilities: ArrayLike,
         *,
-        demand_seconds: ArrayLike | None = None,
-        think_seconds: float = 0.005,
+        demand_us: ArrayLike | None = None,
+        think_ms: float = 5.0,
         putpages: float = 1.0,
         putpage_rate: float | None = None,
     ) -> Self: ...
     @staticmethod
-    def balanced(global_nodes: int, servers: int, *, application: str = "oo7") -> Gms: ...
+    def balanced(global_nodes: int, idle: int, *, application: str = "oo7") -> Gms: ...
     @staticmethod
     def skewed(
-        global_nodes: int, servers: int, first_share: float, *, application: str = "oo7"
+        global_nodes: int, idle: int, skew: float, *, application: str = "oo7"
     ) -> Gms: ...
     def solve(self, method: Literal["schweitzer", "linearizer", "exact"] = "linearizer") -> GmsSolution: ...
     def simulate(
@@ -335,9 +373,9 @@ class Pgms:
         frames: int | None = None,
         scale: int = 8,
         rounds: int = 1,
-        computing_seconds: float | None = None,
-        disk_seconds: float = 0.013,
-        global_seconds: float = 370e-6,
+        computing_us: float | None = None,
+        disk_ms: float = 13.0,
+        global_us: float = 370.0,
         outstanding: int = 8,
         seed: int = 1,
     ) -> Self: ...
@@ -385,13 +423,13 @@ class Wan:
         requests_per_day: float | None = None,
         cacheable: float | None = None,
         mean_bytes: float | None = None,
-        origin_seconds: float | None = None,
-        hit_seconds: float | None = None,
+        origin_ms: float | None = None,
+        hit_ms: float | None = None,
         popular_days: float | None = None,
         unpopular_days: float | None = None,
         change: str = "exponential",
         tail: float | None = None,
-        integral: bool = False,
+        form: Literal["sum", "integral"] = "sum",
     ) -> Self: ...
     def cacheable_hit_rate(self, clients: ArrayLike) -> NDArray[np.float64]: ...
     def hit_rate(self, clients: ArrayLike) -> NDArray[np.float64]: ...
@@ -399,7 +437,7 @@ class Wan:
     def shared(self, clients: float) -> WanShared: ...
     def population_for(self, cacheable_hit_rate: float) -> float | None: ...
     def schemes(
-        self, clients: float, levels_seconds: Sequence[float], *, fanout: int = 10
+        self, clients: float, levels_ms: Sequence[float], *, fanout: int = 10
     ) -> dict[str, _Scheme]: ...
 
 @final

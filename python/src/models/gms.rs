@@ -11,8 +11,8 @@ use shoal_lab::model::gms::{MemoryServer, Method, Network, Putpages, ServerDeman
 /// putpages.
 ///
 /// `probabilities` is P, the share of the requests that each server gets, and sums to one;
-/// `demand_seconds` is D, what a server works for a page, one number or one for each;
-/// `think_seconds` is Z; `putpages` is f, putpages for each getpage, or, where `putpage_rate` is
+/// `demand_us` is D, the microseconds that a server works for a page, one number or one for each;
+/// `think_ms` is Z, in milliseconds; `putpages` is f, putpages for each getpage, or, where `putpage_rate` is
 /// given, so many a second.
 #[pyclass(frozen, module = "shoal")]
 pub struct Gms {
@@ -22,22 +22,22 @@ pub struct Gms {
 #[pymethods]
 impl Gms {
     #[new]
-    #[pyo3(signature = (global_nodes, probabilities, *, demand_seconds = None, think_seconds = 5e-3, putpages = 1.0, putpage_rate = None))]
+    #[pyo3(signature = (global_nodes, probabilities, *, demand_us = None, think_ms = 5.0, putpages = 1.0, putpage_rate = None))]
     fn new(
         global_nodes: u32,
         probabilities: &Bound<'_, PyAny>,
-        demand_seconds: Option<&Bound<'_, PyAny>>,
-        think_seconds: f64,
+        demand_us: Option<&Bound<'_, PyAny>>,
+        think_ms: f64,
         putpages: f64,
         putpage_rate: Option<f64>,
     ) -> PyResult<Self> {
         let probabilities = numbers("probabilities", probabilities)?;
-        let demands = match demand_seconds {
-            Some(demands) => numbers("demand_seconds", demands)?,
+        let demands: Vec<f64> = match demand_us {
+            Some(demands) => numbers("demand_us", demands)?.iter().map(|us| us / 1e6).collect(),
             None => vec![ServerDemand::OO7.demand_seconds],
         };
         if demands.len() != 1 && demands.len() != probabilities.len() {
-            return Err(PyValueError::new_err("demand_seconds: one number, or one for each server"));
+            return Err(PyValueError::new_err("demand_us: one number, or one for each server"));
         }
         let server = |(at, probability): (usize, f64)| MemoryServer {
             kind: ServerKind::Idle,
@@ -46,24 +46,24 @@ impl Gms {
         };
         let servers = probabilities.into_iter().enumerate().map(server).collect();
         let putpages = putpage_rate.map_or(Putpages::PerGetpage(putpages), Putpages::Rate);
-        let network = Network { global_nodes, think_seconds, putpages, servers };
+        let network = Network { global_nodes, think_seconds: think_ms / 1000.0, putpages, servers };
         network.check().map_err(wrong)?;
         Ok(Self { network })
     }
 
-    /// Servers that share the requests equally, for an application of Table 3.1: m3, ld, atom,
+    /// As many servers as `idle` that share the requests equally, for an application of Table 3.1: m3, ld, atom,
     /// render, gdb, oo7.
     #[staticmethod]
-    #[pyo3(signature = (global_nodes, servers, *, application = "oo7"))]
-    fn balanced(global_nodes: u32, servers: u32, application: &str) -> PyResult<Self> {
-        Self::of(Network::balanced(named(application)?, global_nodes, servers.min(MOST_SERVERS), 0, 0.0))
+    #[pyo3(signature = (global_nodes, idle, *, application = "oo7"))]
+    fn balanced(global_nodes: u32, idle: u32, application: &str) -> PyResult<Self> {
+        Self::of(Network::balanced(named(application)?, global_nodes, idle.min(MOST_SERVERS), 0, 0.0))
     }
 
-    /// The first server gets this share of the requests, the others the rest in equal parts.
+    /// The first server gets the share `skew` of the requests, the others the rest in equal parts.
     #[staticmethod]
-    #[pyo3(signature = (global_nodes, servers, first_share, *, application = "oo7"))]
-    fn skewed(global_nodes: u32, servers: u32, first_share: f64, application: &str) -> PyResult<Self> {
-        Self::of(Network::skewed(named(application)?, global_nodes, servers.min(MOST_SERVERS), first_share))
+    #[pyo3(signature = (global_nodes, idle, skew, *, application = "oo7"))]
+    fn skewed(global_nodes: u32, idle: u32, skew: f64, application: &str) -> PyResult<Self> {
+        Self::of(Network::skewed(named(application)?, global_nodes, idle.min(MOST_SERVERS), skew))
     }
 
     /// Solves the model: schweitzer, linearizer or exact.

@@ -14,8 +14,8 @@ use shoal_lab::prefetching::{
 /// `program` is one of render, random, reverse and hotcold, `scale` times smaller than the
 /// testbed's 100 MB, or pages in the order in which they are read. `frames` is what each node
 /// holds, in pages of 8 KB; where absent the testbed's 4096 over `scale`. It reads its data
-/// `rounds` times and computes `computing_seconds` (the program's own where absent) for each page
-/// that it reads.
+/// `rounds` times and computes `computing_us` microseconds (the program's own where absent) for each
+/// page that it reads.
 #[pyclass(frozen, module = "shoal")]
 pub struct Pgms {
     program: Program,
@@ -25,16 +25,16 @@ pub struct Pgms {
 #[pymethods]
 impl Pgms {
     #[new]
-    #[pyo3(signature = (program, *, idle = 4, frames = None, scale = 8, rounds = 1, computing_seconds = None, disk_seconds = 0.013, global_seconds = 370e-6, outstanding = 8, seed = 1))]
+    #[pyo3(signature = (program, *, idle = 4, frames = None, scale = 8, rounds = 1, computing_us = None, disk_ms = 13.0, global_us = 370.0, outstanding = 8, seed = 1))]
     fn new(
         program: &Bound<'_, PyAny>,
         idle: usize,
         frames: Option<usize>,
         scale: u32,
         rounds: usize,
-        computing_seconds: Option<f64>,
-        disk_seconds: f64,
-        global_seconds: f64,
+        computing_us: Option<f64>,
+        disk_ms: f64,
+        global_us: f64,
         outstanding: usize,
         seed: u64,
     ) -> PyResult<Self> {
@@ -44,7 +44,8 @@ impl Pgms {
         let mut program = reads(program, scale, seed)?;
         within("references", program.references.len().saturating_mul(rounds), 1, MOST_REFERENCES)?;
         program.references = program.references.repeat(rounds);
-        program.computing_seconds = computing_seconds.unwrap_or(program.computing_seconds);
+        program.computing_seconds = computing_us.map_or(program.computing_seconds, |us| us / 1e6);
+        let disk_seconds = disk_ms / 1000.0;
         let mut setting = PrefetchSetup::testbed(frames.unwrap_or(FRAMES / scale as usize), idle);
         // a disk faster than the testbed's at random reads is no slower at those that follow each
         // other
@@ -52,7 +53,7 @@ impl Pgms {
             random_seconds: disk_seconds,
             sequential_seconds: DiskTimes::TESTBED.sequential_seconds.min(disk_seconds),
         };
-        setting.costs = PrefetchCosts { disk, ..PrefetchCosts::TESTBED.with_global(global_seconds) };
+        setting.costs = PrefetchCosts { disk, ..PrefetchCosts::TESTBED.with_global(global_us / 1e6) };
         setting.costs.times().map_err(wrong)?;
         setting.outstanding = outstanding;
         setting.seed = seed;

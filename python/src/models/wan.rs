@@ -25,7 +25,7 @@ pub struct Wan {
 impl Wan {
     #[new]
     #[pyo3(signature = (*, rates = "mid-slow", alpha = None, documents = None, popular = None, requests_per_day = None, cacheable = None, mean_bytes = None,
-        origin_seconds = None, hit_seconds = None, popular_days = None, unpopular_days = None, change = "exponential", tail = None, integral = false))]
+        origin_ms = None, hit_ms = None, popular_days = None, unpopular_days = None, change = "exponential", tail = None, form = "sum"))]
     fn new(
         rates: &str,
         alpha: Option<f64>,
@@ -34,13 +34,13 @@ impl Wan {
         requests_per_day: Option<f64>,
         cacheable: Option<f64>,
         mean_bytes: Option<f64>,
-        origin_seconds: Option<f64>,
-        hit_seconds: Option<f64>,
+        origin_ms: Option<f64>,
+        hit_ms: Option<f64>,
         popular_days: Option<f64>,
         unpopular_days: Option<f64>,
         change: &str,
         tail: Option<f64>,
-        integral: bool,
+        form: &str,
     ) -> PyResult<Self> {
         let rates = Rates::named(rates).ok_or_else(|| {
             PyValueError::new_err(format!("rates: {rates:?} is none of slow, mid-slow, mid-fast, fast"))
@@ -59,12 +59,16 @@ impl Wan {
             requests_per_day: requests_per_day.unwrap_or(paper.requests_per_day),
             cacheable: cacheable.unwrap_or(paper.cacheable),
             mean_bytes: mean_bytes.unwrap_or(paper.mean_bytes),
-            origin_seconds: origin_seconds.unwrap_or(paper.origin_seconds),
-            hit_seconds: hit_seconds.unwrap_or(paper.hit_seconds),
+            origin_seconds: origin_ms.map_or(paper.origin_seconds, |ms| ms / 1000.0),
+            hit_seconds: hit_ms.map_or(paper.hit_seconds, |ms| ms / 1000.0),
             popular_change: law(popular_days.unwrap_or(rates.popular_days))?,
             unpopular_change: law(unpopular_days.unwrap_or(rates.unpopular_days))?,
         };
-        let form = if integral { Form::Integral } else { Form::Sum };
+        let form = match form {
+            "sum" => Form::Sum,
+            "integral" => Form::Integral,
+            _ => return Err(PyValueError::new_err(format!("form: {form:?} is neither sum nor integral"))),
+        };
         Ok(Self { model: Mutex::new(Model::new(web, form).map_err(wrong)?) })
     }
 
@@ -119,16 +123,18 @@ impl Wan {
     }
 
     /// What each way to cooperate asks of a cache (Table 5.3): by its name, latency, storage, and
-    /// requests a day, the top level first.
-    #[pyo3(signature = (clients, levels_seconds, *, fanout = 10))]
+    /// requests a day, the top level first. `levels_ms` is the latency from a cache of each level in
+    /// milliseconds.
+    #[pyo3(signature = (clients, levels_ms, *, fanout = 10))]
     fn schemes<'py>(
         &self,
         py: Python<'py>,
         clients: f64,
-        levels_seconds: Vec<f64>,
+        levels_ms: Vec<f64>,
         fanout: u32,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let region = Region { population: clients, fanout, latency_seconds: levels_seconds };
+        let latency_seconds = levels_ms.iter().map(|ms| ms / 1000.0).collect();
+        let region = Region { population: clients, fanout, latency_seconds };
         let schemes = PyDict::new(py);
         for scheme in Scheme::ALL {
             let found = py.detach(|| self.lock().performance(scheme, &region)).map_err(wrong)?;

@@ -3,7 +3,7 @@
 use super::measured;
 use super::telling::ProgressLine;
 use crate::failure::Failure;
-use crate::show::print;
+use crate::show::{print, quoted};
 use crate::trace::source::TraceInputOptions;
 use crate::trace::told::{account, lost, refused, wrong_times};
 use shoal_lab::global_memory::Application;
@@ -169,7 +169,7 @@ impl LabRunOptions {
         let mut command = format!("shoal lab run {}", self.name);
         for (option, paths) in [("--trace", &self.trace), ("--measured", &self.measured)] {
             if !paths.is_empty() {
-                let names: Vec<String> = paths.iter().map(|path| name_of(path)).collect();
+                let names: Vec<String> = paths.iter().map(|path| quoted(&name_of(path))).collect();
                 let _ = write!(command, " {option} {}", names.join(" "));
             }
         }

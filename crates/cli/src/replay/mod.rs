@@ -9,7 +9,7 @@ mod report;
 mod source;
 mod usage;
 
-pub use options::{FilterRules, FormatName, ReplayOptions};
+pub use options::{FilterRules, FormatName, ReplayOptions, SeparatorName};
 
 use crate::failure::Failure;
 use crate::show::print;

@@ -6,7 +6,7 @@ use shoal_lab::replay::{ReplayPlan, SizeMeaning};
 use shoal_policy::ReplacementPolicy;
 use shoal_store::architectures::{ARCHITECTURES, SegmentPolicy, SegmentSettings};
 use shoal_store::fs::MappedAccess;
-use shoal_trace::{Filter, Format, SizeChange};
+use shoal_trace::{Filter, Format, ReadOptions, Separator, SizeChange};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -75,6 +75,15 @@ pub struct ReplayOptions {
     /// oracle_general or shoal; detected by the beginning if not given
     #[arg(long, value_name = "NAME")]
     pub format: Option<FormatName>,
+    /// Names of the columns of a table without a header line, such as `time_s,client,url,bytes`
+    #[arg(long, value_name = "NAMES")]
+    pub columns: Option<String>,
+    /// Separator of a table's columns: tab, comma, semicolon, bar or space
+    #[arg(long, value_name = "NAME")]
+    pub separator: Option<SeparatorName>,
+    /// Largest share of lines that may be bad; more is an error, and 1 allows all
+    #[arg(long, value_name = "SHARE", default_value_t = ReadOptions::default().bad_lines_max)]
+    pub bad_lines: f64,
     /// Stop at the first line of the trace that cannot be read
     #[arg(long)]
     pub strict: bool,
@@ -335,6 +344,19 @@ impl FromStr for FormatName {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = || Format::ALL.map(Format::name).join(", ");
         Format::named(text).map(Self).ok_or_else(|| format!("known formats are: {}", known()))
+    }
+}
+
+/// [`Separator`] by name.
+#[derive(Clone, Copy, Debug)]
+pub struct SeparatorName(pub Separator);
+
+impl FromStr for SeparatorName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = || Separator::ALL.map(Separator::name).join(", ");
+        Separator::named(text).map(Self).ok_or_else(|| format!("separators are: {}", known()))
     }
 }
 

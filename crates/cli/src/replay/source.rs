@@ -39,6 +39,9 @@ pub fn load(options: &ReplayOptions) -> Result<ReplaySource, Failure> {
     let input = input.map_err(|error| failed(error.to_string()))?;
     let read_options = ReadOptions {
         format: options.format.map(|name| name.0),
+        columns: options.columns.clone(),
+        separator: options.separator.map(|name| name.0),
+        bad_lines_max: options.bad_lines,
         strict: options.strict,
         ..ReadOptions::default()
     };

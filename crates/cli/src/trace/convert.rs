@@ -62,7 +62,7 @@ impl TraceConvertOptions {
                 status: Some(200),
                 url: trace.url(request).into(),
                 bytes: Some(request.bytes),
-                from_cache: None,
+                ..Record::default()
             };
             if !sink.put(&record)? {
                 break;

@@ -4,7 +4,7 @@ use super::source::TraceInputOptions;
 use super::told::account;
 use crate::failure::Failure;
 use crate::show::print;
-use shoal_trace::Record;
+use shoal_trace::{Outcome, Record};
 use std::fmt::Write;
 
 /// Show the first requests as Shoal reads them
@@ -61,7 +61,7 @@ fn as_row(record: &Record<'_>) -> String {
         told(record.method.as_deref().map(str::to_owned)),
         told(record.status.map(|status| status.to_string())),
         told(record.bytes.map(|bytes| bytes.to_string())),
-        told(record.from_cache.map(|hit| if hit { "hit".into() } else { "miss".into() })),
+        told(record.outcome.map(|outcome| outcome.name().to_owned())),
         record.url.to_string(),
     ])
 }
@@ -73,7 +73,9 @@ fn as_json(record: &Record<'_>) -> String {
         "method": record.method.as_deref(),
         "status": record.status,
         "bytes": record.bytes,
-        "from_cache": record.from_cache,
+        "from_cache": record.from_cache(),
+        "outcome": record.outcome.map(Outcome::name),
+        "ttl_seconds": record.ttl_seconds,
         "url": record.url,
     })
     .to_string()

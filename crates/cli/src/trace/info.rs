@@ -5,8 +5,9 @@ use super::told::{account, lost, refused, row, wrong_times};
 use crate::failure::Failure;
 use crate::lab::telling;
 use crate::replay::FilterRules;
-use crate::show::{count, duration, print, size};
-use shoal_lab::character::{Census, CensusTrace, Character, json, load, report};
+use crate::show::{count, duration, print, quoted, size};
+use shoal_core::ByteCount;
+use shoal_lab::character::{Census, CensusTrace, Character, LoadOptions, json, load, report};
 use std::path::PathBuf;
 
 /// Describe a trace: popularity, sizes, reuse, hosts, hits of an infinite cache
@@ -21,6 +22,9 @@ pub struct TraceInfoOptions {
     /// Largest number of requests read
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
+    /// Size of objects without a size in any line; the median of all sizes if not given
+    #[arg(long, value_name = "SIZE")]
+    size_unknown: Option<ByteCount>,
     /// Folder for a report with figures (index.html)
     #[arg(long, value_name = "FOLDER")]
     html: Option<PathBuf>,
@@ -34,7 +38,13 @@ pub struct TraceInfoOptions {
 impl TraceInfoOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let (reader, bar) = self.reading.open(&self.trace)?.into_parts();
-        let loaded = load(reader, &self.filter.0, self.limit.unwrap_or(usize::MAX));
+        let options = LoadOptions {
+            filter: self.filter.0,
+            limit: self.limit.unwrap_or(usize::MAX),
+            size_unknown: self.size_unknown.map(|bytes| bytes.0),
+            ..LoadOptions::default()
+        };
+        let loaded = load(reader, &options);
         bar.finish_and_clear();
         let failed = |why: String| Failure::Runtime(format!("{}: {why}", self.trace));
         let loaded = loaded.map_err(|error| failed(error.to_string()))?;
@@ -51,10 +61,28 @@ impl TraceInfoOptions {
         }
         if let Some(folder) = &self.html {
             let name = self.trace.rsplit('/').next().unwrap_or(&self.trace);
-            let page = report(&character, &loaded, name, &format!("shoal trace info {name}"));
+            let page = report(&character, &loaded, name, &self.command(name));
             page.write(folder).map_err(|error| Failure::Runtime(error.to_string()))?;
         }
         Ok(())
+    }
+}
+
+impl TraceInfoOptions {
+    /// Returns the command for a repetition, with the options that affect the result.
+    fn command(&self, name: &str) -> String {
+        let mut command = format!("shoal trace info {}", quoted(name));
+        let rules = self.filter.names();
+        if rules != "none" {
+            command += &format!(" --filter {rules}");
+        }
+        if let Some(limit) = self.limit {
+            command += &format!(" --limit {limit}");
+        }
+        if let Some(bytes) = self.size_unknown {
+            command += &format!(" --size-unknown {}", bytes.0);
+        }
+        command + &self.reading.render()
     }
 }
 
@@ -63,6 +91,9 @@ fn text(character: &Character, loaded: &CensusTrace) -> String {
     text += &wrong_times(loaded.wrong_times);
     text += &refused(&loaded.unread);
     text += &census(&loaded.census);
+    if let Some(ratio) = loaded.account.hit_ratio() {
+        row(&mut text, "hits, as logged", &share(ratio));
+    }
     let Character { known, popularity, locality, .. } = character;
     let mut line = |name: &str, value: String| row(&mut text, name, &value);
     line("requests", format!("{}{}", count(character.requests), span(character)));
@@ -157,9 +188,6 @@ fn census(census: &Census) -> String {
     }
     if census.without_size > 0 {
         line("without a size", format!("{} (304, HEAD or none logged)", count(census.without_size)));
-    }
-    if let Some(ratio) = census.logged_hit_ratio() {
-        line("hits, as logged", format!("{:.1}%", ratio * 100.0));
     }
     text
 }

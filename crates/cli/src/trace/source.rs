@@ -1,7 +1,8 @@
 //! Source of requests: a file or standard input, with a progress bar.
 
 use crate::failure::Failure;
-use crate::replay::FormatName;
+use crate::replay::{FormatName, SeparatorName};
+use crate::show::quoted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use shoal_trace::{Error, Input, ReadOptions, Reader};
 use std::fs::File;
@@ -14,9 +15,17 @@ pub struct TraceInputOptions {
     /// shoal; detected by the beginning if not given
     #[arg(long, value_name = "NAME")]
     pub format: Option<FormatName>,
-    /// Names of the columns of a table without a header line, such as `time_s,client,url,bytes`
+    /// Names of the columns of a table without a header line, such as `time_s,client,url,bytes`;
+    /// commas may part them whatever parts the lines
     #[arg(long, value_name = "NAMES")]
     pub columns: Option<String>,
+    /// Separator of a table's columns: tab, comma, semicolon, bar or space; found in the first line
+    /// if not given
+    #[arg(long, value_name = "NAME")]
+    pub separator: Option<SeparatorName>,
+    /// Largest share of lines that may be bad; more is an error, and 1 allows all
+    #[arg(long, value_name = "SHARE", default_value_t = ReadOptions::default().bad_lines_max)]
+    pub bad_lines: f64,
     /// Stop at the first line that cannot be read
     #[arg(long)]
     pub strict: bool,
@@ -37,13 +46,22 @@ impl TraceInputOptions {
     pub fn render(&self) -> String {
         let mut text = self.format.map_or(String::new(), |format| format!(" --format {}", format.0.name()));
         if let Some(columns) = &self.columns {
-            text += &format!(" --columns '{columns}'");
+            text += &format!(" --columns {}", quoted(columns));
+        }
+        if let Some(separator) = self.separator {
+            text += &format!(" --separator {}", separator.0.name());
+        }
+        if self.bad_lines != ReadOptions::default().bad_lines_max {
+            text += &format!(" --bad-lines {}", self.bad_lines);
         }
         text
     }
 
     /// Opens a trace.
     pub fn open(&self, name: &str) -> Result<TraceSource, Failure> {
+        if !(0.0..=1.0).contains(&self.bad_lines) {
+            return Err(Failure::Usage("--bad-lines: a share from 0 to 1 is needed, such as 0.25".into()));
+        }
         let failed = |why: String| Failure::Runtime(format!("{name}: {why}"));
         let (input, bar) = match name {
             "-" => {
@@ -61,6 +79,8 @@ impl TraceInputOptions {
         let options = ReadOptions {
             format: self.format.map(|format| format.0),
             columns: self.columns.clone(),
+            separator: self.separator.map(|separator| separator.0),
+            bad_lines_max: self.bad_lines,
             strict: self.strict,
             ..ReadOptions::default()
         };

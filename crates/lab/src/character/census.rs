@@ -4,8 +4,11 @@
 //! A response to HEAD, a 304 and a 204 carry no body: the size in their lines is that of a head, or
 //! 0. These requests get the size that their object has in other lines ([`Trace::fill_sizes`]).
 
-use super::TraceFields;
-use shoal_trace::{Error, Filter, ReadReport, Reader, Record, Request, SizeSources, Trace, Unread};
+use super::{CacheAccount, TraceFields};
+use crate::workload::share;
+use shoal_core::Key;
+use shoal_trace::{Error, Filter, Outcome, ReadReport, Reader, Record, Request, SizeSources, Trace, Unread};
+use std::collections::HashMap;
 use std::io::Read;
 
 /// A trace, with the accounts of its reading.
@@ -23,13 +26,63 @@ pub struct CensusTrace {
     /// Requests with a time far from all others, which count as made with the one before
     /// ([`Trace::mend_times`]).
     pub wrong_times: u64,
+    /// `true` if requests without a size got one from [`LoadOptions::size_unknown`].
+    pub has_told_size: bool,
+    /// Hits and losses of the cache that wrote the log.
+    pub account: CacheAccount,
+    /// Longest lifetime that the log tells for each object, in seconds; empty if it tells none.
+    pub lifetimes: Vec<Option<u64>>,
+}
+
+/// Options for reading a whole trace.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// Requests that count.
+    pub filter: Filter,
+    /// Largest number of requests that count.
+    pub limit: usize,
+    /// Size of objects that have none in any line; without it, the median of all sizes.
+    pub size_unknown: Option<u64>,
+    /// Treats a response that replaced a stale one as another object. A cache of any size would have
+    /// missed there.
+    pub versions: bool,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self { filter: Filter::default(), limit: usize::MAX, size_unknown: None, versions: false }
+    }
 }
 
 impl CensusTrace {
     /// Returns the facts that at least some of the counted requests have.
     pub fn known(&self) -> TraceFields {
         let requests = self.trace.requests().len() as u64;
-        TraceFields { times: self.unread.without_time < requests, sizes: self.unread.without_size < requests }
+        let sizes = self.unread.without_size < requests || self.has_told_size;
+        TraceFields { times: self.unread.without_time < requests, sizes }
+    }
+
+    /// Returns the share of the counted requests whose object has a told lifetime, and the hit ratio
+    /// of an infinite cache in which each response stays for its lifetime only. `None` if the log
+    /// tells no lifetimes or no times.
+    pub fn fresh_hits(&self) -> Option<(f64, f64)> {
+        if self.lifetimes.is_empty() || !self.known().times {
+            return None;
+        }
+        let mut stored: Vec<Option<u64>> = vec![None; self.trace.objects().len()];
+        let (mut told, mut hits) = (0, 0);
+        for request in self.trace.requests() {
+            let at = request.object as usize;
+            let lifetime_ms = self.lifetimes.get(at).copied().flatten().map(|seconds| seconds * 1000);
+            told += u64::from(lifetime_ms.is_some());
+            let age_ms = stored[at].map(|stored| request.time_ms.saturating_sub(stored));
+            match age_ms {
+                Some(age_ms) if lifetime_ms.is_none_or(|lifetime_ms| age_ms <= lifetime_ms) => hits += 1,
+                _ => stored[at] = Some(request.time_ms),
+            }
+        }
+        let requests = self.trace.requests().len() as u64;
+        Some((share(told, requests), share(hits, requests)))
     }
 }
 
@@ -54,10 +107,6 @@ pub struct Census {
     pub without_size: u64,
     /// Requests without a time.
     pub without_time: u64,
-    /// Requests that the logging cache answered from its own store.
-    pub from_cache: u64,
-    /// Requests that the logging cache did not answer from its own store.
-    pub not_from_cache: u64,
 }
 
 impl Census {
@@ -74,36 +123,33 @@ impl Census {
         self.dynamic += u64::from(is_dynamic(&record.url));
         self.without_size += u64::from(body_bytes(record).is_none());
         self.without_time += u64::from(record.time_ms.is_none());
-        self.from_cache += u64::from(record.from_cache == Some(true));
-        self.not_from_cache += u64::from(record.from_cache == Some(false));
-    }
-
-    /// Returns the hit ratio of the cache that wrote the log; `None` where the log does not tell.
-    pub fn logged_hit_ratio(&self) -> Option<f64> {
-        let told = self.from_cache + self.not_from_cache;
-        // Squid's own format says for every line whether it was a hit; an origin's log has no hits.
-        (self.from_cache > 0).then(|| self.from_cache as f64 / told as f64)
     }
 }
 
-/// Reads a whole trace: at most `limit` requests that pass the filter. Every size is known at the
-/// end.
+/// Reads a whole trace. Every size is known at the end.
 ///
 /// # Errors
 /// As [`Reader::next`].
-pub fn load<R: Read>(mut reader: Reader<R>, filter: &Filter, limit: usize) -> Result<CensusTrace, Error> {
+pub fn load<R: Read>(mut reader: Reader<R>, options: &LoadOptions) -> Result<CensusTrace, Error> {
     let (mut trace, mut unread, mut census) = (Trace::default(), Unread::default(), Census::default());
+    let (mut account, mut versions) = (CacheAccount::default(), Versions::default());
+    let mut lifetimes: Vec<Option<u64>> = Vec::new();
     while let Some(is_room) = reader.next(|record| {
-        let refused = filter.refuses(record);
+        let refused = options.filter.refuses(record);
         let bytes = body_bytes(record);
         // Lines behind the limit are no part of the log and count nowhere.
-        let is_room = refused.is_some()
-            || trace.requests().len() < limit
-                && trace.push_sized(record, bytes.unwrap_or(Request::BYTES_UNKNOWN));
-        if !is_room {
-            return false;
+        if refused.is_none() {
+            let version = if options.versions { versions.of(record) } else { None };
+            let size = bytes.unwrap_or(Request::BYTES_UNKNOWN);
+            let is_room = trace.requests().len() < options.limit
+                && trace.push_sized(version.as_ref().unwrap_or(record), size);
+            if !is_room {
+                return false;
+            }
+            note_lifetime(&mut lifetimes, &trace, record.ttl_seconds);
         }
         census.count(record);
+        account.count(record, refused);
         match refused {
             Some(refused) => unread.refused[refused as usize] += 1,
             None => {
@@ -115,11 +161,47 @@ pub fn load<R: Read>(mut reader: Reader<R>, filter: &Filter, limit: usize) -> Re
     })? {
         if !is_room {
             unread.limited = true;
+            reader.check()?;
             break;
         }
     }
-    let (filled, wrong_times) = (trace.fill_sizes(), trace.mend_times());
-    Ok(CensusTrace { trace, reading: reader.reading().clone(), unread, census, filled, wrong_times })
+    let (filled, wrong_times) = (trace.fill_sizes(options.size_unknown), trace.mend_times());
+    let (reading, has_told_size) = (reader.reading().clone(), options.size_unknown.is_some());
+    Ok(CensusTrace { trace, reading, unread, census, filled, wrong_times, has_told_size, account, lifetimes })
+}
+
+/// Notes a lifetime of the object that was requested last. A hit tells the lifetime that is left, so
+/// that the longest is the nearest to the whole.
+fn note_lifetime(lifetimes: &mut Vec<Option<u64>>, trace: &Trace, ttl_seconds: Option<i64>) {
+    let told = ttl_seconds.and_then(|ttl| u64::try_from(ttl.min(LIFETIME_MAX)).ok());
+    if let (Some(seconds), Some(request)) = (told, trace.requests().last()) {
+        let at = request.object as usize;
+        if at >= lifetimes.len() {
+            lifetimes.resize(at + 1, None);
+        }
+        lifetimes[at] = lifetimes[at].max(Some(seconds));
+    }
+}
+
+/// Objects that the log saw replaced, with the number of times.
+#[derive(Default)]
+struct Versions(HashMap<Key, u32>);
+
+impl Versions {
+    /// Returns the record of the object's present version, or `None` for an object that was not
+    /// replaced.
+    fn of(&mut self, record: &Record<'_>) -> Option<Record<'static>> {
+        let key = || Key::unkeyed(record.url.as_bytes());
+        if record.outcome == Some(Outcome::Replaced) {
+            *self.0.entry(key()).or_default() += 1;
+        }
+        if self.0.is_empty() {
+            return None;
+        }
+        let version = self.0.get(&key())?;
+        let url = format!("{}#{version}", record.url).into();
+        Some(Record { url, ..record.clone().into_owned() })
+    }
 }
 
 /// Returns the size of a response's body, where the line tells it.
@@ -133,3 +215,6 @@ fn body_bytes(record: &Record<'_>) -> Option<u64> {
 pub fn is_dynamic(url: &str) -> bool {
     url.contains('?') || url.contains("cgi-bin")
 }
+
+/// A hundred years, in seconds: longer lifetimes are as good.
+const LIFETIME_MAX: i64 = 100 * 366 * 86_400;

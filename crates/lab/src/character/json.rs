@@ -1,6 +1,6 @@
 //! A trace's character for programs.
 
-use super::{Census, CensusTrace, ChangeClass, Character, Spread};
+use super::{CacheAccount, Census, CensusTrace, ChangeClass, Character, Spread};
 use serde_json::{Value, json};
 
 /// Returns everything that `shoal trace info --json` prints: the character, and the account of its
@@ -9,7 +9,22 @@ pub fn json(character: &Character, loaded: &CensusTrace) -> Value {
     let mut told = facts(character);
     told["reading"] = reading(loaded);
     told["census"] = census(&loaded.census);
+    told["cache_that_logged"] = account(&loaded.account);
     told
+}
+
+/// Returns the account of the cache that wrote the log.
+pub fn account(account: &CacheAccount) -> Value {
+    json!({
+        "requests": account.requests,
+        "requests_with_outcome": account.told,
+        "hit_ratio": account.hit_ratio(),
+        "validated_ratio": account.hit_ratio().map(|_| account.validated as f64 / account.told as f64),
+        "hit_ratio_with_room": account.possible_hit_ratio(),
+        "lost": account.losses().iter()
+            .map(|(loss, share)| json!({ "to": loss.name(), "share": share, "meaning": loss.meaning() }))
+            .collect::<Vec<_>>(),
+    })
 }
 
 /// Returns a trace's character alone.
@@ -109,7 +124,6 @@ pub fn census(census: &Census) -> Value {
         "dynamic": census.dynamic,
         "without_size": census.without_size,
         "without_time": census.without_time,
-        "hit_ratio_of_the_cache_that_logged": census.logged_hit_ratio(),
     })
 }
 

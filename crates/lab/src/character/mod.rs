@@ -8,6 +8,7 @@
 //! Memory beside the trace: some 60 bytes an object, and the stack of reuse distances, which is
 //! sampled where there are many requests.
 
+mod account;
 pub mod census;
 mod change;
 mod json;
@@ -19,9 +20,10 @@ mod sizes;
 mod tests;
 mod time;
 
-pub use census::{Census, CensusTrace, load};
+pub use account::{CacheAccount, Loss};
+pub use census::{Census, CensusTrace, LoadOptions, load};
 pub use change::{ChangeClass, ChangeRates};
-pub use json::{census as census_json, facts, json, reading as reading_json};
+pub use json::{account as account_json, census as census_json, facts, json, reading as reading_json};
 pub use locality::Locality;
 pub use popularity::Popularity;
 pub use report::{report, section as report_section};

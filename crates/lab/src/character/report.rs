@@ -57,7 +57,7 @@ fn facts(character: &Character, loaded: &CensusTrace) -> Vec<(String, String)> {
             ),
         ),
     ];
-    if let Some(ratio) = loaded.census.logged_hit_ratio() {
+    if let Some(ratio) = loaded.account.hit_ratio() {
         facts.push(("the cache that wrote the log hit".into(), share(ratio)));
     }
     facts

@@ -109,7 +109,7 @@ pub const GROUPS: usize = 10;
 
 /// Returns the error of the mean of some values at 95% confidence: Student's t times the standard
 /// error. 0 for fewer than three values.
-fn spread(values: &[f64]) -> f64 {
+pub fn spread(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let Some(t) = values.len().checked_sub(3).map(|at| STUDENT_T.get(at).copied().unwrap_or(2.0)) else {
         return 0.0;

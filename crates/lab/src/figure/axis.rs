@@ -110,6 +110,11 @@ pub(super) struct FixedAxis {
 }
 
 impl FixedAxis {
+    /// Returns `true` if the axis has a place for a value. A logarithm has none for 0.
+    pub fn holds(&self, value: f64) -> bool {
+        value.is_finite() && (self.scale == Scale::Linear || value > 0.0)
+    }
+
     /// Returns the position of a value: 0 at the low end, 1 at the high end, kept within.
     pub fn place(&self, value: f64) -> f64 {
         let along = match self.scale {

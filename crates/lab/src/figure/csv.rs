@@ -1,7 +1,7 @@
 //! A table as comma-separated values (RFC 4180, with plain line feeds).
 
 /// Rows of cells under a heading.
-pub(super) struct CsvTable {
+pub(crate) struct CsvTable {
     text: String,
 }
 
@@ -40,9 +40,12 @@ impl CsvTable {
     }
 }
 
-/// Formats a number with at most six decimals and no trailing zeros: enough to compute on, short
-/// enough to read.
-pub(super) fn number(value: f64) -> String {
+/// Formats a number with at most six decimals and no trailing zeros, enough to compute on and short
+/// enough to read. Small numbers have seven digits and a power of ten, so that none becomes 0.
+pub(crate) fn number(value: f64) -> String {
+    if value != 0.0 && value.abs() < 1e-3 {
+        return format!("{:e}", format!("{value:.6e}").parse::<f64>().unwrap_or(value));
+    }
     let text = format!("{value:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".into() } else { text.into() }

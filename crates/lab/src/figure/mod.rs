@@ -17,6 +17,7 @@
 mod axis;
 mod bars;
 mod csv;
+mod labels;
 mod pages;
 mod plot;
 mod style;
@@ -32,11 +33,11 @@ pub use bars::{Bar, Bars};
 pub use pages::{Pages, PlacedObject};
 pub use plot::{Mark, Plot, Series, Shape};
 pub use unit::Unit;
-pub use well_formed::check_well_formed;
+pub use well_formed::{check_labels, check_well_formed};
 
 pub(crate) use svg::escaped;
 
-use csv::CsvTable;
+pub(crate) use csv::{CsvTable, number};
 
 /// A figure: its words and its drawing.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +69,17 @@ impl Figure {
         Self { name: name.into(), title: title.into(), alternative: alternative.into(), drawing }
     }
 
+    /// Returns the title with the paper's number of the figure, where the figure's name has one:
+    /// `figure-4-5a` is Figure 4.5a.
+    pub fn caption(&self) -> String {
+        match self.name.strip_prefix("figure-").filter(|number| is_figure_number(number)) {
+            Some(number) if !self.title.starts_with("Figure ") => {
+                format!("Figure {}: {}", number.replace('-', "."), self.title)
+            }
+            _ => self.title.clone(),
+        }
+    }
+
     /// Returns the picture, as one SVG element that stands alone.
     pub fn svg(&self) -> String {
         let canvas = match &self.drawing {
@@ -75,7 +87,7 @@ impl Figure {
             Chart::Bars(bars) => bars.draw(),
             Chart::Pages(pages) => pages.draw(),
         };
-        canvas.finish(&self.title, &self.alternative)
+        canvas.finish(&self.caption(), &self.alternative)
     }
 
     /// Returns the numbers, a line each after a heading, as RFC 4180 has it.
@@ -87,4 +99,11 @@ impl Figure {
         };
         table.text()
     }
+}
+
+/// Returns `true` for `5`, `5a`, `4-5` and `4-5a`.
+fn is_figure_number(number: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let plain = number.strip_suffix(|last: char| last.is_ascii_lowercase()).unwrap_or(number);
+    plain.split('-').count() <= 2 && plain.split('-').all(digits)
 }

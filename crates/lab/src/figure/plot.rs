@@ -1,8 +1,12 @@
-//! Curves, steps and points over two axes, labelled where they end.
+//! Curves, steps and points over two axes, labelled beside their ends or at the right.
+//!
+//! On a logarithmic axis a value of 0 has no place. It is kept: an open dot at the foot of the plot
+//! shows it, and the curve has a gap there.
 
 use super::axis::{Axis, FixedAxis};
 use super::csv::{CsvTable, number};
-use super::style::{colour, text_width};
+use super::labels::{Labels, TextPlace};
+use super::style::{COLOURS, colour, text_width};
 use super::svg::{Anchor, Canvas};
 
 /// Curves and points over two axes.
@@ -40,7 +44,8 @@ pub enum Shape {
     Steps,
     /// Not joined.
     Points,
-    /// Upright lines through two points each, (x, low) and (x, high): the error of a value.
+    /// Upright lines through two points each, (x, low) and (x, high): the error of a value. A name
+    /// `NAME ±` gives them the colour of the series NAME.
     Whiskers,
 }
 
@@ -91,27 +96,21 @@ impl Plot {
         for (index, series) in self.series.iter().enumerate() {
             frame.series(&mut canvas, series, &colour(index), self);
         }
+        let mut labels = Labels::over(frame.drawn(self));
         for mark in &self.marks {
-            frame.mark_label(&mut canvas, mark, &self.series);
+            frame.mark_label(&mut canvas, mark, &mut labels);
         }
-        frame.names(&mut canvas, &self.series);
+        frame.names(&mut canvas, &self.series, &mut labels);
         canvas
     }
 }
 
-/// Place of a series' name: its left and right end, and its height.
-struct Name {
-    from: f64,
-    to: f64,
+/// Name of a series in the margin at the right.
+struct MarginName {
     y: f64,
+    /// End of the series.
+    end: (f64, f64),
     series: usize,
-}
-
-impl Name {
-    /// Returns `true` if the two names would overlap at the same height.
-    fn is_beside(&self, other: &Self) -> bool {
-        self.from < other.to && other.from < self.to
-    }
 }
 
 /// Rectangle between the axes, with the places of values in it.
@@ -134,8 +133,10 @@ impl PlotFrame {
         let x = plot.x.with_ends(points().map(|point| point.0).chain(claims().filter_map(|claim| claim.0)));
         let y = plot.y.with_ends(points().map(|point| point.1).chain(claims().map(|claim| claim.1)));
         let ticks = y.ticks.iter().map(|tick| text_width(&plot.y.unit.tick(*tick)));
-        let names = plot.series.iter().map(|series| text_width(&series.name));
-        let room = names.fold(0.0, f64::max).clamp(24.0, NAMES_WIDTH);
+        let names = plot.series.iter().filter(|series| series.shape != Shape::Whiskers);
+        let names = names.map(|series| text_width(&series.name));
+        let sample = if needs_samples(&plot.series) { SAMPLE } else { 0.0 };
+        let room = names.fold(0.0, f64::max).clamp(24.0, NAMES_WIDTH) + sample;
         Self { left: 34.0 + ticks.fold(0.0, f64::max), right: WIDTH - room - 14.0, x, y }
     }
 
@@ -168,52 +169,109 @@ impl PlotFrame {
     }
 
     fn series(&self, canvas: &mut Canvas, series: &Series, colour: &str, plot: &Plot) {
-        let mut points: Vec<(f64, f64)> = series.points.iter().map(|point| self.place(*point)).collect();
-        if matches!(series.shape, Shape::Dotted | Shape::Points) {
-            for (place, (x, y)) in points.iter().zip(&series.points) {
-                let hint = format!("{}: {}, {}", series.name, plot.x.unit.shown(*x), plot.y.unit.shown(*y));
-                let radius = if series.shape == Shape::Points { 5.0 } else { 3.0 };
-                canvas.dot(&format!("{colour} fill edge"), *place, radius, &hint);
-            }
-        }
-        if series.shape == Shape::Steps {
-            points = stepped(&points);
-        }
         if series.shape == Shape::Whiskers {
-            points.chunks_exact(2).for_each(|ends| canvas.line("axis", ends[0], ends[1]));
+            let points: Vec<(f64, f64)> = series.points.iter().map(|point| self.place(*point)).collect();
+            let of = plot.series.iter().position(|other| is_interval_of(series, other));
+            let class = of.map_or("axis".into(), |index| format!("{} interval", self::colour(index)));
+            points.chunks_exact(2).for_each(|ends| canvas.line(&class, ends[0], ends[1]));
             return;
         }
-        if series.shape != Shape::Points && points.len() > 1 {
-            canvas.path(&format!("{colour} curve"), &points);
+        for run in self.runs(series) {
+            if series.shape != Shape::Points && run.len() > 1 {
+                canvas.path(&format!("{colour} curve"), &run);
+            }
+            if let ([alone], Shape::Curve | Shape::Steps) = (run.as_slice(), series.shape) {
+                canvas.dot(&format!("{colour} fill edge"), *alone, 3.0, "");
+            }
+        }
+        // A curve of thousands of points has no room for the hints of all.
+        let every = series.points.len().div_ceil(HINTS_MAX).max(1);
+        for (index, point) in series.points.iter().enumerate() {
+            let is_shown = matches!(series.shape, Shape::Dotted | Shape::Points);
+            let is_number = point.0.is_finite() && point.1.is_finite();
+            if !is_number || !is_shown && index % every != 0 && self.y.holds(point.1) {
+                continue;
+            }
+            let (x, y) = (plot.x.unit.hint(point.0), plot.y.unit.hint(point.1));
+            let hint = format!("{}: {x}, {y}", series.name);
+            let (class, radius) = match (self.y.holds(point.1), series.shape) {
+                (false, _) => ("empty", 3.0),
+                (true, Shape::Points) => ("fill edge", 5.0),
+                (true, Shape::Dotted) => ("fill edge", 3.0),
+                (true, _) => ("hover", 5.0),
+            };
+            canvas.dot(&format!("{colour} {class}"), self.place(*point), radius, &hint);
         }
     }
 
-    /// Writes the series' names at their last points, pushed apart where they would overlap.
-    fn names(&self, canvas: &mut Canvas, series: &[Series]) {
-        let ends = series.iter().map(|series| series.points.last().map(|point| self.place(*point)));
-        let mut names: Vec<(f64, f64, usize)> =
-            ends.enumerate().filter_map(|(index, end)| end.map(|(x, y)| (y, x, index))).collect();
-        names.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.2.cmp(&b.2)));
-        let mut written: Vec<Name> = Vec::new();
-        for (y, x, series_index) in names {
-            let from = x + 8.0;
-            let mut name =
-                Name { from, to: from + text_width(&series[series_index].name), y, series: series_index };
-            let above = written.iter().filter(|other| name.is_beside(other));
-            let free = above.map(|other| other.y + NAME_HEIGHT).fold(TOP - NAME_HEIGHT, f64::max);
-            name.y = y.max(free);
-            written.push(name);
+    /// Returns the stretches of a series that are drawn through: all of it, or what lies between
+    /// the values that the axis cannot hold.
+    fn runs(&self, series: &Series) -> Vec<Vec<(f64, f64)>> {
+        let runs = series.points.split(|point| !self.y.holds(point.1)).filter(|run| !run.is_empty());
+        let placed = runs.map(|run| {
+            let points: Vec<(f64, f64)> = run.iter().map(|point| self.place(*point)).collect();
+            if series.shape == Shape::Steps { stepped(&points) } else { points }
+        });
+        placed.collect()
+    }
+
+    /// Writes the series' names: beside their ends where there is room, else at the right, with a
+    /// line to the end.
+    fn names(&self, canvas: &mut Canvas, series: &[Series], labels: &mut Labels) {
+        let has_samples = needs_samples(series);
+        let mut margin: Vec<MarginName> = Vec::new();
+        let named = |one: &Series| !one.name.is_empty() && one.shape != Shape::Whiskers;
+        for (index, one) in series.iter().enumerate().filter(|(_, one)| named(one)) {
+            let last = one.points.iter().rev().find(|point| self.y.holds(point.1));
+            let Some(end) = last.or(one.points.last()).map(|point| self.place(*point)) else { continue };
+            let inside = if end.0 >= self.right - 2.0 || has_samples {
+                None
+            } else {
+                let width = text_width(&one.name);
+                let beside = [4.0, -8.0, 18.0].map(|down| (end.0 + 8.0, end.1 + down));
+                let fits = |(left, base): &TextPlace| {
+                    left + width < self.right && *base > TOP && *base < BOTTOM - 4.0
+                };
+                let beside: Vec<TextPlace> = beside.into_iter().filter(fits).collect();
+                labels.free(&one.name, &beside)
+            };
+            match inside {
+                Some(place) => {
+                    let class = format!("{} named bold halo", colour(index));
+                    canvas.text(&class, Anchor::Start, place, &one.name);
+                }
+                None => margin.push(MarginName { y: end.1, end, series: index }),
+            }
         }
-        // A name pushed below the axis goes up again, and pushes the names above it.
-        for at in (0..written.len()).rev() {
-            let below = written[at + 1..].iter().filter(|other| written[at].is_beside(other));
-            let room = below.map(|other| other.y - NAME_HEIGHT).fold(BOTTOM, f64::min);
-            written[at].y = written[at].y.min(room);
-        }
-        for Name { from, y, series: index, .. } in written {
+        margin.sort_by(|a, b| a.y.total_cmp(&b.y).then(a.series.cmp(&b.series)));
+        pushed_apart(&mut margin);
+        let sample = if has_samples { SAMPLE } else { 0.0 };
+        for MarginName { y, end, series: index } in margin {
+            let from = self.right + 8.0;
+            if end.0 < self.right - 2.0 {
+                canvas.line("leader", (end.0 + 4.0, end.1), (from - 2.0, y));
+            }
+            if has_samples {
+                canvas.line(&format!("{} sample", colour(index)), (from, y), (from + SAMPLE - 6.0, y));
+            }
             let class = format!("{} named bold halo", colour(index));
-            canvas.text(&class, Anchor::Start, (from, y + 4.0), &series[index].name);
+            canvas.text(&class, Anchor::Start, (from + sample, y + 4.0), &series[index].name);
         }
+    }
+
+    /// Returns places for a text of `width` pixels beside a point, within the frame, the nearest
+    /// first.
+    fn beside(&self, (x, y): (f64, f64), width: f64) -> Vec<TextPlace> {
+        let places = LABEL_BASES
+            .into_iter()
+            .flat_map(|down| [(x + 8.0, y + down), (x - 8.0 - width, y + down), (x - width / 2.0, y + down)]);
+        let beyond = LABEL_BASES.into_iter().flat_map(|down| {
+            [(x + 60.0, y + down), (x - 60.0 - width, y + down), (x - 140.0 - width, y + down)]
+        });
+        let fits = |(left, base): &TextPlace| {
+            *left >= self.left + 2.0 && left + width < self.right && *base > TOP && *base < BOTTOM - 4.0
+        };
+        places.chain(beyond).filter(fits).collect()
     }
 
     fn mark_lines(&self, canvas: &mut Canvas, mark: &Mark) {
@@ -229,54 +287,48 @@ impl PlotFrame {
         }
     }
 
-    fn mark_label(&self, canvas: &mut Canvas, mark: &Mark, series: &[Series]) {
+    fn mark_label(&self, canvas: &mut Canvas, mark: &Mark, labels: &mut Labels) {
         let class = "claimed bold halo";
         match mark {
             Mark::Point { at, label } => {
                 let at = self.place(*at);
                 canvas.dot("claimed edge", at, 4.0, label);
-                let (anchor, place) = self.free_corner(at, text_width(label), series);
-                canvas.text(class, anchor, place, label);
+                let mut places = self.beside(at, text_width(label));
+                if places.is_empty() {
+                    places.push((at.0 + 8.0, at.1 - 8.0));
+                }
+                let place = labels.best(label, &places);
+                canvas.text(class, Anchor::Start, place, label);
             }
             Mark::Level { y, label } => {
                 let y = BOTTOM - self.y.place(*y) * (BOTTOM - TOP);
-                canvas.text(class, Anchor::Start, (self.left + 8.0, y - 6.0), label);
+                let last = (self.right - text_width(label) - 8.0).max(self.left + 8.0);
+                let step = (last - self.left - 8.0) / LEVEL_PLACES as f64;
+                let along = |place: usize| self.left + 8.0 + step * place as f64;
+                let places: Vec<TextPlace> = [y - 6.0, y + 15.0]
+                    .into_iter()
+                    .filter(|base| *base > TOP - 6.0 && *base < BOTTOM - 2.0)
+                    .flat_map(|base| (0..=LEVEL_PLACES).map(move |place| (along(place), base)))
+                    .collect();
+                let place = labels.best(label, &places);
+                canvas.text(class, Anchor::Start, place, label);
             }
         }
     }
 
-    /// Returns the place of a text of `width` pixels beside a point, near it if possible. The text
-    /// covers the least of the series there.
-    fn free_corner(&self, (x, y): (f64, f64), width: f64, series: &[Series]) -> (Anchor, (f64, f64)) {
-        let drawn: Vec<(f64, f64)> = series.iter().flat_map(|series| self.trail(series)).collect();
-        let corners = MARK_BASES.map(|down| [(x + 8.0, y + down), (x - 8.0 - width, y + down)]);
-        let fits = |(left, base): &(f64, f64)| {
-            *left >= self.left && left + width < WIDTH && *base > TOP && *base < BOTTOM
-        };
-        let covered = |(left, base): (f64, f64)| {
-            let is_below = |at: &&(f64, f64)| {
-                (left - 2.0..left + width + 2.0).contains(&at.0) && (base - 12.0..base + 4.0).contains(&at.1)
-            };
-            drawn.iter().filter(is_below).count()
-        };
-        let best = corners
-            .into_iter()
-            .flatten()
-            .filter(fits)
-            .min_by_key(|corner| covered(*corner))
-            .unwrap_or((x + 8.0, y - 8.0));
-        // Anchored at the end next to the point, since the width is a guess.
-        if best.0 > x { (Anchor::Start, best) } else { (Anchor::End, (x - 8.0, best.1)) }
+    /// Returns the places where anything is drawn that a label must not cover, every few pixels.
+    fn drawn(&self, plot: &Plot) -> Vec<(f64, f64)> {
+        let mut drawn: Vec<(f64, f64)> = plot.series.iter().flat_map(|series| self.trail(series)).collect();
+        drawn.extend(plot.marks.iter().filter_map(|mark| match mark {
+            Mark::Point { at, .. } => Some(self.place(*at)),
+            Mark::Level { .. } => None,
+        }));
+        drawn
     }
 
     /// Returns the places where a series is drawn, every few pixels.
     fn trail(&self, series: &Series) -> Vec<(f64, f64)> {
-        let mut points: Vec<(f64, f64)> = series.points.iter().map(|point| self.place(*point)).collect();
-        match series.shape {
-            Shape::Points | Shape::Whiskers => return points,
-            Shape::Steps => points = stepped(&points),
-            Shape::Curve | Shape::Dotted => {}
-        }
+        let points = || series.points.iter().map(|point| self.place(*point));
         let between = |pair: &[(f64, f64)]| {
             let ((x, y), (to_x, to_y)) = (pair[0], pair[1]);
             let steps = ((to_x - x).abs().max((to_y - y).abs()) / TRAIL_STEP).clamp(1.0, WIDTH) as u32;
@@ -285,7 +337,52 @@ impl PlotFrame {
                 (x + (to_x - x) * part, y + (to_y - y) * part)
             })
         };
-        points.windows(2).flat_map(between).collect()
+        match series.shape {
+            Shape::Points => points().collect(),
+            Shape::Whiskers => {
+                let points: Vec<(f64, f64)> = points().collect();
+                points.chunks_exact(2).flat_map(between).collect()
+            }
+            Shape::Curve | Shape::Dotted | Shape::Steps => {
+                let runs = self.runs(series);
+                let lines = runs.iter().flat_map(|run| run.windows(2).flat_map(between));
+                lines.chain(points()).collect()
+            }
+        }
+    }
+}
+
+/// Returns `true` if there are more series than colours, so that a name needs a sample of its line.
+fn needs_samples(series: &[Series]) -> bool {
+    series.iter().filter(|one| one.shape != Shape::Whiskers).count() > COLOURS
+}
+
+/// Returns `true` if whiskers belong to another series.
+fn is_interval_of(whiskers: &Series, series: &Series) -> bool {
+    whiskers.name.strip_suffix(" ±").is_some_and(|name| name == series.name)
+}
+
+/// Moves names apart that would overlap: each pair by the same way up and down, then all into the
+/// frame.
+fn pushed_apart(names: &mut [MarginName]) {
+    for _ in 0..PUSHES {
+        for at in 1..names.len() {
+            let overlap = names[at - 1].y + NAME_HEIGHT - names[at].y;
+            if overlap > 0.0 {
+                names[at - 1].y -= overlap / 2.0;
+                names[at].y += overlap / 2.0;
+            }
+        }
+    }
+    let mut free = TOP;
+    for name in names.iter_mut() {
+        name.y = name.y.max(free);
+        free = name.y + NAME_HEIGHT;
+    }
+    let mut room = BOTTOM;
+    for name in names.iter_mut().rev() {
+        name.y = name.y.min(room);
+        room = name.y - NAME_HEIGHT;
     }
 }
 
@@ -308,7 +405,15 @@ const BOTTOM: f64 = 290.0;
 /// Largest width of the names at the right.
 const NAMES_WIDTH: f64 = 190.0;
 const NAME_HEIGHT: f64 = 15.0;
-/// Offsets of a label below its claimed point, the nearest first, in pixels.
-const MARK_BASES: [f64; 6] = [-8.0, 16.0, -26.0, 34.0, 56.0, 80.0];
+/// Offsets of a label below its point, the nearest first, in pixels.
+const LABEL_BASES: [f64; 9] = [-8.0, 18.0, -26.0, 36.0, -44.0, 56.0, 80.0, -80.0, 110.0];
+/// Places that are tried along a level claim, above it and below.
+const LEVEL_PLACES: usize = 40;
+/// Largest number of values that a curve shows to a pointer.
+const HINTS_MAX: usize = 80;
+/// Rounds of moving names apart.
+const PUSHES: usize = 60;
+/// Width of a line's sample before its name.
+const SAMPLE: f64 = 24.0;
 /// Pixels between the places at which a curve is looked for under a text.
 const TRAIL_STEP: f64 = 3.0;

@@ -1,11 +1,16 @@
 //! The look that all figures share: one style sheet with a light and a dark face.
 
-/// Colours that a series may have; the series after the last has the first colour again.
+/// Colours that a series may have.
 pub(super) const COLOURS: usize = 6;
 
-/// Returns the class of the series' colour.
+/// Styles that tell series apart: each colour drawn through, then each colour dashed, with open
+/// dots. A series after the last has the first style again.
+pub(super) const STYLES: usize = 2 * COLOURS;
+
+/// Returns the classes of the series' style.
 pub(super) fn colour(index: usize) -> String {
-    format!("c{}", index % COLOURS)
+    let dashed = if index % STYLES < COLOURS { "" } else { " dashed" };
+    format!("c{}{dashed}", index % COLOURS)
 }
 
 /// Returns the approximate width of a text at the size of labels: its width in bold in the wider
@@ -38,7 +43,12 @@ font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'De
 .shoal-figure .tick{stroke:var(--paper);stroke-width:2.5}\
 .shoal-figure .curve{fill:none;stroke-width:2;stroke-linejoin:round}.shoal-figure .edge{stroke:var(--face);stroke-width:1}\
 .shoal-figure .halo{paint-order:stroke;stroke:var(--face);stroke-width:4px;stroke-linejoin:round}\
+.shoal-figure path.dashed{stroke-dasharray:7 4}.shoal-figure .sample{stroke:var(--c);stroke-width:2}\
+.shoal-figure .sample.dashed{stroke-dasharray:5 3}.shoal-figure .leader{stroke:var(--soft);stroke-width:.7;stroke-dasharray:1 2}\
+.shoal-figure .interval{stroke:var(--c);stroke-width:1.2}.shoal-figure .hover{fill:transparent}.shoal-figure .hover:hover{fill:var(--c)}\
 .shoal-figure .outline{fill:none;stroke:var(--soft);stroke-width:1}\
 .shoal-figure .c0{--c:var(--c0)}.shoal-figure .c1{--c:var(--c1)}.shoal-figure .c2{--c:var(--c2)}\
 .shoal-figure .c3{--c:var(--c3)}.shoal-figure .c4{--c:var(--c4)}.shoal-figure .c5{--c:var(--c5)}\
-.shoal-figure .fill{fill:var(--c)}.shoal-figure .curve{stroke:var(--c)}.shoal-figure text.named{fill:var(--c)}";
+.shoal-figure .fill{fill:var(--c)}.shoal-figure rect.dashed{fill-opacity:.45}\
+.shoal-figure circle.dashed.fill,.shoal-figure .empty{fill:var(--face);stroke:var(--c);stroke-width:1.6}\
+.shoal-figure .curve{stroke:var(--c)}.shoal-figure text.named{fill:var(--c)}";

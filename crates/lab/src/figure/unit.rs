@@ -48,6 +48,14 @@ impl Unit {
         }
     }
 
+    /// Formats a number for a pointer that rests on it: as in a table, and small shares in full.
+    pub fn hint(self, value: f64) -> String {
+        match self {
+            Self::Share if value != 0.0 && value.abs() < 5e-4 => self.tick(value),
+            unit => unit.shown(value),
+        }
+    }
+
     /// Formats a number in a table or beside a bar, with three figures or so.
     pub fn shown(self, value: f64) -> String {
         match self {

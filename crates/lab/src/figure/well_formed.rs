@@ -1,4 +1,7 @@
-//! Check of drawn figures and pages: their text is well-formed XML. Tests of reports call it.
+//! Checks of drawn figures and pages: their text is well-formed XML, and labels cover no curve. Tests
+//! of reports call them.
+
+use super::style::text_width;
 
 /// Checks that every element is closed in order and no text holds a bare bracket or ampersand.
 pub fn check_well_formed(markup: &str) {
@@ -20,4 +23,45 @@ pub fn check_well_formed(markup: &str) {
 
 fn name_of(tag: &str) -> &str {
     tag.split([' ', '\n']).next().unwrap_or(tag)
+}
+
+/// Checks that no label of a drawn plot covers one of its curves.
+pub fn check_labels(svg: &str) {
+    let lines = || svg.lines();
+    let curves: Vec<(f64, f64)> =
+        lines().filter(|line| line.contains(" curve\" d=")).flat_map(trail).collect();
+    for label in lines().filter(|line| line.starts_with("<text") && line.contains("halo")) {
+        let (left, right, base) = extent_of(label);
+        let inside = |(x, y): (f64, f64)| (left..right).contains(&x) && (base - 9.0..base).contains(&y);
+        let covered = curves.iter().filter(|at| inside(**at)).count();
+        assert!(covered == 0, "{covered} points of curves lie below {label}");
+    }
+}
+
+/// Returns the left and right end of a text, and its base line.
+fn extent_of(text: &str) -> (f64, f64, f64) {
+    let (x, base) = (attribute(text, "x"), attribute(text, "y"));
+    let words =
+        text.split_once('>').and_then(|(_, rest)| rest.split_once('<')).map_or("", |(words, _)| words);
+    (x, x + text_width(words), base)
+}
+
+fn attribute(tag: &str, name: &str) -> f64 {
+    let (_, rest) = tag.split_once(&format!(" {name}=\"")).expect("the attribute");
+    rest.split('"').next().and_then(|value| value.parse().ok()).expect("a number")
+}
+
+/// Returns points of a path, every hundredth of each of its lines.
+fn trail(path: &str) -> Vec<(f64, f64)> {
+    let (_, rest) = path.split_once(" d=\"M").expect("a path");
+    let corners = rest.split('"').next().expect("points").split('L');
+    let number = |text: &str| text.parse::<f64>().expect("a number");
+    let corners = corners.map(|corner| corner.split_once(' ').expect("two numbers"));
+    let corners: Vec<(f64, f64)> = corners.map(|(x, y)| (number(x), number(y))).collect();
+    let part = |from: f64, to: f64, step: u32| from + (to - from) * f64::from(step) / 100.0;
+    let line = |ends: &[(f64, f64)]| {
+        let (from, to) = (ends[0], ends[1]);
+        (0..=100).map(move |step| (part(from.0, to.0, step), part(from.1, to.1, step)))
+    };
+    corners.windows(2).flat_map(line).collect()
 }

@@ -39,19 +39,32 @@ pub(super) fn bounds(
         other: other.into(),
     };
     let (dynamic, per_client) = repeats(loaded);
-    let mut bounds = vec![
-        bound(
+    let freshness = match loaded.fresh_hits() {
+        Some((told, fresh)) => bound(
+            "freshness",
+            &format!(
+                "responses whose lifetime is over are confirmed by their origin, which counts as a hit; the log tells lifetimes for {:.1}% of the requests",
+                told * 100.0
+            ),
+            Some(fresh.min(assumed)),
+            "each told lifetime ends in a new version, and a miss",
+        ),
+        None => bound(
             "freshness",
             "objects stay fresh: the log does not tell lifetimes, and a validated response counts as a hit",
             Some(character.infinite.version_hit_ratio),
             "every repeat of another size is a new version, and a miss",
         ),
-        bound(
-            "cacheability",
-            "every GET with a status that may be stored is stored: the log does not tell Cache-Control, cookies and authorization",
-            Some(dynamic),
-            "nothing with ? or cgi-bin in its URL is stored",
-        ),
+    };
+    let storing = match loaded.account.told > 0 {
+        true => "every GET with a status that may be stored is stored, unless the log says otherwise",
+        false => {
+            "every GET with a status that may be stored is stored: the log does not tell Cache-Control, cookies and authorization"
+        }
+    };
+    let mut bounds = vec![
+        freshness,
+        bound("cacheability", storing, Some(dynamic), "nothing with ? or cgi-bin in its URL is stored"),
     ];
     if character.clients > 1 {
         bounds.push(bound(

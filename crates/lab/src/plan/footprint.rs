@@ -73,6 +73,11 @@ impl Footprint {
         body_bytes + around + (head + pieces * PLACE_BYTES).next_multiple_of(UNIT_BYTES) + ITEM_BYTES
     }
 
+    /// Returns `true` if a volume keeps a body of `body_bytes` bytes in one record.
+    pub fn is_one_record(self, body_bytes: u64) -> bool {
+        body_bytes <= PIECE_BYTES
+    }
+
     /// Returns the weights of a request for a body of `body_bytes` bytes.
     pub fn weights(self, body_bytes: u64) -> Weights {
         Weights { bytes: body_bytes, ram: self.is_kept_in_ram(body_bytes).then(|| self.ram(body_bytes)) }

@@ -1,6 +1,7 @@
 //! A plan for programs.
 
 use super::{CooperationVerdict, Future, Goal, Plan, Wear, settings};
+use crate::character::account_json;
 use crate::curve::{Curve, Point};
 use crate::forecast::Forecast;
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ pub fn json(plan: &Plan, log: &str) -> Value {
     let Plan { demand, memory, disk, cooperation, .. } = plan;
     json!({
         "log": log,
+        "cache_that_logged": account_json(&plan.account),
         "demand": {
             "requests": demand.requests,
             "storable_requests": demand.storable,

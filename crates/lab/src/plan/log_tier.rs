@@ -4,8 +4,9 @@
 //! The rules are the store's own (`shoal_policy::carry`, `shoal_policy::Probation`), as
 //! `shoal_store::architectures` applies them. While there is unused space everything is taken;
 //! later only objects requested again before long. Objects that RAM serves and the disk does not
-//! have are offered to it. Hits of the disk alone count for the cursor. Left out are stripes that
-//! are worth keeping as a whole.
+//! have are offered to it. Hits of the disk alone count for the cursor. An object of several records
+//! is never carried, since its pieces lie elsewhere. Left out are stripes that are worth keeping as
+//! a whole.
 //!
 //! O(1) a request, and a step for each object that the cursor passes.
 
@@ -36,6 +37,8 @@ pub(super) struct Log {
 struct LoggedObject {
     bytes: u64,
     hits: u8,
+    /// `true` if the object has one record.
+    is_whole: bool,
 }
 
 impl Log {
@@ -72,7 +75,8 @@ impl Log {
         }
         self.used += bytes;
         self.order.push_back(object);
-        let before = self.held.insert(object, LoggedObject { bytes, hits: 0 });
+        let is_whole = self.footprint.is_one_record(body_bytes);
+        let before = self.held.insert(object, LoggedObject { bytes, hits: 0, is_whole });
         debug_assert!(before.is_none(), "object {object} is written twice");
         debug_assert!(self.used <= self.room, "{} bytes in a log of {}", self.used, self.room);
         debug_assert_eq!(self.order.len(), self.held.len(), "the log has each object once");
@@ -92,7 +96,11 @@ impl Log {
             return;
         };
         let Some(held) = self.held.get_mut(&object) else { return };
-        match decide(held.hits, held.bytes) {
+        let decision = match held.is_whole {
+            true => decide(held.hits, held.bytes),
+            false => ReinsertionDecision::Evict,
+        };
+        match decision {
             ReinsertionDecision::Reinsert(hits) => {
                 held.hits = hits;
                 self.order.push_back(object);
@@ -192,5 +200,26 @@ mod tests {
             log.request(object, 10_000);
         }
         assert!(log.held.contains_key(&7) && !log.held.contains_key(&8));
+    }
+
+    /// The store evicts a large object at the cursor whatever its hits
+    /// (`shoal_store::architectures::volume`). A log that carried it hit two points more of the
+    /// bytes than a replay.
+    #[test]
+    fn cursor_carries_no_object_of_several_records() {
+        let mut log = Log::new(4 << 20, 1.0, Footprint::default());
+        let (one_record, several) = (64 << 10, (64 << 10) + 1);
+        log.request(1, one_record - 2000);
+        log.request(2, several);
+        for _ in 0..4 {
+            assert!(log.request(1, one_record - 2000) && log.request(2, several));
+        }
+        let mut object = 100;
+        while !log.is_full || log.order.front() != Some(&1) && log.held.contains_key(&2) {
+            log.request(object, 40_000);
+            log.request(object, 40_000);
+            object += 1;
+        }
+        assert!(log.held.contains_key(&1) && !log.held.contains_key(&2));
     }
 }

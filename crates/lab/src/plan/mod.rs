@@ -2,6 +2,7 @@
 //!
 //! Everything is computed from one log:
 //!
+//! - what its cache hits today, what it could hit, and the losses (`today`);
 //! - the hit ratio of caches of 20 sizes, by the policies that the product runs (`curve`);
 //! - RAM before disk;
 //! - the writes of the store's architectures, by the store's own code on the modelled machine;
@@ -29,6 +30,7 @@ mod settings;
 mod tests;
 mod text;
 mod tier;
+mod today;
 
 pub use bounds::Bound;
 pub use by_size::{BySize, SizePrefix};
@@ -44,8 +46,9 @@ pub use memory::{Goal, RamPlan, Target};
 pub use report::report;
 pub use settings::settings;
 pub use text::text;
+pub use today::today;
 
-use crate::character::{CensusTrace, Character};
+use crate::character::{CacheAccount, CensusTrace, Character};
 use crate::curve::TierPoint;
 use crate::error::LabError;
 use crate::figure::Unit;
@@ -107,6 +110,8 @@ impl Default for PlanOptions {
 pub struct Plan {
     /// Options of the plan.
     pub wishes: PlanOptions,
+    /// Hits and losses of the cache that wrote the log.
+    pub account: CacheAccount,
     /// Demand of the log.
     pub demand: Demand,
     /// RAM alone, by size.
@@ -160,6 +165,7 @@ impl Plan {
             bounds: bounds::bounds(loaded, character, &demand, &wishes),
             cooperation: CooperationVerdict::of(character, &demand),
             wishes,
+            account: loaded.account.clone(),
             demand,
             memory,
             tiers,

@@ -1,7 +1,7 @@
 //! A plan as a page with figures.
 
-use super::text::{lasting, too_large, within};
-use super::{Bound, Goal, Plan, bytes, settings};
+use super::text::{AS_ONE_NOTE, lasting, too_large, within};
+use super::{Bound, Goal, Plan, bytes, settings, today};
 use crate::character::{Character, report_section};
 use crate::curve::{Curve, Point};
 use crate::figure::{Axis, Bar, Bars, Chart, Figure, Mark, Plot, Series, Shape, Unit};
@@ -27,7 +27,9 @@ pub fn report(plan: &Plan, character: &Character, log: &str, command: &str) -> R
         question: "How much RAM and disk would a cache for this log take, what would it hit, and what would it do to a drive?".into(),
         command: command.into(),
         seed: plan.wishes.seed,
-        facts: vec![
+        facts: [
+            today::facts(plan),
+            vec![
             ("recommended".into(), verdict),
             ("the next requests, as many again".into(), within(plan.future.forecast.hit_ratio, plan.future.forecast.error)),
             ("why".into(), choice.why.clone()),
@@ -38,9 +40,12 @@ pub fn report(plan: &Plan, character: &Character, log: &str, command: &str) -> R
             ("objects".into(), format!("{}, {} in all", count(demand.objects), bytes(demand.unique_bytes))),
             ("an infinite cache hits".into(), format!("{} of what is storable", share(demand.achievable))),
             ("warm-up, not counted".into(), format!("{} requests", count(demand.warm_up as u64))),
-        ],
+            ],
+        ]
+        .concat(),
         columns: Vec::new(),
         sections: vec![
+            today::section(plan),
             ram(plan),
             targets(plan),
             tiers(plan),
@@ -103,8 +108,9 @@ fn ram(plan: &Plan) -> Section {
         "{how} Upright lines, for {}: how far as many requests again may be off, at 95%, by the sample and by how much stretches of the log differ.",
         memory.curves[0].0
     );
-    let beyond =
-        too_large(plan).map(|told| format!("{told}: the curve of RAM and disk as one cache has them."));
+    let beyond = too_large(plan).map(|told| {
+        format!("{told}: the curve of RAM and disk as one cache has them. That is {AS_ONE_NOTE}.")
+    });
     Section {
         anchor: "ram".into(),
         title: "Hit ratio by size".into(),

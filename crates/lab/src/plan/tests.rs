@@ -1,7 +1,7 @@
 //! Plans for made traffic: invariants for any numbers.
 
 use super::*;
-use crate::character::load;
+use crate::character::{LoadOptions, load};
 use crate::progress::Silent;
 use shoal_trace::generate::Traffic;
 use shoal_trace::{Filter, ReadOptions, Reader};
@@ -21,7 +21,7 @@ fn planned_up_to(largest: u64, requests: usize, wishes: PlanOptions) -> (Plan, C
     let reader = Reader::new(log.as_bytes(), &ReadOptions::default()).expect("a log");
     let mut filter = Filter::default();
     assert!(filter.add("cacheable"));
-    let loaded = load(reader, &filter, usize::MAX).expect("readable");
+    let loaded = load(reader, &LoadOptions { filter, ..LoadOptions::default() }).expect("readable");
     let character = Character::of(&loaded.trace, loaded.known(), 1, &mut Silent);
     let plan = Plan::of(&loaded, &character, wishes, &mut Silent).expect("a plan");
     (plan, character)
@@ -140,7 +140,7 @@ fn short_logs_are_refused() {
         .map(|request| format!("{} {}\n", trace.url(request), request.bytes))
         .collect();
     let reader = Reader::new(log.as_bytes(), &ReadOptions::default()).expect("a list");
-    let loaded = load(reader, &Filter::default(), usize::MAX).expect("readable");
+    let loaded = load(reader, &LoadOptions::default()).expect("readable");
     let character = Character::of(&loaded.trace, loaded.known(), 1, &mut Silent);
     let refused = Plan::of(&loaded, &character, PlanOptions::default(), &mut Silent);
     assert!(matches!(refused, Err(LabError::TooFewRequests { found: 500, least: LEAST_REQUESTS })));
@@ -158,7 +158,7 @@ fn with_large(requests: u64, small_bytes: u64, large_bytes: u64, wishes: PlanOpt
         log += &format!("{}.5 5 c TCP_MISS/200 {bytes} GET http://a/{object} - - -\n", 1_000_000 + at);
     }
     let reader = Reader::new(log.as_bytes(), &ReadOptions::default()).expect("a log");
-    let loaded = load(reader, &Filter::default(), usize::MAX).expect("readable");
+    let loaded = load(reader, &LoadOptions::default()).expect("readable");
     let character = Character::of(&loaded.trace, loaded.known(), 1, &mut Silent);
     Plan::of(&loaded, &character, wishes, &mut Silent).expect("a plan")
 }
@@ -195,4 +195,71 @@ fn ram_that_takes_nothing_hits_nothing() {
         0.0,
         "the disk takes none either"
     );
+}
+
+/// Plans for a log of `requests` requests for 300 objects, with the words on the cache that `said`
+/// returns for a request's place.
+fn with_outcomes(requests: u64, said: impl Fn(u64) -> String) -> Result<Plan, LabError> {
+    let mut log = String::from("time_s,client,bytes,url,cache_status\n");
+    for at in 0..requests {
+        log += &format!("{at},c,5000,http://a/{},{}\n", at * at % 297, said(at));
+    }
+    let reader = Reader::new(log.as_bytes(), &ReadOptions::default()).expect("a table");
+    let mut filter = Filter::default();
+    assert!(filter.add("cacheable"));
+    let options = LoadOptions { filter, versions: true, ..LoadOptions::default() };
+    let loaded = load(reader, &options).expect("readable");
+    let character = Character::of(&loaded.trace, loaded.known(), 1, &mut Silent);
+    Plan::of(&loaded, &character, PlanOptions::default(), &mut Silent)
+}
+
+#[test]
+fn answers_that_no_cache_may_store_are_not_planned_for() {
+    let refused = with_outcomes(3000, |_| "shoal; fwd=uri-miss; detail=never-reusable".into());
+    assert!(
+        matches!(refused, Err(LabError::TooFewRequests { found: 0, .. })),
+        "all of it is lost to its origin"
+    );
+    let half = |at: u64| (at * at % 297).is_multiple_of(2);
+    let plan = with_outcomes(4000, |at| match half(at) {
+        true => "shoal; fwd=uri-miss; detail=no-store".into(),
+        false => "shoal; fwd=uri-miss; stored".into(),
+    });
+    let plan = plan.expect("half of it can be stored");
+    let stored = (0..4000).filter(|at| !half(*at)).count() as u64;
+    assert_eq!((plan.demand.storable, plan.demand.requests, plan.account.hits), (stored, 4000, 0));
+    let text = today(&plan.account, Some(&plan.demand));
+    let first = text.lines().take(3).collect::<Vec<_>>().join("\n");
+    assert!(first.contains("0.0% hit") && first.contains("could, with room for everything"), "{first}");
+    for part in ["room", "no-store", "first request", "--filter get"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let possible = plan.account.possible_hit_ratio().expect("it is told");
+    let all = plan.demand.achievable * plan.demand.storable_share();
+    assert!((possible - all).abs() < 0.03, "{possible} of all, {all} after the warm-up");
+    let json = json(&plan, "x");
+    assert_eq!(json["cache_that_logged"]["hit_ratio"], 0.0);
+    assert!(json["cache_that_logged"]["lost"].as_array().is_some_and(|lost| lost.len() == 3), "{json}");
+}
+
+#[test]
+fn replaced_answers_are_lost_to_lifetimes() {
+    let every_third = |at: u64| if at.is_multiple_of(3) { "EXPIRED" } else { "HIT" }.to_owned();
+    let plan = with_outcomes(4000, every_third).expect("a plan");
+    let today = plan.account.hit_ratio().expect("it is told");
+    assert!((today - 2.0 / 3.0).abs() < 0.01, "{today}");
+    assert!((plan.demand.achievable - today).abs() < 0.01, "room wins nothing: {}", plan.demand.achievable);
+    let lost = plan.account.losses();
+    assert_eq!(lost[0].0.name(), "lifetime", "{lost:?}");
+    let lasting = with_outcomes(4000, |at| if at < 297 { "MISS" } else { "HIT" }.into()).expect("a plan");
+    assert!(lasting.demand.achievable > 0.99, "{}", lasting.demand.achievable);
+}
+
+#[test]
+fn told_lifetimes_bound_the_hits() {
+    let plan = with_outcomes(4000, |_| "shoal; hit; ttl=100".into()).expect("a plan");
+    let bound = &plan.bounds[0];
+    assert!(bound.key == "freshness" && bound.assumed.contains("lifetimes for 100.0%"), "{bound:?}");
+    // Each object comes back every 297 seconds at the latest, and twice within many.
+    assert!(bound.otherwise.is_some_and(|hits| hits > 0.1 && hits < bound.hit_ratio - 0.1), "{bound:?}");
 }

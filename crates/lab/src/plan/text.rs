@@ -5,7 +5,7 @@ use crate::figure::Unit;
 use crate::forecast::BackTest;
 use std::fmt::Write;
 
-/// Returns the whole plan for a log of this name.
+/// Returns the plan for a log of this name; [`super::today`] has the first answers.
 pub fn text(plan: &Plan, log: &str) -> String {
     let mut text = String::new();
     demand(plan, &mut text);
@@ -136,6 +136,7 @@ fn as_one(plan: &Plan, text: &mut String) {
         text,
         "\nHit ratio of RAM and disk as one cache, for objects of up to {largest} (store.object_max)"
     );
+    let _ = writeln!(text, "  {AS_ONE_NOTE}");
     let _ = writeln!(text, "  {:>10}  {:>20}  {:>20}", "size", "requests", "bytes");
     for point in &plan.memory.whole.points {
         let (requests, of_bytes) =
@@ -294,5 +295,7 @@ fn share(share: f64) -> String {
     Unit::Share.shown(share)
 }
 
+/// Limit of the curve of RAM and disk as one cache.
+pub(super) const AS_ONE_NOTE: &str = "one s3_fifo cache, a bound: a volume gives up objects of more than 64 KiB at its cursor, and hits some points fewer of the bytes (RAM before disk)";
 /// Number of pairs printed with their costs.
 const CHEAPEST: usize = 5;

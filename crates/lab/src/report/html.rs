@@ -14,7 +14,7 @@ pub(super) fn page(report: &Report) -> String {
          <style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
     );
     paragraph(&mut page, "lead", &report.question);
-    let _ = writeln!(page, "<pre>{}</pre>", escaped(&report.command));
+    let _ = writeln!(page, "<pre class=\"command\">{}</pre>", escaped(&report.command));
     facts(&mut page, report);
     contents(&mut page, report);
     for part in &report.sections {
@@ -50,8 +50,8 @@ fn section(page: &mut String, report: &Report, section: &Section) {
         figure(page, shown);
     }
     findings(page, report, &section.findings);
-    for further in &section.tables {
-        table(page, further);
+    for (further, file) in section.tables.iter().zip(section.table_files()) {
+        table(page, further, &file);
     }
     for note in &section.notes {
         paragraph(page, "note", note);
@@ -66,7 +66,7 @@ fn figure(page: &mut String, figure: &Figure) {
         "<figure id=\"{name}\">\n<div class=\"drawing\">{}</div>\n<figcaption>{} <a href=\"{name}.csv\">CSV</a> \
          <a href=\"{name}.svg\">SVG</a></figcaption>\n</figure>",
         figure.svg(),
-        escaped(&figure.title)
+        escaped(&figure.caption())
     );
 }
 
@@ -105,10 +105,10 @@ fn findings(page: &mut String, report: &Report, findings: &[Finding]) {
     page.push_str("</tbody>\n</table></div>\n");
 }
 
-fn table(page: &mut String, table: &Table) {
+fn table(page: &mut String, table: &Table, file: &str) {
     let _ = write!(
         page,
-        "<h3>{}</h3>\n<div class=\"wide\"><table class=\"runs\">\n<thead><tr>",
+        "<h3>{} <a class=\"file\" href=\"{file}\">CSV</a></h3>\n<div class=\"wide\"><table class=\"runs\">\n<thead><tr>",
         escaped(&table.title)
     );
     for name in &table.heading {
@@ -127,9 +127,40 @@ fn table(page: &mut String, table: &Table) {
 
 fn paragraph(page: &mut String, class: &str, text: &str) {
     if !text.is_empty() {
-        let _ = writeln!(page, "<p class=\"{class}\">{}</p>", escaped(text));
+        let _ = writeln!(page, "<p class=\"{class}\">{}</p>", marked(text));
     }
 }
+
+/// Returns a text escaped, with `*words*` set in italics and `` `words` `` as code.
+fn marked(text: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['*', '`']) {
+        let mark = &rest[at..=at];
+        let after = &rest[at + 1..];
+        let inside = after.find(mark).map(|end| &after[..end]);
+        let is_word = |words: &&str| {
+            words.starts_with(char::is_alphanumeric) && !words.ends_with(' ') && words.len() <= MARKED_MAX
+        };
+        let code = inside.filter(|words| mark == "`" && !words.is_empty());
+        shown += &escaped(&rest[..at]);
+        match code.or(inside.filter(is_word)) {
+            Some(words) => {
+                let tag = if mark == "`" { "code" } else { "em" };
+                let _ = write!(shown, "<{tag}>{}</{tag}>", escaped(words));
+                rest = &after[words.len() + 1..];
+            }
+            None => {
+                shown += mark;
+                rest = after;
+            }
+        }
+    }
+    shown + &escaped(rest)
+}
+
+/// Longest text between two stars that is set in italics.
+const MARKED_MAX: usize = 60;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1d2733;--soft:#5b6875;--rule:#dfe4ea;--face:#ffffff;--tint:#f4f6f8;--paper:#b3261e;--link:#1f6fb2}\
@@ -139,6 +170,7 @@ main{max-width:760px;margin:0 auto;padding:32px 20px 80px}\
 h1{font-size:26px;line-height:1.25;margin:0 0 12px}h2{font-size:19px;margin:48px 0 6px;padding-top:14px;border-top:1px solid var(--rule)}\
 h3{font-size:14px;margin:22px 0 6px}a{color:var(--link)}p{margin:8px 0}.lead,.question{color:var(--soft)}\
 pre{background:var(--tint);padding:10px 12px;border-radius:6px;overflow-x:auto;font:13px/1.45 ui-monospace,'DejaVu Sans Mono',monospace;white-space:pre-wrap}\
+pre.command{user-select:all;-webkit-user-select:all;cursor:copy}h3 .file{font-weight:400;margin-left:6px}\
 nav ul{padding-left:18px;columns:2;column-gap:32px;margin:14px 0}\
 figure{margin:18px 0}.drawing{overflow-x:auto}.drawing svg{display:block;max-width:100%;height:auto}figcaption{color:var(--soft);font-size:13px}\
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:13.5px;margin:10px 0}\

@@ -7,6 +7,7 @@
 //! summary.json   every finding, claimed and found, for programs
 //! NAME.csv       the numbers of a figure, one file each
 //! NAME.svg       its picture
+//! ANCHOR-table-1.csv, ANCHOR-findings.csv   the tables and findings of a section
 //! ```
 //!
 //! Nothing in a report tells the time or place of its making: the same input and seed give the same
@@ -18,7 +19,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use crate::figure::{Figure, Unit};
+use crate::figure::{CsvTable, Figure, Unit, number};
 use std::io;
 use std::path::Path;
 
@@ -153,9 +154,43 @@ impl Table {
     pub fn row(&mut self, cells: &[&str]) {
         self.rows.push(cells.iter().map(|cell| cell.to_string()).collect());
     }
+
+    /// Returns the table as comma-separated values, as it is printed.
+    pub fn csv(&self) -> String {
+        fn cells(row: &[String]) -> Vec<&str> {
+            row.iter().map(String::as_str).collect()
+        }
+        let mut csv = CsvTable::new(&cells(&self.heading));
+        self.rows.iter().for_each(|row| csv.row(&cells(row)));
+        csv.text()
+    }
+}
+
+impl Section {
+    /// Returns the names of the tables' files, in the tables' order.
+    pub fn table_files(&self) -> Vec<String> {
+        (1..=self.tables.len()).map(|number| format!("{}-table-{number}.csv", self.anchor)).collect()
+    }
 }
 
 impl Report {
+    /// Returns a section's findings as comma-separated values: the claim, and the values in their
+    /// unit.
+    fn findings_csv(&self, section: &Section) -> String {
+        let fixed = ["key", "what", "unit", "claim"];
+        let heading: Vec<&str> = fixed.into_iter().chain(self.columns.iter().map(String::as_str)).collect();
+        let mut csv = CsvTable::new(&heading);
+        for finding in &section.findings {
+            let (claim, unit) = (finding.claim.shown(finding.unit), finding.unit.name());
+            let value = |at: usize| finding.found.get(at).copied().flatten().map_or(String::new(), number);
+            let values: Vec<String> = (0..self.columns.len()).map(value).collect();
+            let cells = [finding.key.as_str(), &finding.what, unit, &claim];
+            let cells: Vec<&str> = cells.into_iter().chain(values.iter().map(String::as_str)).collect();
+            csv.row(&cells);
+        }
+        csv.text()
+    }
+
     /// Returns the page.
     pub fn html(&self) -> String {
         html::page(self)
@@ -185,6 +220,14 @@ impl Report {
         for figure in self.figures() {
             write(&format!("{}.csv", figure.name), &figure.csv())?;
             write(&format!("{}.svg", figure.name), &figure.svg())?;
+        }
+        for section in &self.sections {
+            for (table, file) in section.tables.iter().zip(section.table_files()) {
+                write(&file, &table.csv())?;
+            }
+            if !section.findings.is_empty() {
+                write(&format!("{}-findings.csv", section.anchor), &self.findings_csv(section))?;
+            }
         }
         write("summary.json", &self.summary())?;
         write("index.html", &self.html())

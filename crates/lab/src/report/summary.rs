@@ -4,10 +4,12 @@
 //! { "experiment": "…", "seed": 1, "facts": {…}, "columns": […],
 //!   "findings": [ { "key": "…", "section": "…", "what": "…", "unit": "share",
 //!                   "claimed": 0.5, "claim": "50%",
-//!                   "found": { "modelled": 0.48 }, "ratio": 0.96 } ] }
+//!                   "found": { "modelled": 0.48 }, "ratio": 0.96 } ],
+//!   "tables": [ { "section": "…", "title": "…", "file": "….csv", "heading": […], "rows": [[…]] } ],
+//!   "figures": […] }
 //! ```
 
-use super::{Finding, Report, Section};
+use super::{Finding, Report, Section, Table};
 use serde_json::{Map, Value, json};
 
 pub(super) fn json(report: &Report) -> String {
@@ -24,11 +26,26 @@ pub(super) fn json(report: &Report) -> String {
         "facts": facts,
         "columns": report.columns,
         "findings": findings.collect::<Vec<Value>>(),
+        "tables": report.sections.iter().flat_map(tables).collect::<Vec<Value>>(),
         "figures": report.figures().map(|figure| figure.name.clone()).collect::<Vec<String>>(),
     });
     let mut text = serde_json::to_string_pretty(&summary).unwrap_or_default();
     text.push('\n');
     text
+}
+
+/// Returns a section's tables, as they are printed.
+fn tables(section: &Section) -> Vec<Value> {
+    let table = |(table, file): (&Table, String)| {
+        json!({
+            "section": section.anchor,
+            "title": table.title,
+            "file": file,
+            "heading": table.heading,
+            "rows": table.rows,
+        })
+    };
+    section.tables.iter().zip(section.table_files()).map(table).collect()
 }
 
 fn entry(report: &Report, section: &Section, finding: &Finding) -> Value {

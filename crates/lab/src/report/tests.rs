@@ -17,6 +17,10 @@ fn the_page_holds_everything_and_is_well_formed() {
         "–",
         "seed",
         "why &amp; how",
+        "<em>late</em> 2 * 3 <code>a*b</code>",
+        "href=\"figure-1-table-1.csv\"",
+        "Figure 1: Sizes",
+        "<pre class=\"command\">shoal lab run sample</pre>",
         "further",
     ] {
         assert!(page.contains(part), "{part} is missing");
@@ -36,6 +40,8 @@ fn the_summary_tells_claimed_and_found() {
     assert_eq!(finding["ratio"], 1.082432);
     assert_eq!(summary["findings"][1]["claim"], "fewer");
     assert_eq!(summary["facts"]["trace"], "made");
+    let table = &summary["tables"][0];
+    assert_eq!((&table["file"], &table["rows"][0][1]), (&"figure-1-table-1.csv".into(), &"1".into()));
 }
 
 #[test]
@@ -48,7 +54,20 @@ fn write_makes_every_file_or_names_the_failed_one() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, ["figure-1.csv", "figure-1.svg", "index.html", "summary.json"]);
+    let expected = [
+        "figure-1-findings.csv",
+        "figure-1-table-1.csv",
+        "figure-1.csv",
+        "figure-1.svg",
+        "index.html",
+        "summary.json",
+    ];
+    assert_eq!(names, expected);
+    let read = |name: &str| std::fs::read_to_string(below.join(name)).unwrap();
+    assert_eq!(read("figure-1-table-1.csv"), "name,value\na,1\n");
+    let findings = read("figure-1-findings.csv");
+    assert!(findings.starts_with("key,what,unit,claim,modelled,real\nsmall,"), "{findings}");
+    assert!(findings.contains(",74%,0.801,\n") && findings.contains("fewer,7,8\n"), "{findings}");
     let blocked = below.join("index.html");
     let error = sample().write(&blocked).unwrap_err().to_string();
     assert!(error.contains(&*blocked.to_string_lossy()), "{error}");
@@ -74,7 +93,7 @@ fn sample() -> Report {
                 .found(&[Some(7.0), Some(8.0)]),
         ],
         tables: vec![table],
-        notes: vec!["why & how".into()],
+        notes: vec!["why & how".into(), "*late* 2 * 3 `a*b`".into()],
     };
     Report {
         name: "sample".into(),

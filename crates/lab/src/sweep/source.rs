@@ -7,7 +7,7 @@
 use super::spec::Mistakes;
 use shoal_core::ByteCount;
 use shoal_trace::generate::Traffic;
-use shoal_trace::{Filter, Format, Input, ReadOptions, Request, Trace};
+use shoal_trace::{Filter, Format, Input, ReadOptions, Request, Separator, Trace};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -34,8 +34,10 @@ enum From {
 struct Settings {
     format: Option<Format>,
     columns: Option<String>,
+    separator: Option<Separator>,
     filter: Filter,
     limit: Option<u64>,
+    bad_lines_max: Option<f64>,
     bytes_unknown: Option<u64>,
 }
 
@@ -53,7 +55,7 @@ pub struct SweepTrace {
 }
 
 /// Keys of a trace's table, with their meanings.
-pub(super) const SETTINGS: [(&str, &str); 7] = [
+pub(super) const SETTINGS: [(&str, &str); 9] = [
     (
         "file",
         "the trace: a log or a table, plain or compressed; a relative path starts at the specification's folder",
@@ -64,6 +66,11 @@ pub(super) const SETTINGS: [(&str, &str); 7] = [
     ),
     ("format", "the file's format where its beginning does not tell"),
     ("columns", "names of a table's columns where its first line does not name them"),
+    (
+        "separator",
+        "the columns' separator: tab, comma, semicolon, bar or space; the first line tells by default",
+    ),
+    ("bad_lines", "the largest share of lines that may be bad, 0.25 by default; more is an error"),
     ("filter", "a list of rules: which requests count (`shoal trace filter --help`); all by default"),
     ("limit", "at most so many requests"),
     ("size_unknown", "the size of a request that has none; 8 KiB by default"),
@@ -94,10 +101,18 @@ impl TraceSource {
             }
         };
         let (file, made, format) = (text("file"), text("synthetic"), text("format"));
-        let (columns, size) = (text("columns"), text("size_unknown"));
+        let (columns, size, separator) = (text("columns"), text("size_unknown"), text("separator"));
         let mut settings = Settings { columns: columns.map(|(names, _)| names), ..Settings::default() };
         settings.filter = filter(table.get("filter"), mistakes);
         settings.limit = limit(table.get("limit"), mistakes);
+        settings.bad_lines_max = bad_lines(table.get("bad_lines"), mistakes);
+        if let Some((name, at)) = separator {
+            settings.separator = Separator::named(&name);
+            if settings.separator.is_none() {
+                let known: Vec<&str> = Separator::ALL.iter().map(|separator| separator.name()).collect();
+                mistakes.note(at, "separator", format!("{name:?} is none of {}", known.join(", ")));
+            }
+        }
         if let Some((format, at)) = format {
             settings.format = Format::named(&format);
             if settings.format.is_none() {
@@ -190,8 +205,14 @@ impl Settings {
     fn read(&self, path: &Path) -> Result<(Trace, Vec<String>), String> {
         let failed = |why: String| format!("{}: {why}", path.display());
         let input = Input::open(path).map_err(|error| failed(error.to_string()))?;
-        let options =
-            ReadOptions { format: self.format, columns: self.columns.clone(), ..ReadOptions::default() };
+        let defaults = ReadOptions::default();
+        let options = ReadOptions {
+            format: self.format,
+            columns: self.columns.clone(),
+            separator: self.separator,
+            bad_lines_max: self.bad_lines_max.unwrap_or(defaults.bad_lines_max),
+            ..defaults
+        };
         let limit = self.limit.map_or(usize::MAX, |limit| limit as usize);
         let bytes_unknown = self.bytes_unknown.unwrap_or(BYTES_UNKNOWN);
         let read = Trace::read(input, &options, &self.filter, limit, bytes_unknown);
@@ -228,6 +249,20 @@ fn limit(given: Option<&Spanned<DeValue<'_>>>, mistakes: &mut Mistakes) -> Optio
         mistakes.note(given.span().start, "limit", "a whole number from 1 is needed".into());
     }
     limit
+}
+
+fn bad_lines(given: Option<&Spanned<DeValue<'_>>>, mistakes: &mut Mistakes) -> Option<f64> {
+    let given = given?;
+    let share = match given.get_ref() {
+        DeValue::Float(number) => number.as_str().parse().ok(),
+        DeValue::Integer(number) => number.as_str().parse().ok(),
+        _ => None,
+    };
+    let share = share.filter(|share| (0.0..=1.0).contains(share));
+    if share.is_none() {
+        mistakes.note(given.span().start, "bad_lines", "a share from 0 to 1 is needed".into());
+    }
+    share
 }
 
 fn unique_bytes(trace: &Trace) -> u64 {

@@ -14,10 +14,10 @@ mod stacks;
 mod tests;
 
 use super::drawing::{curve, dotted, plot};
-use super::{Experiment, Inputs, LabError, Progress};
+use super::{Experiment, Inputs, LabError, Progress, seeds};
 use shoal_lab::figure::{Axis, Mark, Series, Unit};
 use shoal_lab::global_memory::Application;
-use shoal_lab::report::Report;
+use shoal_lab::report::{Report, Section};
 
 /// The row in the table of experiments.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -29,14 +29,11 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError> {
     let effort = if inputs.is_small { Effort::SMALL } else { Effort::FULL };
-    let programs = programs(inputs, &effort)?;
-    progress.begin("queueing model", 5);
-    let mut sections = model::sections(inputs.seed, &effort, progress);
-    progress.begin("programs", 3 * programs.len() as u64);
-    sections.push(stacks::positions_section(&programs, progress));
-    sections.push(stacks::suboptimal_section(&programs, progress));
-    sections.push(joining::section(&programs, progress));
-    sections.extend(rate::sections(&programs, inputs.seed, &effort, progress));
+    let sections = seeds::over(inputs.seed, effort.seeds, progress, |seed, progress| {
+        let programs = programs(inputs, seed, &effort)?;
+        Ok(sections(&programs, seed, &effort, progress))
+    })?;
+    let programs = programs(inputs, inputs.seed, &effort)?;
     Ok(Report {
         name: EXPERIMENT.name.into(),
         title: "Load balancing in a global memory system: Voelker 2000, chapter 3, asked again".into(),
@@ -47,6 +44,23 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         columns: vec!["ours".into()],
         sections,
     })
+}
+
+/// Returns the sections of one seed.
+fn sections(
+    programs: &[Application],
+    seed: u64,
+    effort: &Effort,
+    progress: &mut dyn Progress,
+) -> Vec<Section> {
+    progress.begin("queueing model", 5);
+    let mut sections = model::sections(seed, effort, progress);
+    progress.begin("programs", 3 * programs.len() as u64);
+    sections.push(stacks::positions_section(programs, progress));
+    sections.push(stacks::suboptimal_section(programs, progress));
+    sections.push(joining::section(programs, progress));
+    sections.extend(rate::sections(programs, seed, effort, progress));
+    sections
 }
 
 const QUESTION: &str = "Memory servers are chosen by the ages of their pages. What does it cost when ages are uneven and few servers bear most of the load, what \
@@ -64,6 +78,8 @@ struct Effort {
     global_nodes: &'static [usize],
     /// Load balancing rates.
     rates: &'static [f64],
+    /// Number of seeds.
+    seeds: u64,
 }
 
 impl Effort {
@@ -73,6 +89,7 @@ impl Effort {
         references: 4_000,
         global_nodes: &[12, 60],
         rates: &[0.0, 0.5, 1.0],
+        seeds: 3,
     };
     const FULL: Self = Self {
         getpages: 400_000,
@@ -80,11 +97,12 @@ impl Effort {
         references: 50_000,
         global_nodes: &[12, 24, 36, 48, 60],
         rates: &[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
+        seeds: 5,
     };
 }
 
 /// Returns the given programs and the made ones.
-fn programs(inputs: &Inputs, effort: &Effort) -> Result<Vec<Application>, LabError> {
+fn programs(inputs: &Inputs, seed: u64, effort: &Effort) -> Result<Vec<Application>, LabError> {
     let mut programs = inputs.applications.clone();
     if let Some(short) = programs.iter().find(|one| one.references.len() < LEAST_REFERENCES) {
         return Err(LabError::TooFewRequests { found: short.references.len(), least: LEAST_REFERENCES });
@@ -92,7 +110,7 @@ fn programs(inputs: &Inputs, effort: &Effort) -> Result<Vec<Application>, LabErr
     for program in &mut programs {
         program.name = program.short_name();
     }
-    programs.extend(Application::made(effort.made, inputs.seed));
+    programs.extend(Application::made(effort.made, seed));
     Ok(programs)
 }
 

@@ -14,8 +14,8 @@ pub(super) fn positions_section(programs: &[Application], progress: &mut dyn Pro
     );
     for program in programs {
         let positions = stack::distances(program);
-        let points = positions.profile(PARTS).into_iter().filter(|point| point.1 > 0.0);
-        series.push(curve(program.name.clone(), points.collect()));
+        // A part without a reference is an empty bin: the curve has a gap there.
+        series.push(curve(program.name.clone(), positions.profile(PARTS)));
         let beyond = positions.beyond(program.part(1, 4)) as f64 / program.references.len() as f64;
         table.row(&[
             &program.name,

@@ -30,6 +30,7 @@ fn a_small_run_makes_the_whole_report() {
         "figure-3-7",
         "rate",
         "tuned",
+        "seeds",
     ];
     assert_eq!(anchors, expected);
     assert_eq!(report.figures().count(), 16);
@@ -41,6 +42,13 @@ fn a_small_run_makes_the_whole_report() {
     assert!((found("skew_18") - 0.131).abs() < 1e-3 && (found("skew_24") - 0.356).abs() < 1e-3);
     assert!((found("suboptimal_30_of_ours")).is_finite());
     check_names(&report);
+    for figure in report.figures() {
+        shoal_lab::figure::check_labels(&figure.svg());
+    }
+    let seeds = report.sections.last().expect("the seeds");
+    let findings: usize = report.sections.iter().map(|section| section.findings.len()).sum();
+    assert_eq!(seeds.tables[0].rows.len(), findings, "each finding has its interval");
+    assert!(seeds.tables[0].rows.iter().any(|row| !row[2].starts_with('0')), "some depend on the seed");
     let html = report.html();
     assert!(!html.contains("NaN") && !html.contains("inf"), "every number is one");
 }

@@ -28,11 +28,11 @@ mod speedups;
 mod tests;
 
 use super::drawing::{dotted, plot};
-use super::{Experiment, Inputs, LabError, Progress};
+use super::{Experiment, Inputs, LabError, Progress, seeds};
 use bench::Bench;
 use shoal_lab::figure::{Axis, Unit};
 use shoal_lab::prefetching;
-use shoal_lab::report::{Claim, Finding, Report};
+use shoal_lab::report::{Claim, Finding, Report, Section};
 
 /// The row in the table of experiments.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -44,13 +44,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError> {
     let bench = Bench { scale: if inputs.is_small { SMALL } else { 1 }, seed: inputs.seed };
-    let mut sections = vec![speedups::section(&bench, progress)?];
-    sections.extend(render::sections(&bench, progress)?);
-    sections.extend(memory::sections(&bench, progress)?);
-    sections.push(competing::section(&bench, progress)?);
-    sections.push(hints::section(&bench, progress)?);
-    sections.push(ideal::section(&bench, progress)?);
-    sections.push(balance::section(&bench, progress)?);
+    let seeds = if inputs.is_small { 3 } else { 5 };
+    let sections = seeds::over(inputs.seed, seeds, progress, |seed, progress| {
+        sections(&Bench { scale: bench.scale, seed }, progress)
+    })?;
     Ok(Report {
         name: EXPERIMENT.name.into(),
         title: "Cooperative prefetching and caching: Voelker 2000, chapter 4, asked again".into(),
@@ -61,6 +58,18 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         columns: vec!["ours".into()],
         sections,
     })
+}
+
+/// Returns the sections of one seed.
+fn sections(bench: &Bench, progress: &mut dyn Progress) -> Result<Vec<Section>, LabError> {
+    let mut sections = vec![speedups::section(bench, progress)?];
+    sections.extend(render::sections(bench, progress)?);
+    sections.extend(memory::sections(bench, progress)?);
+    sections.push(competing::section(bench, progress)?);
+    sections.push(hints::section(bench, progress)?);
+    sections.push(ideal::section(bench, progress)?);
+    sections.push(balance::section(bench, progress)?);
+    Ok(sections)
 }
 
 const QUESTION: &str = "Programs that tell what they will read let idle nodes read it for them, from their disks into their memory, and get it over the network when they \

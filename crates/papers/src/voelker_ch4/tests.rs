@@ -20,11 +20,13 @@ fn a_small_run_makes_the_whole_report() {
         "hints",
         "glfd",
         "balance",
+        "seeds",
     ];
     assert_eq!(anchors, expected);
     assert_eq!(report.figures().count(), 18);
     for figure in report.figures() {
         shoal_lab::figure::check_well_formed(&figure.svg());
+        shoal_lab::figure::check_labels(&figure.svg());
     }
     let findings: Vec<&Finding> = report.sections.iter().flat_map(|section| &section.findings).collect();
     let keys: std::collections::BTreeSet<&str> =

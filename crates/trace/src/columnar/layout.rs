@@ -1,6 +1,7 @@
 //! Reads a trace in columns in place.
 
 use super::{HEADER_BYTES, Header, MAGIC, Section, TAIL_BYTES, VERSION, absent};
+use crate::outcome::Outcome;
 use crate::record::Record;
 use crate::scan::Reason;
 use shoal_core::Key;
@@ -122,11 +123,13 @@ impl Layout {
             status: Some(cell(Section::Status)? as u16).filter(|status| *status != 0),
             url: self.url(bytes, cell(Section::Object)?).ok_or("the object is none of those listed")?.into(),
             bytes: given(cell(Section::Bytes)?, header.bytes_width),
-            from_cache: match marks >> 6 {
-                1 => Some(true),
-                2 => Some(false),
+            outcome: match marks >> 6 {
+                1 => Some(Outcome::Hit),
+                2 => Some(Outcome::Miss),
+                3 => Some(Outcome::Bypass),
                 _ => None,
             },
+            ttl_seconds: None,
         })
     }
 

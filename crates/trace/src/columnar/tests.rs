@@ -11,7 +11,8 @@ fn records() -> Vec<Record<'static>> {
         status: Some(200),
         url: "http://u@a.example:80/x?y".into(),
         bytes: Some(1234),
-        from_cache: Some(true),
+        outcome: Some(crate::Outcome::Hit),
+        ttl_seconds: None,
     };
     let bare = Record { url: "/a path".into(), ..Record::default() };
     let early = Record { time_ms: Some(971_186_000_000), bytes: Some(0), ..whole.clone() };
@@ -19,7 +20,7 @@ fn records() -> Vec<Record<'static>> {
         client: Some("cs17".into()),
         method: Some("POST".into()),
         url: "http://a.example/é".into(),
-        from_cache: Some(false),
+        outcome: Some(crate::Outcome::Miss),
         ..whole.clone()
     };
     vec![whole, bare, early, other]

@@ -47,7 +47,12 @@ impl ColumnWriter {
         self.objects.push(object);
         self.clients.push(client);
         self.statuses.push(record.status.unwrap_or(0));
-        let verdict = record.from_cache.map_or(0, |hit| if hit { 1 } else { 2 });
+        let verdict = match record.outcome {
+            None => 0,
+            Some(outcome) if outcome.is_hit() => 1,
+            Some(outcome) if outcome.forbids_storing() => 3,
+            Some(_) => 2,
+        };
         let method = record.method.as_deref().map_or(0, |name| self.method(name));
         debug_assert!(method <= 0x3F, "method {method} does not fit its bits");
         self.marks.push(verdict << 6 | method);

@@ -1,5 +1,6 @@
 //! Access logs: Squid's native format, and NCSA common with the formats built on it.
 
+use crate::outcome::{Said, said_unnamed, squid as squid_outcome};
 use crate::record::Record;
 use crate::scan::{Reason, Words, bytes, common_time, status, time};
 use memchr::{memchr, memchr2, memrchr};
@@ -24,15 +25,9 @@ pub(super) fn squid(line: &str) -> Result<Record<'_>, Reason> {
         status: status(answer)?,
         url: url.into(),
         bytes: bytes(size)?,
-        from_cache: Some(is_squid_hit(code)),
+        outcome: Some(squid_outcome(code)),
+        ttl_seconds: None,
     })
-}
-
-/// Returns `true` if the bytes came from the cache: for all `…_HIT` codes, and for validations that
-/// the origin confirmed.
-fn is_squid_hit(code: &str) -> bool {
-    let code = code.strip_suffix("_ABORTED").or_else(|| code.strip_suffix("_TIMEDOUT")).unwrap_or(code);
-    code.ends_with("HIT") || code == "TCP_REFRESH_UNMODIFIED" || code == "TCP_REFRESH_FAIL_OLD"
 }
 
 /// Parses `192.0.2.7 - frank [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.0" 200 2326 "referrer"
@@ -41,9 +36,9 @@ fn is_squid_hit(code: &str) -> bool {
 /// Apache's `vhost_combined` writes the host and its port first (`www.example.org:443 192.0.2.7 - -
 /// [`). Both become part of the URL: equal paths of different hosts are different objects.
 ///
-/// After the size, only the last field is read. It holds a cache's verdict in logs of nginx
-/// (`$upstream_cache_status`), varnishncsa (`%{Varnish:hitmiss}x`) and Shoal (Cache-Status, RFC
-/// 9211).
+/// After the size, some field tells how a cache handled the request in logs of nginx
+/// (`$upstream_cache_status`), varnishncsa (`%{Varnish:handling}x`) and Shoal (Cache-Status, RFC
+/// 9211). Referrer and agent belong to the client and are not looked at unless they come last.
 pub(super) fn common(line: &str) -> Result<Record<'_>, Reason> {
     let bytes_of = line.as_bytes();
     let space = memchr(b' ', bytes_of).ok_or("there is no client")?;
@@ -61,15 +56,61 @@ pub(super) fn common(line: &str) -> Result<Record<'_>, Reason> {
     };
     let mut fields = Words::of(&line[end + 1..]);
     let mut field = || fields.next().ok_or("status or size is missing");
-    Ok(Record {
+    let mut record = Record {
         time_ms: Some(common_time(&line[open..close])?),
         client: Some(client.into()),
         method: Some(method.into()),
         status: status(field()?)?,
         url,
         bytes: bytes(field()?)?,
-        from_cache: verdict(last_field(fields.rest())),
-    })
+        ..Record::default()
+    };
+    record.say(handling(fields.rest()));
+    Ok(record)
+}
+
+/// Returns what the fields after the size say of the cache. The last field comes first, then the
+/// fields behind referrer and agent, of which the last counts.
+fn handling(rest: &str) -> Option<Said> {
+    if let Some(said) = said_unnamed(last_field(rest)) {
+        return Some(said);
+    }
+    let (mut client, mut found) = (0, None);
+    for (field, is_quoted) in (QuotedFields { rest }) {
+        // `cache=HIT` names its field.
+        let value = field.rsplit_once('=').map_or(field, |(_, value)| value.trim_matches('"'));
+        match is_quoted && client < 2 {
+            true => client += 1,
+            false => found = said_unnamed(field).or_else(|| said_unnamed(value)).or(found),
+        }
+    }
+    found
+}
+
+/// Fields parted by blanks; quotes enclose a field.
+struct QuotedFields<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Iterator for QuotedFields<'a> {
+    /// A field, and `true` for a field in quotes.
+    type Item = (&'a str, bool);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let text = self.rest.trim_ascii_start();
+        if let Some(quoted) = text.strip_prefix('"')
+            && let Some(end) = closing_quote(quoted.as_bytes())
+        {
+            self.rest = &quoted[end + 1..];
+            return Some((&quoted[..end], true));
+        }
+        if text.is_empty() {
+            return None;
+        }
+        let end = memchr(b' ', text.as_bytes()).unwrap_or(text.len());
+        self.rest = &text[end..];
+        Some((&text[..end], false))
+    }
 }
 
 /// Returns the host and the client if the words before the time are `host client - user`. Without a
@@ -127,25 +168,19 @@ fn request_line(request: &str) -> Result<(&str, &str), Reason> {
     }
 }
 
-/// Returns the last field after the size, without its quotes.
+/// Returns the last field after the size, without its quotes. A quote behind a backslash is part of
+/// the field.
 fn last_field(rest: &str) -> &str {
     let rest = rest.trim_end();
-    match rest.strip_suffix('"') {
-        Some(quoted) => &quoted[memrchr(b'"', quoted.as_bytes()).map_or(0, |at| at + 1)..],
-        None => &rest[memrchr(b' ', rest.as_bytes()).map_or(0, |at| at + 1)..],
+    let Some(quoted) = rest.strip_suffix('"') else {
+        return &rest[memrchr(b' ', rest.as_bytes()).map_or(0, |at| at + 1)..];
+    };
+    let mut end = quoted.len();
+    while let Some(at) = memrchr(b'"', &quoted.as_bytes()[..end]) {
+        match quoted.as_bytes()[..at].last() {
+            Some(b'\\') => end = at,
+            _ => return &quoted[at + 1..],
+        }
     }
-}
-
-/// Returns `true` for a hit and `false` for a miss, or `None` when the words are no verdict.
-pub(super) fn verdict(words: &str) -> Option<bool> {
-    const HITS: [&str; 6] = ["hit", "stale", "updating", "revalidated", "memory_hit", "refreshhit"];
-    const MISSES: [&str; 6] = ["miss", "expired", "bypass", "pass", "pipe", "synth"];
-    let among = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(words));
-    if words.len() <= 12 && (among(&HITS) || among(&MISSES)) {
-        return Some(among(&HITS));
-    }
-    // `name; hit; …` or `name; fwd=miss; …`; the cache nearest to the client comes last.
-    let (_, parameters) = words.rsplit(',').next()?.split_once(';')?;
-    let first = parameters.split(';').next()?.trim();
-    if first == "hit" { Some(true) } else { first.starts_with("fwd").then_some(false) }
+    quoted
 }

@@ -3,7 +3,7 @@
 //! Unused fields are skipped without being built. Caddy keeps the client's fields in an object of
 //! its own, `request`. Our log has all fields on one level.
 
-use super::access_log::verdict;
+use crate::outcome::{Outcome, Said, cache_control, said};
 use crate::record::Record;
 use crate::scan::{Reason, bytes, status, time, timestamp};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -29,12 +29,18 @@ struct RecordFields<'a> {
     scheme: Scalar<'a>,
     host: Scalar<'a>,
     bytes: Scalar<'a>,
-    verdict: Scalar<'a>,
+    /// Name of the outcome, as in our own log.
+    outcome: Scalar<'a>,
+    cache_status: Scalar<'a>,
+    /// Cache-Control of the response.
+    cache_control: Scalar<'a>,
     has_tls: bool,
     request: Option<Box<RecordFields<'a>>>,
+    /// Fields of the response, in Caddy's log.
+    response: Option<Box<RecordFields<'a>>>,
 }
 
-/// One value. Lists and objects count as `Nothing`.
+/// One value. A list counts as its first value, an object as `Nothing`.
 #[derive(Default)]
 enum Scalar<'a> {
     #[default]
@@ -53,21 +59,24 @@ impl<'a> RecordFields<'a> {
             self.host = self.host.or(request.host);
             self.has_tls |= request.has_tls;
         }
-        let from_cache = self.verdict.text().and_then(|words| match &*words {
-            // Outcomes of our own log that are neither nginx's words nor Varnish's.
-            "refresh_unmodified" | "stale_while_revalidate" | "stale_if_error" | "collapsed" => Some(true),
-            "refresh_modified" | "tunnel" | "none" | "denied" => Some(false),
-            words => verdict(words),
-        });
-        Ok(Record {
+        if let Some(response) = self.response.take() {
+            self.cache_status = self.cache_status.or(response.cache_status);
+            self.cache_control = self.cache_control.or(response.cache_control);
+        }
+        let mut record = Record {
             time_ms: self.time.millis()?,
             client: self.client.text(),
             method: self.method.text(),
             status: self.status.text().map_or(Ok(None), |text| status(&text))?,
             url: url(self.url.text(), self.scheme.text(), self.host.text(), self.has_tls)?,
             bytes: self.bytes.text().map_or(Ok(None), |text| bytes(&text))?,
-            from_cache,
-        })
+            ..Record::default()
+        };
+        let (outcome, status, control) =
+            (self.outcome.text(), self.cache_status.text(), self.cache_control.text());
+        (record.outcome, record.ttl_seconds) =
+            handling(outcome.as_deref(), status.as_deref(), control.as_deref());
+        Ok(record)
     }
 
     fn set(&mut self, name: &str) -> Option<&mut Scalar<'a>> {
@@ -80,10 +89,35 @@ impl<'a> RecordFields<'a> {
             "scheme" => &mut self.scheme,
             "host" | "http_host" | "vhost" => &mut self.host,
             "body_bytes" | "bytes" | "size" | "body_bytes_sent" | "bytes_sent" => &mut self.bytes,
-            "outcome" | "upstream_cache_status" | "cache_status" | "cache" => &mut self.verdict,
+            "outcome" => &mut self.outcome,
+            "upstream_cache_status" | "cache_status" | "cache" | "x_cache" | "Cache-Status" => {
+                &mut self.cache_status
+            }
+            "cache_control" | "sent_http_cache_control" | "upstream_http_cache_control" | "Cache-Control" => {
+                &mut self.cache_control
+            }
             _ => return None,
         })
     }
+}
+
+/// Returns what three fields say of the cache. The outcome tells hits best, and Cache-Status the
+/// reasons of misses. Cache-Control of the response tells its lifetime.
+fn handling(
+    outcome: Option<&str>,
+    status: Option<&str>,
+    control: Option<&str>,
+) -> (Option<Outcome>, Option<i64>) {
+    let (named, status) = (outcome.and_then(said), status.and_then(said));
+    let (lifetime, forbidden) = control.map_or((None, None), cache_control);
+    let ttl_seconds = status.and_then(|status| status.ttl_seconds).or(lifetime);
+    let hit = [named, status].into_iter().flatten().find(|said| said.outcome.is_hit());
+    let outcome = match (hit, status.or(named), forbidden) {
+        (Some(hit), ..) => Some(hit.outcome),
+        (None, Some(Said { outcome: Outcome::Miss, .. }) | None, Some(forbidden)) => Some(forbidden),
+        (None, said, _) => said.map(|said| said.outcome),
+    };
+    (outcome, ttl_seconds)
 }
 
 /// Returns a whole URL as it is. Joins scheme, host and path to a URL if `url` is a path.
@@ -147,6 +181,8 @@ impl<'a> Visitor<'a> for FieldsVisitor {
             let Scalar::Text(name) = name else { continue };
             if name == "request" {
                 fields.request = map.next_value_seed(NestedSeed)?.map(Box::new);
+            } else if name == "resp_headers" {
+                fields.response = map.next_value_seed(NestedSeed)?.map(Box::new);
             } else if name == "tls" {
                 fields.has_tls = true;
                 map.next_value::<IgnoredAny>()?;
@@ -241,8 +277,9 @@ impl<'a> Visitor<'a> for Value {
     }
 
     fn visit_seq<S: SeqAccess<'a>>(self, mut list: S) -> Result<Scalar<'a>, S::Error> {
+        let first = list.next_element_seed(Value)?.unwrap_or_default();
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Scalar::Nothing)
+        Ok(first)
     }
 
     fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<Scalar<'a>, M::Error> {

@@ -14,6 +14,7 @@ mod w3c;
 use crate::columnar;
 use crate::record::Record;
 use crate::scan::{Reason, text};
+pub use table::Separator;
 use table::{SAMPLE_LINES, TableFormat};
 use w3c::ExtendedLog;
 
@@ -32,7 +33,8 @@ pub enum Format {
     Json,
     /// `URL SIZE`: "Each trace entry consists of a URL and the size" (Maltzahn 1999, 4).
     UrlSize,
-    /// `time,object,size` without a header line, as libCacheSim reads it.
+    /// `time,object,size` without a header line, as libCacheSim reads it, or the same parted by
+    /// blanks or tabs (`time id size`), as LRB's and webcachesim's traces are.
     Csv,
     /// One name a line, without sizes.
     Paths,
@@ -112,7 +114,7 @@ impl Format {
             ],
             Self::Json => &["sizes are those of bodies, as far as they were sent"],
             Self::UrlSize => &["sizes are bytes of the whole object"],
-            Self::Csv => &["the columns are time in seconds, object, size in bytes"],
+            Self::Csv => &["the columns are time in seconds, object, size in bytes; --columns names others"],
             Self::OracleGeneral => &["objects have numbers instead of names", "times are seconds"],
             _ => &[],
         };
@@ -144,13 +146,15 @@ impl Parser {
         beginning: &[u8],
         wanted: Option<Format>,
         columns: Option<&str>,
+        separator: Option<Separator>,
     ) -> Result<(Self, Vec<String>), Reason> {
+        let as_text = text(beginning);
         if let Some(names) = columns {
-            let (table, mut assumed) = TableFormat::of(names)?;
+            let (table, mut assumed) = TableFormat::told(names, separator, first_lines(&as_text).next())?;
             assumed.insert(0, "format table (columns as told)".into());
             return Ok((Self::Table(table), assumed));
         }
-        let as_text = text(beginning);
+        let wanted = wanted.or(separator.map(|_| Format::Table));
         let format = match wanted.or_else(|| binary(beginning)) {
             Some(format) => format,
             None if is_utf_16(beginning) => return Err("this is UTF-16, and logs are read as UTF-8"),
@@ -158,7 +162,7 @@ impl Parser {
         };
         let (parser, mut assumed) = match format {
             Format::Table => {
-                let (table, assumed) = named_in(&as_text)?;
+                let (table, assumed) = named_in(&as_text, separator)?;
                 (Self::Table(table), assumed)
             }
             Format::W3c => {
@@ -207,6 +211,19 @@ impl Parser {
     }
 }
 
+/// Returns the format that a line of another format has, the strictest first. Formats that take
+/// nearly any line do not count.
+pub(crate) fn of_line(line: &str) -> Option<Format> {
+    [Format::Squid, Format::Common, Format::Json, Format::Csv, Format::UrlSize]
+        .into_iter()
+        .find(|format| format.parse(line).is_ok())
+}
+
+/// Returns `true` if the detection may read the beginning of this stream as text.
+pub(crate) fn may_be_text(beginning: &[u8]) -> bool {
+    binary(beginning).is_none() && !is_utf_16(beginning)
+}
+
 /// Returns the binary format of a stream with this beginning.
 fn binary(beginning: &[u8]) -> Option<Format> {
     if beginning.starts_with(columnar::MAGIC) {
@@ -239,10 +256,10 @@ fn among_texts(beginning: &str) -> Result<Format, Reason> {
 }
 
 /// Returns the table named by the first line. That line may look like a comment.
-fn named_in(beginning: &str) -> Result<(TableFormat, Vec<String>), Reason> {
+fn named_in(beginning: &str, separator: Option<Separator>) -> Result<(TableFormat, Vec<String>), Reason> {
     let first = first_lines(beginning).next().ok_or("there is no line with a request")?;
-    match (TableFormat::of(first), commented_names(beginning)) {
-        (Err(_), Some(names)) => TableFormat::of(names),
+    match (TableFormat::of(first, separator), commented_names(beginning)) {
+        (Err(_), Some(names)) => TableFormat::of(names, separator),
         (Ok((mut table, assumed)), _) => {
             table.names_due = true;
             Ok((table, assumed))

@@ -1,5 +1,5 @@
 //! libCacheSim's traces: `oracleGeneral`, binary records of fixed length, and its plain `csv`
-//! without a header line.
+//! without a header line, with commas or blanks.
 //!
 //! ```text
 //! offset  bytes  of a record, little-endian, packed
@@ -13,7 +13,7 @@
 //! sizes must be plausible, and next accesses must lie ahead.
 
 use crate::record::Record;
-use crate::scan::{Reason, bytes, time};
+use crate::scan::{Reason, Words, bytes, time};
 
 /// Length of a record, in bytes.
 pub(crate) const RECORD_BYTES: usize = 24;
@@ -79,10 +79,13 @@ pub(super) fn looks_like(beginning: &[u8]) -> bool {
         && accesses.iter().enumerate().all(none_or_ahead)
 }
 
-/// Parses `time,object,size`, with or without further fields.
+/// Parses `time,object,size`, with or without further fields, or the same parted by blanks or tabs.
 pub(super) fn csv(line: &str) -> Result<Record<'_>, Reason> {
-    let mut fields = line.split(',').map(str::trim);
-    let mut field = || fields.next().ok_or("there are fewer than three fields");
+    let mut by_commas = line.split(',').map(str::trim);
+    let mut by_blanks = Words::of(line);
+    let has_commas = line.contains(',');
+    let mut next = || if has_commas { by_commas.next() } else { by_blanks.next() };
+    let mut field = || next().ok_or("there are fewer than three fields");
     let (when, object, size) = (field()?, field()?, field()?);
     let time_ms = time(when, 1)?.ok_or("the time is not a number")?;
     let size = bytes(size)?.ok_or("the size is not a whole number")?;

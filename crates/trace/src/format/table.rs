@@ -1,22 +1,73 @@
-//! Tables: columns by name.
+//! Tables: columns by name, parted by tabs, commas, semicolons, bars or blanks.
 //!
 //! The parser knows the column names of many publishers. Three shapes of the shared traces need
 //! more than a column: objects named by three columns together (Tencent), hits of the browser's own
 //! cache (Boston University), and times in units given by the name.
 
 use super::ParsedLine;
-use super::access_log::verdict;
+use crate::outcome::said;
 use crate::record::Record;
 use crate::scan::{ABSURD_TIME, Reason, bytes, status, time};
 use std::borrow::Cow;
 
 /// Columns of a table, and their separator.
 pub(crate) struct TableFormat {
-    separator: char,
+    separator: Separator,
     columns: ColumnPositions,
     width: usize,
     /// The first line that is not a comment has the column names and is not a request.
     pub(super) names_due: bool,
+}
+
+/// Separator of a table's columns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Separator {
+    /// One tab.
+    Tab,
+    /// One comma.
+    Comma,
+    /// One semicolon.
+    Semicolon,
+    /// One upright bar.
+    Bar,
+    /// Any number of blanks.
+    Space,
+}
+
+impl Separator {
+    /// All separators, in the order of detection.
+    pub const ALL: [Self; 5] = [Self::Tab, Self::Comma, Self::Semicolon, Self::Bar, Self::Space];
+
+    /// Returns the name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tab => "tab",
+            Self::Comma => "comma",
+            Self::Semicolon => "semicolon",
+            Self::Bar => "bar",
+            Self::Space => "space",
+        }
+    }
+
+    /// Returns the separator named `name`; the character itself is a name too.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mark| mark.name() == name || name.chars().eq([mark.character()]))
+    }
+
+    fn character(self) -> char {
+        match self {
+            Self::Tab => '\t',
+            Self::Comma => ',',
+            Self::Semicolon => ';',
+            Self::Bar => '|',
+            Self::Space => ' ',
+        }
+    }
+
+    /// Returns the first separator that a line contains.
+    fn in_line(line: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mark| line.contains(mark.character()))
+    }
 }
 
 /// Position of each column, from 0.
@@ -35,7 +86,8 @@ struct ColumnPositions {
     method: Option<usize>,
     status: Option<usize>,
     browser_hit: Option<usize>,
-    verdict: Option<usize>,
+    outcome: Option<usize>,
+    ttl: Option<usize>,
 }
 
 /// Number of lines that detection examines.
@@ -43,15 +95,39 @@ pub(super) const SAMPLE_LINES: usize = 50;
 
 /// Returns `true` if a line names enough columns for a trace.
 pub(super) fn has_names(line: &str) -> bool {
-    TableFormat::of(line).is_ok()
+    match TableFormat::of(line, None) {
+        // Blanks part the words of any text. Only an object beside a time or a size is a table.
+        Ok((table, _)) if table.separator == Separator::Space => {
+            table.columns.bytes.is_some() || table.columns.time.is_some()
+        }
+        found => found.is_ok(),
+    }
 }
 
 impl TableFormat {
+    /// Returns the table of told column names for lines like `first`. Names may be parted by commas
+    /// where the lines are parted by something else. Without a told separator, the first that gives
+    /// `first` as many fields as there are names counts.
+    pub(super) fn told(
+        names: &str,
+        separator: Option<Separator>,
+        first: Option<&str>,
+    ) -> Result<(Self, Vec<String>), Reason> {
+        let within = Separator::in_line(names).ok_or("there are fewer than two names of columns")?;
+        let (mut table, assumed) = Self::of(names, Some(within))?;
+        let fits = |mark: &Separator| {
+            first.is_some_and(|line| DelimitedFields::of(line, *mark).count() == table.width)
+        };
+        let found = [within].into_iter().chain(Separator::ALL).find(fits);
+        table.separator = separator.or(found).unwrap_or(within);
+        Ok((table, assumed))
+    }
+
     /// Parses the line of column names. Returns the table and its assumptions.
-    pub(super) fn of(line: &str) -> Result<(Self, Vec<String>), Reason> {
-        let separator = ['\t', ',', ';'].into_iter().find(|mark| line.contains(*mark));
-        let separator = separator.ok_or("the first line does not name columns")?;
-        let cells: Vec<String> = DelimitedFields { rest: Some(line), separator }
+    pub(super) fn of(line: &str, separator: Option<Separator>) -> Result<(Self, Vec<String>), Reason> {
+        let separator =
+            separator.or_else(|| Separator::in_line(line)).ok_or("the first line does not name columns")?;
+        let cells: Vec<String> = DelimitedFields::of(line, separator)
             .map(|name| name.map(|name| name.trim().to_ascii_lowercase()))
             .collect::<Result<_, _>>()?;
         let find = |names: &[&str]| names.iter().find_map(|name| cells.iter().position(|cell| cell == name));
@@ -72,7 +148,8 @@ impl TableFormat {
             method: find(&["method", "request_method"]),
             status: find(&["status", "code", "status_code", "http_status"]),
             browser_hit: find(&["browser_hit"]),
-            verdict: find(&["from_cache", "cache_status", "upstream_cache_status"]),
+            outcome: find(OUTCOME_NAMES),
+            ttl: find(&["ttl_s", "ttl", "ttl_seconds", "lifetime_s", "max_age"]),
         };
         let assumed = columns.assumed(&cells);
         Ok((Self { separator, columns, width: cells.len(), names_due: false }, assumed))
@@ -86,7 +163,7 @@ impl TableFormat {
         let mut qualifiers = String::new();
         let (mut host, mut scheme) = (None, None);
         let columns = &self.columns;
-        let fields = DelimitedFields { rest: Some(line), separator: self.separator };
+        let fields = DelimitedFields::of(line, self.separator);
         for (at, field) in fields.enumerate() {
             let field = field?;
             width += 1;
@@ -106,7 +183,8 @@ impl TableFormat {
                 here if here == columns.method => record.method = Some(field).filter(|field| is_given(field)),
                 here if here == columns.status => record.status = status(&field)?,
                 here if here == columns.browser_hit => left_out = field == "1",
-                here if here == columns.verdict => record.from_cache = verdict(&field),
+                here if here == columns.outcome => record.say(said(&field)),
+                here if here == columns.ttl => record.ttl_seconds = field.parse().ok().or(record.ttl_seconds),
                 here if here == columns.host => host = Some(field).filter(|field| is_given(field)),
                 here if here == columns.scheme => scheme = Some(field).filter(|field| is_given(field)),
                 _ if columns.qualifiers.contains(&at) => {
@@ -159,6 +237,10 @@ impl ColumnPositions {
             format!("column {} is the time in {unit} since 1970", name(column))
         }));
         assumed.extend(self.client.map(|column| format!("column {} is the client", name(column))));
+        assumed.extend(self.outcome.map(|column| format!("column {} is how a cache answered", name(column))));
+        assumed.extend(
+            self.ttl.map(|column| format!("column {} is the lifetime left in seconds", name(column))),
+        );
         assumed.extend(self.browser_hit.map(|_| "hits in the browser's own cache are left out".to_owned()));
         assumed
     }
@@ -172,7 +254,7 @@ fn is_given(field: &str) -> bool {
 struct DelimitedFields<'a> {
     /// Text after the last field returned; `None` at the end.
     rest: Option<&'a str>,
-    separator: char,
+    separator: Separator,
 }
 
 impl<'a> Iterator for DelimitedFields<'a> {
@@ -180,12 +262,12 @@ impl<'a> Iterator for DelimitedFields<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.rest.take()?;
-        if let Some(quoted) = rest.strip_prefix('"').filter(|_| self.separator != '\t') {
+        if let Some(quoted) = rest.strip_prefix('"').filter(|_| self.separator != Separator::Tab) {
             return Some(self.quoted(quoted));
         }
-        match rest.split_once(self.separator) {
+        match rest.split_once(self.separator.character()) {
             Some((field, rest)) => {
-                self.rest = Some(rest);
+                self.rest = Some(self.after(rest));
                 Some(Ok(field.into()))
             }
             None => Some(Ok(rest.into())),
@@ -194,6 +276,16 @@ impl<'a> Iterator for DelimitedFields<'a> {
 }
 
 impl<'a> DelimitedFields<'a> {
+    fn of(line: &'a str, separator: Separator) -> Self {
+        let line = if separator == Separator::Space { line.trim_matches(' ') } else { line };
+        Self { rest: Some(line), separator }
+    }
+
+    /// Returns the text of the next field, behind one separator. Several blanks are one separator.
+    fn after(&self, rest: &'a str) -> &'a str {
+        if self.separator == Separator::Space { rest.trim_start_matches(' ') } else { rest }
+    }
+
     fn quoted(&mut self, text: &'a str) -> Result<Cow<'a, str>, Reason> {
         let mut field = Cow::Borrowed("");
         let mut from = text;
@@ -210,9 +302,9 @@ impl<'a> DelimitedFields<'a> {
                         Cow::Borrowed(whole) => *whole = part,
                         Cow::Owned(whole) => whole.push_str(part),
                     }
-                    return match after.strip_prefix(self.separator) {
+                    return match after.strip_prefix(self.separator.character()) {
                         Some(rest) => {
-                            self.rest = Some(rest);
+                            self.rest = Some(self.after(rest));
                             Ok(field)
                         }
                         None if after.is_empty() => Ok(field),
@@ -249,6 +341,8 @@ const HOST_NAMES: &[&str] = &[
     "x-host-header",
     "clientrequesthost",
 ];
+const OUTCOME_NAMES: &[&str] =
+    &["outcome", "cache_status", "upstream_cache_status", "from_cache", "x_cache", "x-cache"];
 const SIZE_NAMES: &[&str] = &[
     "bytes",
     "size",

@@ -1,6 +1,7 @@
 //! Each format with accepted lines and refused lines, and the detection of the formats.
 
 use super::*;
+use crate::Outcome;
 
 const BOSTON: &str = "time_us\tmachine\tuser\tlab\tbytes\tbytes_filled\tdelay_ms\tbrowser_hit\turl";
 const NASA: &str = "time_s\tclient\tmethod\tstatus\tbytes\turl";
@@ -12,11 +13,11 @@ const COMBINED: &str =
     r#"192.0.2.7 - frank [10/Oct/2000:13:55:36 -0700] "GET /a\"b HTTP/1.1" 304 - "http://x/" "Mozilla" HIT"#;
 
 fn detected(beginning: &str) -> Option<&'static str> {
-    Parser::detect(beginning.as_bytes(), None, None).ok().map(|(parser, _)| parser.format().name())
+    Parser::detect(beginning.as_bytes(), None, None, None).ok().map(|(parser, _)| parser.format().name())
 }
 
 fn parsed<'a>(beginning: &str, line: &'a str) -> Result<ParsedLine<'a>, Reason> {
-    Parser::detect(beginning.as_bytes(), None, None).expect("a format").0.parse(line)
+    Parser::detect(beginning.as_bytes(), None, None, None).expect("a format").0.parse(line)
 }
 
 fn request<'a>(beginning: &str, line: &'a str) -> Record<'a> {
@@ -47,6 +48,12 @@ fn formats_are_told_apart() {
         ("", None),
         ("# nothing\n", None),
         ("three words here\n", None),
+        ("1 17 4096\n2 18 512 3 0.5\n", Some("csv")),
+        ("1.5\t17\t4096\n", Some("csv")),
+        ("time id size\n1 17 4096\n", Some("table")),
+        ("time  id  size\n1   17  4096\n", Some("table")),
+        ("the path of this\n", None),
+        ("time|url|bytes\n1|a|2\n", Some("table")),
         ("{\n  \"key\": [\n    1\n  ]  }\n{ \"key\": 2 }", None),
     ] {
         assert_eq!(detected(beginning), format, "{beginning}");
@@ -118,7 +125,7 @@ fn cache_verdicts_are_read() {
         (r#" "-" "curl/8" "far; hit, shoal; fwd=stale""#, Some(false)),
         (r#" "-" "a \"hit\"" -"#, None),
     ] {
-        assert_eq!(request(COMMON, &tail(rest)).from_cache, from_cache, "{rest}");
+        assert_eq!(request(COMMON, &tail(rest)).from_cache(), from_cache, "{rest}");
     }
     for (code, from_cache) in [
         ("TCP_MEM_HIT", true),
@@ -128,7 +135,7 @@ fn cache_verdicts_are_read() {
         ("TCP_REFRESH_MODIFIED_ABORTED", false),
     ] {
         let line = SQUID.replace("TCP_MISS", code);
-        assert_eq!(request(SQUID, &line).from_cache, Some(from_cache), "{code}");
+        assert_eq!(request(SQUID, &line).from_cache(), Some(from_cache), "{code}");
     }
 }
 
@@ -137,7 +144,7 @@ fn json_lines_are_read() {
     let ours = r#"{"time":"2000-10-10T13:55:36.004Z","duration_us":12,"client":"192.0.2.7","client_port":4,"method":"GET","url":"http://a.example/x","version":"1.1","status":200,"head_bytes":234,"body_bytes":1000,"aborted":false,"outcome":"memory_hit","cache_status":"shoal; hit"}"#;
     let record = request(ours, ours);
     assert_eq!((record.time_ms, record.bytes, record.status), (Some(971_186_136_004), Some(1000), Some(200)));
-    assert_eq!((&*record.url, record.from_cache), ("http://a.example/x", Some(true)));
+    assert_eq!((&*record.url, record.from_cache()), ("http://a.example/x", Some(true)));
     let caddy = r#"{"level":"info","ts":1646861401.5241024,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"127.0.0.1","remote_port":"41342","client_ip":"127.0.0.1","proto":"HTTP/2.0","method":"GET","host":"localhost","uri":"/a?b","headers":{"User-Agent":["curl/7.82.0"],"host":["x"]},"tls":{"resumed":false}},"bytes_read":0,"user_id":"","duration":0.0009,"size":10900,"status":200,"resp_headers":{"Server":["Caddy"]}}"#;
     let record = request(caddy, caddy);
     assert_eq!(
@@ -171,7 +178,7 @@ fn extended_logs_are_read() {
     let front = "#Fields: date time sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status x-edge-result-type x-host-header cs-protocol";
     let row = "2024-01-01\t00:00:01\t2390\t192.0.2.1\tGET\td1.example\t/a b\t200\tHit\twww.example\thttps";
     let record = request(front, row);
-    assert_eq!((&*record.url, record.from_cache), ("https://www.example/a b", Some(true)));
+    assert_eq!((&*record.url, record.from_cache()), ("https://www.example/a b", Some(true)));
     for (line, reason) in [
         ("17:42:16 GET", "the line has fewer fields than #Fields names"),
         ("17:42:16 GET / x", "the line has more fields than #Fields names"),
@@ -180,7 +187,7 @@ fn extended_logs_are_read() {
     ] {
         assert_eq!(parsed(head, line), Err(reason), "{line}");
     }
-    let (mut parser, _) = Parser::detect(head.as_bytes(), None, None).expect("a format");
+    let (mut parser, _) = Parser::detect(head.as_bytes(), None, None, None).expect("a format");
     assert_eq!(parser.comment("#Fields: date time"), Err("#Fields names no column with a URL"));
     assert_eq!(parser.comment("#Fields: cs-uri-stem"), Ok(()));
     assert!(matches!(parser.parse("/only"), Ok(ParsedLine::Request(record)) if record.url == "/only"));
@@ -188,11 +195,80 @@ fn extended_logs_are_read() {
 
 #[test]
 fn columns_can_be_told() {
-    let told = |names| Parser::detect(b"x;5;/a\n", None, Some(names)).map(|(parser, _)| parser);
+    let told = |names| Parser::detect(b"x;5;/a\n", None, Some(names), None).map(|(parser, _)| parser);
     let parser = told("client;bytes;url").expect("names");
     let Ok(ParsedLine::Request(record)) = parser.parse("x;5;/a") else { panic!("a request") };
     assert_eq!((&*record.url, record.bytes, parser.names_due()), ("/a", Some(5), false));
     assert!(told("client;bytes;what").is_err());
+}
+
+#[test]
+fn separator_is_told_or_found() {
+    let told = |lines: &str, names: Option<&str>, separator| {
+        Parser::detect(lines.as_bytes(), None, names, separator).map(|(parser, _)| parser)
+    };
+    for (line, names, separator) in [
+        ("1\tc 1\t17\t4096", "time,client,id,size", None),
+        ("1   c   17 4096", "time,client,id,size", None),
+        ("1 c 17 4096", "time client id size", None),
+        ("1|c|17|4096", "time,client,id,size", Separator::named("|")),
+        (" 1 \"c c\" 17 4096 ", "time,client,id,size", Separator::named("space")),
+    ] {
+        let parser = told(line, Some(names), separator).expect("names");
+        let Ok(ParsedLine::Request(record)) = parser.parse(line) else { panic!("{line}") };
+        assert_eq!((&*record.url, record.bytes, record.time_ms), ("17", Some(4096), Some(1000)), "{line}");
+        assert_eq!(record.client.as_deref().map(|client| &client[..1]), Some("c"), "{line}");
+    }
+    let spaced = "url size\na,b 5\n";
+    assert!(told(spaced, None, Some(Separator::Comma)).is_err());
+    let parser = told(spaced, None, Some(Separator::Space)).expect("names");
+    let Ok(ParsedLine::Request(record)) = parser.parse("a,b 5") else { panic!("a request") };
+    assert_eq!((&*record.url, parser.names_due()), ("a,b", true));
+    assert!(Separator::ALL.into_iter().all(|mark| Separator::named(mark.name()) == Some(mark)));
+}
+
+#[test]
+fn outcomes_and_lifetimes_are_read() {
+    let line = |line: &str| {
+        let record = request(line, line);
+        (record.outcome, record.ttl_seconds)
+    };
+    let combined = r#"a - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 5 "-" "agent""#;
+    for (rest, outcome) in [
+        (r#" "x" HIT rt=0.005"#, Some(Outcome::Hit)),
+        (r#" cache="EXPIRED" "-""#, Some(Outcome::Replaced)),
+        (r#" ucs=BYPASS"#, Some(Outcome::Bypass)),
+        (r#" "none" user"#, None),
+        (r#" "shoal; fwd=uri-miss; key=\"GET /\"; detail=no-store""#, Some(Outcome::NotStored("no-store"))),
+    ] {
+        assert_eq!(line(&format!("{combined}{rest}")).0, outcome, "{rest}");
+    }
+    let hostile = combined.replace("\"-\"", "\"HIT\"").replace("agent", "MISS now");
+    assert_eq!(line(&hostile).0, None, "referrer and agent are the client's words");
+    for (text, found) in [
+        (
+            r#"{"url":"/a","outcome":"miss","cache_status":"shoal;fwd=uri-miss;detail=never-reusable"}"#,
+            (Some(Outcome::NotStored("never-reusable")), None),
+        ),
+        (
+            r#"{"url":"/a","outcome":"collapsed","cache_status":"shoal;fwd=uri-miss;stored"}"#,
+            (Some(Outcome::Collapsed), None),
+        ),
+        (r#"{"url":"/a","cache_status":"shoal;hit;ttl=30"}"#, (Some(Outcome::Hit), Some(30))),
+        (
+            r#"{"url":"/a","upstream_cache_status":"MISS","sent_http_cache_control":"max-age=60"}"#,
+            (Some(Outcome::Miss), Some(60)),
+        ),
+        (r#"{"url":"/a","upstream_http_cache_control":"max-age=60"}"#, (None, Some(60))),
+        (
+            r#"{"uri":"/a","resp_headers":{"Cache-Control":["private"],"Cache-Status":["c; fwd=uri-miss"]}}"#,
+            (Some(Outcome::NotStored("private")), None),
+        ),
+    ] {
+        assert_eq!(line(text), found, "{text}");
+    }
+    let record = request("time_s,url,outcome,ttl_s", "1,a,EXPIRED,-5");
+    assert_eq!((record.outcome, record.ttl_seconds), (Some(Outcome::Replaced), Some(-5)));
 }
 
 #[test]
@@ -244,7 +320,7 @@ fn paths_of_different_hosts_are_different_objects() {
     ] {
         assert_eq!(request(names, line).url, url, "{names}");
     }
-    let (_, assumed) = Parser::detect(b"host,time,uri,bytes\n", None, None).expect("a table");
+    let (_, assumed) = Parser::detect(b"host,time,uri,bytes\n", None, None, None).expect("a table");
     assert!(assumed.iter().any(|words| words.contains("column host is not looked at")), "{assumed:?}");
 }
 

@@ -5,8 +5,8 @@
 //! CloudFront (tabs instead of blanks) and many appliances write this format. A URL may stand in
 //! one column or be spread over scheme, host, stem and query.
 
-use super::access_log::verdict;
 use super::table;
+use crate::outcome::said;
 use crate::record::Record;
 use crate::scan::{Reason, bytes, civil_date, clock_time, status, time};
 use std::borrow::Cow;
@@ -95,7 +95,7 @@ impl ExtendedLog {
                 LogColumn::Host => parts[1] = field,
                 LogColumn::Stem => parts[2] = field,
                 LogColumn::Query => parts[3] = field,
-                LogColumn::Verdict => record.from_cache = verdict(field).or(record.from_cache),
+                LogColumn::Verdict => record.say(said(field)),
                 LogColumn::Other => {}
             }
         }

@@ -163,7 +163,9 @@ fn columns_come_back() {
                 status: (row % 5 != 0).then_some(200 + row as u16 % 300),
                 url: format!("http://a.example/{}", random.below(50)).into(),
                 bytes: (random.below(5) > 0).then(|| random.below(1 << 40)),
-                from_cache: [None, Some(true), Some(false)][random.below(3) as usize],
+                outcome: [None, Some(crate::Outcome::Hit), Some(crate::Outcome::Miss)]
+                    [random.below(3) as usize],
+                ttl_seconds: None,
             };
             let shown = |value: Option<String>| value.unwrap_or_else(|| "-".into());
             let row = [
@@ -172,7 +174,7 @@ fn columns_come_back() {
                 shown(record.method.as_deref().map(str::to_owned)),
                 shown(record.status.map(|value| value.to_string())),
                 shown(record.bytes.map(|value| value.to_string())),
-                shown(record.from_cache.map(|value| value.to_string())),
+                shown(record.from_cache().map(|value| value.to_string())),
                 record.url.to_string(),
             ];
             row.into_iter().zip(&mut expected).for_each(|(cell, column)| column.push(cell));

@@ -137,6 +137,60 @@ fn without_a_format_there_is_an_error() {
 }
 
 #[test]
+fn log_half_in_another_format_is_an_error() {
+    let squid = "1066036250.603 310 192.0.2.30 TCP_MISS/200 1234 GET http://a.example/ - NONE/- -\n";
+    let common = "192.0.2.7 - - [10/Oct/2000:13:55:36 -0700] \"GET /a HTTP/1.0\" 200 2326\n";
+    let mixed = [squid.repeat(60), common.repeat(60)].concat();
+    let error = read(mixed.as_bytes(), &ReadOptions::default()).expect_err("half of it is lost");
+    let told = error.to_string();
+    for part in
+        ["60 of 120 lines are bad for the format squid", "60 of them fit the format common", "line 61"]
+    {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let allowed = ReadOptions { bad_lines_max: 1.0, ..ReadOptions::default() };
+    let (found, reading) = read(mixed.as_bytes(), &allowed).expect("it is allowed");
+    assert_eq!((found.len(), reading.bad, reading.other_format), (60, 60, Some((Format::Common, 60))));
+    let input = Input::new(io::Cursor::new(mixed.into_bytes())).expect("memory");
+    let mut reader = Reader::of(input, &ReadOptions::default()).expect("a format");
+    for _ in 0..60 {
+        assert!(reader.next(|_| ()).expect("Squid's half").is_some());
+    }
+    assert!(reader.check().is_ok(), "who stops before the other half has not met it");
+}
+
+#[test]
+fn long_first_line_does_not_hide_the_format() {
+    let lines = "time_s,url,bytes\n1,a,10\n2,b,20\n";
+    for length in [PEEKED - 100, PEEKED + 100, 300 << 10, 10 << 20] {
+        for (rest, format, requests) in
+            [(lines, Format::Table, 2), (&"http://a/ 1\n".repeat(9), Format::UrlSize, 9)]
+        {
+            let text = ["x x x ".repeat(length / 6).as_str(), "\n", rest].concat();
+            let read = read(text.as_bytes(), &ReadOptions::default());
+            // A first line that the detection sees is a line of data, and the second is no heading.
+            if length < PEEKED && format == Format::Table {
+                continue;
+            }
+            let (found, reading) = read.unwrap_or_else(|error| panic!("{length} {format:?}: {error}"));
+            assert_eq!((found.len(), reading.format, reading.bad), (requests, format, 1), "{length}");
+            assert_eq!(reading.problems[0].line, 1);
+        }
+    }
+    let endless = "x".repeat(10 << 20);
+    assert!(matches!(
+        read(endless.as_bytes(), &ReadOptions::default()),
+        Err(Error::Format(_) | Error::Unknown(_))
+    ));
+    let strict = ReadOptions { strict: true, ..ReadOptions::default() };
+    let text = format!("{endless}\nhttp://a/ 1\n");
+    assert!(matches!(read(text.as_bytes(), &strict), Err(Error::Bad(_))));
+}
+
+/// Bytes that the detection sees.
+const PEEKED: usize = 64 << 10;
+
+#[test]
 fn a_short_stream_that_breaks_off_is_read_up_to_there() {
     let lines: String = (0..2000).map(|at| format!("http://a.example/{} {}\n", at * at % 7919, at)).collect();
     for kind in [Compression::Gzip, Compression::Zstd] {

@@ -1,5 +1,6 @@
 //! Comma-separated values (RFC 4180), with a line of names.
 
+use crate::outcome::Outcome;
 use crate::record::Record;
 use std::io::{self, Write};
 
@@ -8,7 +9,7 @@ pub(super) struct CsvWriter(Vec<u8>);
 
 impl CsvWriter {
     pub(super) fn begin(output: &mut impl Write) -> io::Result<Self> {
-        output.write_all(b"time_ms,client,method,status,bytes,from_cache,url\n")?;
+        output.write_all(b"time_ms,client,method,status,bytes,outcome,ttl_s,url\n")?;
         Ok(Self(Vec::new()))
     }
 
@@ -22,11 +23,10 @@ impl CsvWriter {
         line.push(b',');
         number(line, record.status.map(u64::from));
         number(line, record.bytes);
-        line.extend_from_slice(match record.from_cache {
-            Some(true) => b"hit,",
-            Some(false) => b"miss,",
-            None => b",",
-        });
+        line.extend_from_slice(record.outcome.map_or("", Outcome::name).as_bytes());
+        line.push(b',');
+        line.extend_from_slice(record.ttl_seconds.map_or(String::new(), |ttl| ttl.to_string()).as_bytes());
+        line.push(b',');
         cell(line, &record.url);
         line.push(b'\n');
         output.write_all(line)

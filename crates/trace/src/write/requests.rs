@@ -30,7 +30,7 @@ impl Requests {
             method.text(record.method.as_deref());
             status.number(record.status.map(u64::from));
             bytes.number(record.bytes);
-            from_cache.truth(record.from_cache);
+            from_cache.truth(record.from_cache());
             url.text(Some(&record.url));
         }
         self.0.end_row(output)

@@ -13,11 +13,16 @@ fn records() -> Vec<Record<'static>> {
         status: Some(200),
         url: "http://a.example/x,\"y\"".into(),
         bytes: Some(1234),
-        from_cache: Some(true),
+        outcome: Some(crate::Outcome::Hit),
+        ttl_seconds: None,
     };
     let second = Record { url: "7".into(), ..Record::default() };
-    let third =
-        Record { from_cache: Some(false), status: None, time_ms: Some(971_186_137_000), ..first.clone() };
+    let third = Record {
+        outcome: Some(crate::Outcome::Bypass),
+        status: None,
+        time_ms: Some(971_186_137_000),
+        ..first.clone()
+    };
     vec![first, second, third]
 }
 

@@ -111,7 +111,7 @@ impl Operation {
             status: Some(200),
             url: if post { POST_URL.into() } else { format!("{SITE}{}", self.file.path()).into() },
             bytes: Some(bytes),
-            from_cache: None,
+            ..Record::default()
         }
     }
 }

@@ -1,0 +1,156 @@
+//! One experiment under several seeds: means and intervals of its findings and curves.
+//!
+//! An interval is Student's t at 95% times the standard error of the mean, over runs that differ in
+//! their seed alone. It tells how much chance of made programs and simulations is in a value. A
+//! difference between model and testbed is not in it.
+
+use super::{LabError, Progress};
+use shoal_lab::curve::spread;
+use shoal_lab::figure::{Chart, Figure, Series, Shape};
+use shoal_lab::report::{Finding, Section, Table};
+
+/// Runs an experiment for `count` seeds from `first` on. Returns its sections with the means over
+/// the seeds, and a section with the intervals at the end.
+pub(super) fn over(
+    first: u64,
+    count: u64,
+    progress: &mut dyn Progress,
+    mut run: impl FnMut(u64, &mut dyn Progress) -> Result<Vec<Section>, LabError>,
+) -> Result<Vec<Section>, LabError> {
+    let runs: Vec<Vec<Section>> =
+        (0..count).map(|more| run(first.wrapping_add(more), &mut *progress)).collect::<Result<_, _>>()?;
+    let Some((sections, others)) = runs.split_first() else { return Ok(Vec::new()) };
+    let mut sections = sections.clone();
+    let mut table = Table::new("Findings over the seeds", &["finding", "mean", "±", "least", "most"]);
+    for (at, section) in sections.iter_mut().enumerate() {
+        let same: Vec<&Section> = others.iter().filter_map(|run| run.get(at)).collect();
+        for (which, finding) in section.findings.iter_mut().enumerate() {
+            let others = same.iter().filter_map(|section| section.findings.get(which));
+            merge_finding(finding, others, &mut table);
+        }
+        for (which, figure) in section.figures.iter_mut().enumerate() {
+            let others: Vec<&Figure> = same.iter().filter_map(|section| section.figures.get(which)).collect();
+            merge_figure(figure, &others);
+        }
+    }
+    sections.push(Section {
+        anchor: "seeds".into(),
+        title: "Seeds".into(),
+        question: "How much of each value is chance?".into(),
+        tables: vec![table],
+        notes: vec![format!(
+            "Findings and curves are means over the seeds {first} to {}. ± and upright lines are intervals of the mean at 95%, by Student's t. Tables are of seed {first} alone. \
+             A value without an interval does not depend on the seed.",
+            first.wrapping_add(count.saturating_sub(1))
+        )],
+        ..Section::default()
+    });
+    Ok(sections)
+}
+
+/// Replaces a finding's first value by the mean, and adds its row.
+fn merge_finding<'a>(finding: &mut Finding, others: impl Iterator<Item = &'a Finding>, table: &mut Table) {
+    let value = |finding: &Finding| finding.found.first().copied().flatten();
+    let Some(first) = value(finding) else { return };
+    let key = finding.key.clone();
+    let same = others.filter(|other| other.key == key).filter_map(value);
+    let values: Vec<f64> = std::iter::once(first).chain(same).collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    finding.found[0] = Some(mean);
+    let shown = |value: f64| finding.unit.shown(value);
+    let (least, most) =
+        values.iter().fold((first, first), |(low, high), value| (low.min(*value), high.max(*value)));
+    table.row(&[&finding.what, &shown(mean), &shown(spread(&values)), &shown(least), &shown(most)]);
+}
+
+/// Replaces the curves of a plot by their means, and adds an interval to each point that has one.
+fn merge_figure(figure: &mut Figure, others: &[&Figure]) {
+    let Chart::Plot(plot) = &mut figure.drawing else { return };
+    let mut intervals = Vec::new();
+    for series in &mut plot.series {
+        if !matches!(series.shape, Shape::Curve | Shape::Dotted) {
+            continue;
+        }
+        let same: Vec<&Series> = others.iter().filter_map(|figure| series_of(figure, series)).collect();
+        let mut ends = Vec::new();
+        for (at, point) in series.points.iter_mut().enumerate() {
+            let values: Vec<f64> =
+                std::iter::once(point.1).chain(same.iter().map(|other| other.points[at].1)).collect();
+            let (mean, error) = (values.iter().sum::<f64>() / values.len() as f64, spread(&values));
+            point.1 = mean;
+            if error > mean.abs() * WORTH {
+                ends.extend([(point.0, mean - error), (point.0, mean + error)]);
+            }
+        }
+        if !ends.is_empty() {
+            intervals.push(Series {
+                name: format!("{} ±", series.name),
+                shape: Shape::Whiskers,
+                points: ends,
+            });
+        }
+    }
+    plot.series.extend(intervals);
+}
+
+/// Returns the series of another run that has the name and the places of a series.
+fn series_of<'a>(figure: &'a Figure, series: &Series) -> Option<&'a Series> {
+    let Chart::Plot(plot) = &figure.drawing else { return None };
+    let is_same = |other: &&Series| {
+        let places = |of: &Series| of.points.iter().map(|point| point.0.to_bits()).collect::<Vec<_>>();
+        other.name == series.name && places(other) == places(series)
+    };
+    plot.series.iter().find(is_same)
+}
+
+/// Least interval that is drawn, as a share of its value.
+const WORTH: f64 = 0.002;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Silent;
+    use crate::drawing::{dotted, plot};
+    use shoal_lab::figure::{Axis, Unit};
+    use shoal_lab::report::Claim;
+
+    fn sections(seed: u64) -> Vec<Section> {
+        let value = 10.0 + seed as f64;
+        let axes = (Axis::linear("x", Unit::Count), Axis::linear("y", Unit::Count));
+        let series = vec![dotted("moved", vec![(1.0, value), (2.0, 5.0)]), dotted("still", vec![(1.0, 3.0)])];
+        vec![Section {
+            findings: vec![
+                Finding::new("moved", "a value", Unit::Count, Claim::Is(11.0)).found(&[Some(value)]),
+                Finding::new("none", "no value", Unit::Count, Claim::Is(1.0)).found(&[None]),
+            ],
+            figures: vec![plot("f", "A plot", "It moves.", axes, series, Vec::new())],
+            ..Section::default()
+        }]
+    }
+
+    #[test]
+    fn findings_and_curves_have_means_and_intervals() {
+        let found = over(1, 3, &mut Silent, |seed, _| Ok(sections(seed))).expect("a report");
+        assert_eq!(
+            (found.len(), found[0].findings[0].found[0], found[0].findings[1].found[0]),
+            (2, Some(12.0), None)
+        );
+        // Student's t of two degrees of freedom, times 1 / √3.
+        assert_eq!(found[1].tables[0].rows, [["a value", "12", "2", "11", "13"]]);
+        let Chart::Plot(plot) = &found[0].figures[0].drawing else { panic!("a plot") };
+        let names: Vec<&str> = plot.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["moved", "still", "moved ±"]);
+        assert_eq!((plot.series[0].points[0].1, plot.series[2].points.len()), (12.0, 2));
+        let half = (plot.series[2].points[1].1 - plot.series[2].points[0].1) / 2.0;
+        assert!((half - 4.303 / 3f64.sqrt()).abs() < 1e-9, "{half}");
+    }
+
+    #[test]
+    fn one_seed_has_no_interval() {
+        let found = over(7, 1, &mut Silent, |seed, _| Ok(sections(seed))).expect("a report");
+        assert_eq!(
+            (found[0].findings[0].found[0], found[1].tables[0].rows[0][2].as_str()),
+            (Some(17.0), "0")
+        );
+    }
+}
