@@ -9,8 +9,8 @@
 //! balancing rate b as an option: 0 is GMS.
 //!
 //! [`Gms::by_replies`] has no initiator (Sarkar and Hartman 1996; Voelker 2000, section 3.6.3). A
-//! node that serves or takes a page tells the age of its oldest pages with its reply. Each node puts
-//! pages by the latest ages that it heard.
+//! node that serves or takes a page tells the age of its oldest pages with its reply. Each node
+//! puts pages by the latest ages that it heard.
 //!
 //! A page is found by three directories ([`Directories`]). The asking node's page-frame directory
 //! says whether the page is here. Its page-ownership directory names the page's manager. The
