@@ -117,6 +117,21 @@ fn feeley_gms_beats_n_chance_on_uneven_memory() {
 }
 
 #[test]
+fn gms_by_replies_is_slower_than_by_initiator() {
+    // Section 3.6.3 leaves open that weights are estimated by ages that replies carry. Shares in
+    // proportion to one age of each node send pages to nodes without old ones too.
+    let size = ClusterSize { nodes: [vec![250; 12], vec![1007; 4]].concat(), server: 800, objects: OBJECTS };
+    let run = |mut gms: Gms| simulate(&mut gms, &size, traffic(120_000, 0.3, 12), 40_000);
+    let gms = || Gms::new(0.0, 1, DiskPlacement::Server);
+    let (initiator, replies) = (run(gms()), run(gms().by_replies()));
+    let over = replies.mean_ms() / initiator.mean_ms();
+    assert!((1.05..1.2).contains(&over), "{over}");
+    let size = ClusterSize { nodes: vec![250; 12], ..size };
+    let greedy = simulate(&mut Greedy, &size, traffic(120_000, 0.3, 12), 40_000);
+    assert!(replies.mean_ms() < greedy.mean_ms(), "idle memory is used");
+}
+
+#[test]
 fn gms_starts_an_epoch_when_all_victims_are_old() {
     let size = ClusterSize { nodes: vec![32, 32], server: 0, objects: 100 };
     for quick in [400, 401] {

@@ -23,7 +23,7 @@ mod tests;
 use super::drawing::{curve, dotted, plot};
 use super::{Experiment, Inputs, LabError, Progress};
 use shoal_lab::cluster::{
-    Access, ClusterCounts, ClusterSize, RunPlan, SchemeOptions, named, simulate, simulate_with,
+    Access, ClusterCounts, ClusterScheme, ClusterSize, RunPlan, SchemeOptions, named, simulate, simulate_with,
 };
 use shoal_lab::figure::{Axis, Unit};
 use shoal_lab::global_memory::Application;
@@ -125,10 +125,12 @@ impl WebRequests {
     }
 
     fn shared_with(&self, system: &str, size: &ClusterSize, options: SchemeOptions) -> ClusterCounts {
-        let requests = self.of_workstations();
-        named(system, size, &options).map_or_else(ClusterCounts::default, |mut system| {
-            simulate(system.as_mut(), size, requests, self.requests.len() as u64 / 2)
-        })
+        named(system, size, &options)
+            .map_or_else(ClusterCounts::default, |mut system| self.shared_by_system(system.as_mut(), size))
+    }
+
+    fn shared_by_system(&self, system: &mut dyn ClusterScheme, size: &ClusterSize) -> ClusterCounts {
+        simulate(system, size, self.of_workstations(), self.requests.len() as u64 / 2)
     }
 
     fn of_workstations(&self) -> impl Iterator<Item = (usize, u32)> {

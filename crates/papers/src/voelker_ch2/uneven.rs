@@ -1,11 +1,11 @@
 //! GMS beside N-chance, by the unevenness of memory on four idle nodes.
 
 use super::{ACTIVE, Axis, IDLE, Progress, SchemeEffort, Unit, WebRequests, dotted, plot, ratio};
-use shoal_lab::cluster::ClusterSize;
+use shoal_lab::cluster::{ClusterSize, DiskPlacement, Gms};
 use shoal_lab::report::Section;
 
 pub(super) fn section(web: &WebRequests, effort: &SchemeEffort, progress: &mut dyn Progress) -> Section {
-    progress.begin("uneven idle memory", u64::from(effort.points) * SYSTEMS.len() as u64);
+    progress.begin("uneven idle memory", u64::from(effort.points) * (SYSTEMS.len() as u64 + 1));
     let mut series: Vec<Vec<(f64, f64)>> = vec![Vec::new(); SYSTEMS.len()];
     for point in 0..effort.points {
         let first = LEAST + (MOST - LEAST) * f64::from(point) / f64::from(effort.points - 1);
@@ -15,6 +15,14 @@ pub(super) fn section(web: &WebRequests, effort: &SchemeEffort, progress: &mut d
             progress.done(1);
         }
     }
+    let replies = series.len();
+    let by_replies = |point: u32| {
+        let first = LEAST + (MOST - LEAST) * f64::from(point) / f64::from(effort.points - 1);
+        let mut gms = Gms::new(0.0, web.options().seed, DiskPlacement::Server).by_replies();
+        progress.done(1);
+        (first, web.shared_by_system(&mut gms, &size(web, first)).mean_ms())
+    };
+    series.push((0..effort.points).map(by_replies).collect());
     let at = |system: usize, last: bool| {
         let points = &series[system];
         if last { points.last() } else { points.first() }.map_or(f64::NAN, |point| point.1)
@@ -32,8 +40,21 @@ pub(super) fn section(web: &WebRequests, effort: &SchemeEffort, progress: &mut d
             "significantly below 1",
             at(0, true) / at(1, true),
         ),
+        ratio(
+            "replies_even",
+            "GMS with ages by replies: latency over an initiator's, idle memory on four nodes alike",
+            "left open",
+            at(replies, false) / at(0, false),
+        ),
+        ratio(
+            "replies_uneven",
+            "the same, nearly all idle memory on one node",
+            "left open",
+            at(replies, true) / at(0, true),
+        ),
     ];
-    let curves = series.into_iter().zip(SYSTEMS).map(|(points, (_, name))| dotted(name, points)).collect();
+    let names = SYSTEMS.map(|(_, name)| name).into_iter().chain(["GMS, ages by replies"]);
+    let curves = series.into_iter().zip(names).map(|(points, name)| dotted(name, points)).collect();
     Section {
         anchor: "uneven".into(),
         title: "Where idle memory is".into(),

@@ -8,6 +8,10 @@
 //! not use it itself. [`shoal_cooperation::global_memory`] selects the target, with the load
 //! balancing rate b as an option: 0 is GMS.
 //!
+//! [`Gms::by_replies`] has no initiator (Sarkar and Hartman 1996; Voelker 2000, section 3.6.3). A
+//! node that serves or takes a page tells the age of its oldest pages with its reply. Each node
+//! puts pages by the latest ages that it heard.
+//!
 //! A page is found by three directories ([`Directories`]). The asking node's page-frame directory
 //! says whether the page is here. Its page-ownership directory names the page's manager. The
 //! manager's global-cache directory knows the other holders. The manager passes the request on to a
@@ -18,7 +22,9 @@ mod directories;
 pub use directories::Directories;
 
 use super::{BackgroundOp, Cluster, ClusterScheme, LocatedBy, NodeMemory, ServedFrom};
-use shoal_cooperation::global_memory::{AgeGroup, Frequencies, age_weights, select, target_weights};
+use shoal_cooperation::global_memory::{
+    AgeGroup, Frequencies, ReportedAges, age_weights, select, target_weights,
+};
 use shoal_trace::Random;
 
 /// Global memory service.
@@ -26,6 +32,8 @@ pub struct Gms {
     b: f64,
     disks: DiskPlacement,
     directories: Directories,
+    /// Ages that each node was told with replies; `None` with an initiator.
+    reported: Option<Vec<ReportedAges>>,
     random: Random,
     frequencies: Frequencies,
     /// Age limit: an evicted page that is older than the epoch's oldest M is dropped.
@@ -51,11 +59,18 @@ impl Gms {
             b: b.clamp(0.0, 1.0),
             disks,
             directories: Directories::default(),
+            reported: None,
             random: Random::new(seed),
             frequencies: Frequencies { of: Vec::new(), unplaced: 1.0 },
             least_age: 0,
             left: 0,
         }
+    }
+
+    /// Lets nodes learn ages from replies instead of an initiator.
+    #[must_use]
+    pub fn by_replies(self) -> Self {
+        Self { reported: Some(Vec::new()), ..self }
     }
 
     /// Asks along the directories for a page that the node does not hold.
@@ -104,19 +119,11 @@ impl Gms {
         if cluster.copies(object) > 0 {
             return;
         }
-        if self.left == 0 {
-            self.begin_epoch(cluster);
-        }
-        // A dropped page is one of the oldest too. An epoch that did not count it would last as
-        // long as all evicted pages are old.
-        self.left -= 1;
-        if u64::from(cluster.now - last_used) > self.least_age {
-            return;
-        }
-        let Some(to) = self.frequencies.choose(self.random.unit()) else { return };
-        if to == node || !cluster.serves(to) {
-            return;
-        }
+        let to = match self.reported {
+            Some(_) => self.target_by_replies(cluster, node),
+            None => self.target_of_epoch(cluster, last_used),
+        };
+        let Some(to) = to.filter(|to| *to != node && cluster.serves(*to)) else { return };
         if cluster.nodes[to].is_full()
             && let Some(oldest) = cluster.nodes[to].oldest()
         {
@@ -125,6 +132,47 @@ impl Gms {
         cluster.insert(to, object, last_used);
         cluster.nodes[to].set_mark(object, GLOBAL);
         cluster.forward(node, to);
+        self.hear(cluster, node, to);
+    }
+
+    /// Returns the node that the epoch's frequencies draw for a page; `None` for a page to drop.
+    fn target_of_epoch(&mut self, cluster: &Cluster, last_used: u32) -> Option<usize> {
+        if self.left == 0 {
+            self.begin_epoch(cluster);
+        }
+        // A dropped page is one of the oldest too. An epoch that did not count it would last as
+        // long as all evicted pages are old.
+        self.left -= 1;
+        if u64::from(cluster.now - last_used) > self.least_age {
+            return None;
+        }
+        self.frequencies.choose(self.random.unit())
+    }
+
+    /// Returns the node that a node draws by the ages that it was told.
+    fn target_by_replies(&mut self, cluster: &Cluster, node: usize) -> Option<usize> {
+        self.hear(cluster, node, node);
+        let ages = self.reported.as_ref()?.get(node)?.weights(u64::from(cluster.now));
+        let capacities: Vec<u64> = cluster.nodes.iter().map(|memory| memory.capacity() as u64).collect();
+        let (unbounded, none) = (vec![f64::INFINITY; ages.len()], vec![0.0; ages.len()]);
+        let frequencies = select(&target_weights(&capacities), &ages, self.b, &unbounded, &none).ok()?;
+        frequencies.choose(self.random.unit())
+    }
+
+    /// Tells a node the age of another node's oldest pages, with a reply.
+    fn hear(&mut self, cluster: &Cluster, node: usize, from: usize) {
+        let Some(reported) = &mut self.reported else { return };
+        if reported.is_empty() {
+            *reported = vec![ReportedAges::new(cluster.nodes.len()); cluster.nodes.len()];
+        }
+        let memory = &cluster.nodes[from];
+        let age = match memory.from_oldest().take(REPORTED_PAGE).last() {
+            Some((_, last_used)) if memory.is_full() => cluster.now - last_used,
+            // A free frame is older than any page.
+            _ => u32::MAX,
+        };
+        debug_assert!(node < reported.len(), "node {node} hears");
+        reported[node].report(from, u64::from(age), u64::from(cluster.now));
     }
 }
 
@@ -145,14 +193,14 @@ fn oldest_ages(memory: &NodeMemory, now: u32, most: usize) -> Vec<AgeGroup> {
 
 impl ClusterScheme for Gms {
     fn name(&self) -> &'static str {
-        "gms"
+        if self.reported.is_some() { "gms, ages by replies" } else { "gms" }
     }
 
     fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
         if cluster.touch(node, object) {
             return ServedFrom::Local;
         }
-        if self.left == 0 {
+        if self.left == 0 && self.reported.is_none() {
             self.begin_epoch(cluster);
         }
         let served = self.ask(cluster, node, object);
@@ -161,6 +209,9 @@ impl ClusterScheme for Gms {
             && cluster.nodes[other].mark(object) == GLOBAL
         {
             cluster.remove(other, object);
+        }
+        if let ServedFrom::Remote { from, .. } = served {
+            self.hear(cluster, node, from);
         }
         if cluster.nodes[node].is_full() {
             self.evict(cluster, node);
@@ -180,6 +231,8 @@ impl ClusterScheme for Gms {
 
 /// The mark of a page that stands in a node for others.
 const GLOBAL: u8 = 1;
+/// x: the x-th oldest page, of which a reply tells the age.
+const REPORTED_PAGE: usize = 16;
 /// Pages in one group of an initiator's report.
 const PAGES_A_GROUP: usize = 16;
 /// Divisor of all memory: the part that one epoch may put.
