@@ -72,7 +72,7 @@ pub use report::{
     BlockKind, CallTime, CallTimes, DiskReport, Lookups, Report, Traffic, TransferCounts as TransferCount,
 };
 
-use kernel::{FileId, Kernel};
+use kernel::{FileId, Kernel, timed};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use shoal_store::fs::{Access, File, FileSystem, Mapping, Space};
@@ -122,7 +122,7 @@ impl Ufs1999 {
 
 impl FileSystem for Ufs1999 {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
-        let file = self.kernel.lock().timed(|calls| &mut calls.creates, |kernel| kernel.create(path))?;
+        let file = timed(&mut self.kernel.lock(), |calls| &mut calls.creates, |kernel| kernel.create(path))?;
         Ok(self.handle(file, Access::Write))
     }
 
@@ -131,7 +131,7 @@ impl FileSystem for Ufs1999 {
             Access::Read => |calls| &mut calls.opens_to_read,
             Access::Write => |calls| &mut calls.opens_to_write,
         };
-        let file = self.kernel.lock().timed(kind, |kernel| kernel.open(path))?;
+        let file = timed(&mut self.kernel.lock(), kind, |kernel| kernel.open(path))?;
         Ok(self.handle(file, access))
     }
 
@@ -140,7 +140,7 @@ impl FileSystem for Ufs1999 {
     }
 
     fn unlink(&self, path: &str) -> io::Result<()> {
-        Ok(self.kernel.lock().timed(|calls| &mut calls.unlinks, |kernel| kernel.unlink(path))?)
+        Ok(timed(&mut self.kernel.lock(), |calls| &mut calls.unlinks, |kernel| kernel.unlink(path))?)
     }
 
     fn make_folder(&self, path: &str) -> io::Result<bool> {

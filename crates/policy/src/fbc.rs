@@ -44,7 +44,7 @@ pub struct Fbc {
     /// Next slot that the pointer reaches, by class.
     pointers: [u32; SegmentClass::ALL.len()],
     /// Offsets of all slots, by class, where one pointer serves all classes.
-    offsets: Option<[Vec<u64>; SegmentClass::ALL.len()]>,
+    offsets: Option<Box<[Vec<u64>; SegmentClass::ALL.len()]>>,
     c_max: u32,
     a_max: u32,
 }
@@ -192,7 +192,8 @@ impl Fbc {
 
     /// Returns the bytes of memory taken.
     pub fn memory_bytes(&self) -> usize {
-        let offsets = self.offsets.iter().flatten().map(|offsets| offsets.capacity() * size_of::<u64>());
+        let offsets = self.offsets.iter().flat_map(|offsets| offsets.iter());
+        let offsets = offsets.map(|offsets| offsets.capacity() * size_of::<u64>());
         self.counts.memory_bytes() + offsets.sum::<usize>()
     }
 

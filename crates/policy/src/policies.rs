@@ -10,8 +10,8 @@ pub struct ReplacementPolicy<K = Key> {
     pub name: &'static str,
     /// Publication.
     pub source: &'static str,
-    /// `true` if the policy has to be told the capacity ([`Replacement::set_capacity`]). A cache whose
-    /// room changes, such as the RAM tier, does not offer it.
+    /// `true` if the policy has to be told the capacity ([`Replacement::set_capacity`]). The RAM
+    /// tier changes its capacity and does not offer it.
     pub needs_capacity: bool,
     /// Makes an empty order.
     pub construct: fn() -> Box<dyn Replacement<K>>,

@@ -14,13 +14,12 @@
 //! Each segment's share is of the present weight, not of a capacity, so that the policy needs no
 //! capacity. Once the cache is full both are the same.
 //!
-//! **Two fillings.** "A newcomer enters the lowest segment" says nothing of a cache with free room.
-//! Here newcomers always start at the bottom, and what the upper segments do not take is the
-//! bottom's ([`Slru::new`], `slru`). Others let a newcomer into the lowest segment that has room
-//! for it, so that an empty cache fills from the bottom up ([`Slru::filling_upwards`], `slru_fill`,
-//! as libCacheSim does); the policy is then told the capacity. The two differ for as long as
-//! newcomers of the filling stay above the bottom, which is long where hits are few: nothing but a
-//! promotion moves them down.
+//! **Two fillings.** The publications say nothing of a newcomer in a cache with free room.
+//! [`Slru::new`] (`slru`) always starts it at the bottom, which has the room that upper segments do
+//! not take. [`Slru::filling_upwards`] (`slru_fill`, as libCacheSim does) starts it in the lowest
+//! segment with room, so that an empty cache fills from the bottom up. The policy is then told the
+//! capacity. The two differ for as long as objects of the filling stay above the bottom. Only a
+//! promotion moves them down, so that this is long where hits are few.
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
@@ -33,12 +32,12 @@ pub struct Slru<K = Key, const SEGMENTS: usize = 4> {
     /// Segments, lowest first.
     segments: [Queue; SEGMENTS],
     weight: u64,
-    filling: Filling,
+    entry: EntryRule,
 }
 
 /// Segment that a newcomer enters while the cache has room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Filling {
+enum EntryRule {
     /// The lowest.
     Bottom,
     /// The lowest with room, by a capacity; 0 until it is told.
@@ -53,27 +52,27 @@ impl<K: Fingerprint, const SEGMENTS: usize> Slru<K, SEGMENTS> {
             nodes: Nodes::new(),
             segments: std::array::from_fn(|at| Queue::new(at as u8)),
             weight: 0,
-            filling: Filling::Bottom,
+            entry: EntryRule::Bottom,
         }
     }
 
     /// Makes an empty order that fills from the lowest segment up. Until it is told the capacity,
     /// newcomers start at the bottom.
     pub fn filling_upwards() -> Self {
-        Self { filling: Filling::Upwards { capacity: 0 }, ..Self::new() }
+        Self { entry: EntryRule::Upwards { capacity: 0 }, ..Self::new() }
     }
 
-    /// Returns the weight whose equal parts are the segments' shares.
+    /// Returns the weight that the segments share in equal parts.
     fn shared_weight(&self) -> u64 {
-        match self.filling {
-            Filling::Upwards { capacity } => capacity.max(self.weight),
-            Filling::Bottom => self.weight,
+        match self.entry {
+            EntryRule::Upwards { capacity } => capacity.max(self.weight),
+            EntryRule::Bottom => self.weight,
         }
     }
 
     /// Returns the segment for a newcomer.
     fn entrance(&self, weight: u64) -> usize {
-        let Filling::Upwards { capacity } = self.filling else { return 0 };
+        let EntryRule::Upwards { capacity } = self.entry else { return 0 };
         let has_room = |segment: &Queue| (segment.weight() + weight) * SEGMENTS as u64 <= capacity;
         self.segments.iter().position(has_room).unwrap_or(0)
     }
@@ -97,14 +96,14 @@ impl<K: Fingerprint, const SEGMENTS: usize> Default for Slru<K, SEGMENTS> {
 
 impl<K: Fingerprint, const SEGMENTS: usize> Replacement<K> for Slru<K, SEGMENTS> {
     fn name(&self) -> &'static str {
-        match self.filling {
-            Filling::Bottom => "slru",
-            Filling::Upwards { .. } => "slru_fill",
+        match self.entry {
+            EntryRule::Bottom => "slru",
+            EntryRule::Upwards { .. } => "slru_fill",
         }
     }
 
     fn set_capacity(&mut self, weight: u64) {
-        if let Filling::Upwards { capacity } = &mut self.filling {
+        if let EntryRule::Upwards { capacity } = &mut self.entry {
             *capacity = weight;
         }
     }

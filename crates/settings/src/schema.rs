@@ -309,7 +309,7 @@ section! {
         /// `squidmla`; part of `disk`. 0 means a quarter of `disk`. Fixed when the store is
         /// created.
         pub segments: ByteCount = ByteCount(0),
-        /// Way in which the mapped file is accessed. All have the same bytes in the same page cache.
+        /// Way in which the mapped file is accessed. All ways share one page cache.
         pub segment_access: SegmentAccess = SegmentAccess::Pread,
         /// Policy that chooses the small object to evict when the mapped file is full.
         pub segment_policy: SegmentPolicy = SegmentPolicy::Fbc,

@@ -299,7 +299,7 @@ impl Trace {
         &self.objects
     }
 
-    /// Returns the names of the hosts, in lower case. One name is empty if some objects have no host.
+    /// Returns the names of the hosts, in lower case. One is empty if some objects have no host.
     pub fn hosts(&self) -> &Dictionary {
         &self.hosts
     }

@@ -67,8 +67,8 @@ fn other_policies_keep_their_misses() {
 }
 
 /// 1,250 objects in turn, with room for 1,000: from the bottom SLRU is LRU and never hits; filled
-/// upwards it keeps what came first in the three upper segments. So the way in which an empty cache
-/// fills can last for ever.
+/// upwards it keeps the first objects in the three upper segments. So the way in which an empty
+/// cache fills can last for ever.
 #[test]
 fn fillings_of_slru_differ_for_good_in_a_loop() {
     let turns = || (0..20).flat_map(|_| (0..1250).map(|object| Request { object, bytes: 1 }));

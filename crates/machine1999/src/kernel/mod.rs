@@ -133,20 +133,6 @@ impl Kernel {
         }
     }
 
-    /// Makes a call, and counts it and its time under a kind if it succeeds.
-    pub(super) fn timed<T, E>(
-        &mut self,
-        kind: fn(&mut CallTimes) -> &mut CallTime,
-        call: impl FnOnce(&mut Self) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let begin = self.now;
-        let done = call(self)?;
-        let time = Duration::from_nanos(self.now - begin);
-        let counted = kind(&mut self.counts.calls);
-        *counted = counted.and(CallTime { count: 1, time });
-        Ok(done)
-    }
-
     /// Begins a system call.
     fn enter(&mut self) {
         self.spend(self.machine.processor.call);
@@ -193,4 +179,18 @@ fn traffic(is_write: bool, is_mapped: bool, kind: BlockKind) -> Traffic {
 
 fn nanos(duration: Duration) -> Nanos {
     Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
+/// Makes a call on a kernel, and counts it and its time under a kind if it succeeds.
+pub(super) fn timed<T, E>(
+    kernel: &mut Kernel,
+    kind: fn(&mut CallTimes) -> &mut CallTime,
+    call: impl FnOnce(&mut Kernel) -> Result<T, E>,
+) -> Result<T, E> {
+    let begin = kernel.now;
+    let done = call(kernel)?;
+    let time = Duration::from_nanos(kernel.now - begin);
+    let counted = kind(&mut kernel.counts.calls);
+    *counted = counted.and(CallTime { count: 1, time });
+    Ok(done)
 }

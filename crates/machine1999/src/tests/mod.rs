@@ -10,7 +10,7 @@ mod whole;
 mod behaviour;
 
 use super::*;
-use shoal_store::fs::{read_full, write_full};
+use shoal_store::fs::{MappedAccess, read_full, write_full};
 
 /// Returns the finite machine with one small disk, quick to make.
 fn machine() -> Machine {

@@ -6,7 +6,7 @@ use super::paper;
 use shoal_lab::figure::{Axis, Bar, Bars, Chart, Figure, Unit};
 use shoal_lab::report::{Claim, Finding, Section, Table};
 
-/// Returns CERN and Squid side by side, split into reads and writes, with the same on a machine that
+/// Returns CERN and Squid side by side, split into reads and writes, on UFS and on a machine that
 /// logs its metadata.
 pub fn cern_section(infinite: &Outcomes, logged: Vec<RunResult>) -> Section {
     let shown = CERN_AND_SQUID.map(|name| infinite.modelled.iter().find(|outcome| outcome.name == name));
@@ -70,7 +70,8 @@ pub fn cern_section(infinite: &Outcomes, logged: Vec<RunResult>) -> Section {
 /// references to objects of at most 8 KB.
 pub fn section(outcomes: &Outcomes, small: f64) -> Section {
     let squid = outcomes.modelled.iter().find(|outcome| outcome.name == "squid");
-    // cern's bar would be so long that the others could not be read; Figure 4 has it, as in the paper.
+    // cern's bar would be so long that the others could not be read. Figure 4 has it, as in the
+    // paper.
     let all = || {
         ARCHITECTURES[1..]
             .iter()
@@ -286,7 +287,7 @@ pub fn logged_name(name: &str) -> String {
 
 /// The runs of Figure 4.
 pub const CERN_AND_SQUID: [&str; 3] = ["cern", httpd::NAME, "squid"];
-/// The architectures in the paper's order, with Kroonmaa's two behind squidl, which does by server
-/// what they do by time.
+/// The architectures in the paper's order, with Kroonmaa's two behind squidl: it keeps objects of a
+/// server together, and they keep objects of one time together.
 pub const ARCHITECTURES: [&str; 8] =
     ["cern", "squid", "squidl", "squid_monotonic", "squid_lowest", "squidm", "squidml", "squidmla"];

@@ -27,6 +27,7 @@ impl Room {
         [Self::of(30, false), Self::of(10, false), Self::of(30, true), Self::of(10, true)];
 
     const fn of(percent: u64, is_memory_scaled: bool) -> Self {
+        assert!(percent > 0 && percent < 100, "a part of the objects");
         Self { percent, is_memory_scaled }
     }
 

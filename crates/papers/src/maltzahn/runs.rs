@@ -79,8 +79,8 @@ impl<'a> MachineRuns<'a> {
         finite(self.scale).1
     }
 
-    /// Runs every architecture of the paper and Kroonmaa's two, with infinite caches, and after them
-    /// the files of CERN httpd itself.
+    /// Runs every architecture of the paper and Kroonmaa's two, with infinite caches, and then the
+    /// files of CERN httpd itself.
     pub fn architectures(&self, progress: &mut dyn Progress) -> Result<Vec<RunResult>, LabError> {
         let run = |name: &&'static str| {
             self.infinite(&Variant { name, architecture: name, ..Variant::default() }, progress)
@@ -191,7 +191,7 @@ impl<'a> MachineRuns<'a> {
         runs.collect()
     }
 
-    /// Returns FBC's halvings over all requests, and the mean count at their end, in the finite file
+    /// Returns FBC's halvings over all requests, and the mean count at their end: the finite file
     /// without a disk.
     fn aging(&self, FbcBounds { c_max, a_max }: FbcBounds) -> (u64, f64) {
         let Small { workload, sizes, .. } = &self.small;

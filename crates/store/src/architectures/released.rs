@@ -12,9 +12,9 @@
 //! - When another object needs the space and not the file, the file is *emptied*: it is truncated
 //!   to length zero, still without touching its folder.
 //! - The number of waiting files is bounded, and files beyond the bound are removed. A file that no
-//!   object has overwritten for a while is removed where the store has room, and emptied where it is
-//!   full: the next objects of a full store need files. Evicted objects thus do not come back if the
-//!   index is lost later. The file of an object removed on demand never waits here.
+//!   object has overwritten for a while is removed where the store has room. A full store empties
+//!   it, since its next objects need files. Evicted objects thus do not come back if the index is
+//!   lost later. The file of an object removed on demand never waits here.
 //!
 //! A release costs no call. An object written into a released file costs one open, its writes, and
 //! one call that truncates the rest of a longer file. An emptied file has no rest.
@@ -63,7 +63,9 @@ impl ReleasedFilePool {
             return false;
         }
         let round = waiting.round;
-        waiting.numbers.insert(number, ReleasedFile { is_empty, round });
+        let before = waiting.numbers.insert(number, ReleasedFile { is_empty, round });
+        debug_assert!(before.is_none(), "a number waits once");
+        debug_assert!(waiting.numbers.len() <= self.most);
         true
     }
 
@@ -101,6 +103,7 @@ impl ReleasedFilePool {
         };
         let numbers: Vec<u32> = waiting.numbers.iter().filter_map(lingers).take(most).collect();
         waiting.numbers.retain(|number, _| !numbers.contains(number));
+        debug_assert!(numbers.len() <= most);
         numbers
     }
 }

@@ -5,7 +5,7 @@ use super::pins::AfterUnpin;
 use super::released::ReleasedFilePool;
 use super::segments;
 use crate::fs::Access;
-use crate::index::{Charge, Claim, HandStep};
+use crate::index::{Charge, Claim, HandStep, Index};
 use crate::{Error, InsertRefusal};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -61,7 +61,8 @@ impl Core {
     /// file would cost a file made, and later one removed.
     fn claim_released(&self, side: u64) -> Option<ClaimedNumber> {
         let released = self.released.as_ref()?;
-        let lower = if self.is_nearly_full(released.len() as u64) { None } else { self.index.lowest_free() };
+        let lower =
+            if is_nearly_full(&self.index, released.len() as u64) { None } else { self.index.lowest_free() };
         let (number, file) = released.take_lowest(lower)?;
         let blocks = self.index.reuse(number, side)?;
         Some(ClaimedNumber { number, overwritten: Some(OverwrittenFile { blocks, is_empty: file.is_empty }) })
@@ -169,22 +170,13 @@ impl Core {
     /// objects need files; a store with room removes them. Returns their number.
     pub(super) fn discard_lingering(&self, most: usize) -> usize {
         let Some(released) = &self.released else { return 0 };
-        let is_full = self.is_nearly_full(released.len() as u64);
+        let is_full = is_nearly_full(&self.index, released.len() as u64);
         let numbers = released.take_lingering(most, is_full);
         for number in &numbers {
             // A failure of the file has been logged.
             let _ = if is_full { self.empty(*number) } else { self.discard(*number) };
         }
         numbers.len()
-    }
-
-    /// Returns `true` if less than an eighth of the space, or of the numbers, is free: an object of
-    /// unknown length reserves more than it takes. `waiting` numbers have files that wait.
-    fn is_nearly_full(&self, waiting: u64) -> bool {
-        let totals = self.index.totals();
-        let is_reached = |used: u64, limit: u64| used >= limit - limit / 8;
-        is_reached(totals.blocks, self.index.limit_blocks())
-            || is_reached(totals.objects + waiting, u64::from(self.index.geometry().max_objects))
     }
 
     /// Removes the file of a busy number and frees the number, or leaves the freeing to the
@@ -219,6 +211,16 @@ impl Core {
             self.finish_unpin(number, fate);
         }
     }
+}
+
+/// Returns `true` if less than an eighth of the space, or of the numbers, is free: an object of
+/// unknown length reserves more than it takes. `waiting` numbers have files that wait.
+fn is_nearly_full(index: &Index, waiting: u64) -> bool {
+    let totals = index.totals();
+    let is_reached = |used: u64, limit: u64| used >= limit - limit / 8;
+    debug_assert!(waiting <= u64::from(index.geometry().berths), "a number that waits has a berth");
+    is_reached(totals.blocks, index.limit_blocks())
+        || is_reached(totals.objects + waiting, u64::from(index.geometry().max_objects))
 }
 
 /// Resource that an eviction must provide.

@@ -41,6 +41,7 @@ impl MemoryMapping {
         if is_random {
             map.expect_random_access()?;
         }
+        assert_eq!((map.words().len() * WORD_BYTES) as u64, bytes, "the whole file is mapped");
         Ok(Self { map, bytes, residency })
     }
 
@@ -59,6 +60,7 @@ impl MemoryMapping {
             piece(at / WORD_BYTES, from..until, done);
             done += until - from;
         }
+        debug_assert_eq!(done, length, "every byte is in a word");
     }
 }
 

@@ -21,8 +21,8 @@ fn waiting(store: &FileStore) -> usize {
     store.core.released.as_ref().expect("this architecture overwrites").len()
 }
 
-/// Bodies of up to 20,000 bytes, and a large one now and then, which empties many files at once and
-/// thus leaves free numbers below those that wait.
+/// Returns a length of up to 20,000 bytes, and a large one now and then. A large body empties many
+/// files at once, and so leaves free numbers below those that wait.
 fn length(random: &mut Random) -> usize {
     match random.below(40) {
         0 => 400_000,
