@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// machine. A log lacks some facts (freshness, cacheability, Vary, missing sizes): these are
 /// assumed, stated, and bounded.
 ///
-/// What the log tells of its cache is read: Cache-Status, $upstream_cache_status, result codes,
+/// The log's words on its cache are read: Cache-Status, $upstream_cache_status, result codes and
 /// lifetimes. The plan begins with the hits of today, the hits that are possible, and the losses.
 /// Answers that no cache may store are not planned for.
 ///
@@ -240,7 +240,7 @@ impl PlanArguments {
         Ok(())
     }
 
-    /// Returns what a log tells of its cache, for a log that allows no plan.
+    /// Returns the account of the log's cache, for a log that allows no plan.
     fn render_account(&self, loaded: &CensusTrace) -> String {
         if self.json {
             let told = serde_json::json!({

@@ -67,11 +67,19 @@ fn report_has_small_trace_and_measured_runs() {
         let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));
         names.filter_map(|name| Some(name.strip_suffix(ending)?.to_owned())).collect()
     };
-    assert_eq!(names(".csv"), names(".svg"));
-    assert_eq!(names(".csv").len(), 15, "{:?}", names(".csv"));
+    assert_eq!(names(".svg").len(), 15, "{:?}", names(".svg"));
+    assert!(names(".csv").is_superset(&names(".svg")), "each figure has its numbers");
     for name in ["figure-7a", "figure-5c", "figure-7-today"] {
-        assert!(names(".csv").contains(name), "{name}");
+        assert!(names(".svg").contains(name), "{name}");
     }
+    let tables = summary["tables"].as_array().expect("tables");
+    for table in tables {
+        let file = table["file"].as_str().and_then(|file| file.strip_suffix(".csv")).expect("a file");
+        assert!(names(".csv").contains(file), "{file}");
+    }
+    let findings = names(".csv").iter().filter(|name| name.ends_with("-findings")).count();
+    assert_eq!(names(".csv").len(), 15 + tables.len() + findings, "{:?}", names(".csv"));
+    assert!(tables.len() > 5 && findings > 5, "{:?}", names(".csv"));
 }
 
 fn read(folder: &Path, name: &str) -> String {

@@ -17,6 +17,7 @@ pub(super) fn over(
     progress: &mut dyn Progress,
     mut run: impl FnMut(u64, &mut dyn Progress) -> Result<Vec<Section>, LabError>,
 ) -> Result<Vec<Section>, LabError> {
+    assert!(count > 0, "an experiment has a seed");
     let runs: Vec<Vec<Section>> =
         (0..count).map(|more| run(first.wrapping_add(more), &mut *progress)).collect::<Result<_, _>>()?;
     let Some((sections, others)) = runs.split_first() else { return Ok(Vec::new()) };
@@ -60,6 +61,7 @@ fn merge_finding<'a>(finding: &mut Finding, others: impl Iterator<Item = &'a Fin
     let shown = |value: f64| finding.unit.shown(value);
     let (least, most) =
         values.iter().fold((first, first), |(low, high), value| (low.min(*value), high.max(*value)));
+    debug_assert!(least <= mean + 1e-9 && mean <= most + 1e-9, "{mean} from {least} to {most}");
     table.row(&[&finding.what, &shown(mean), &shown(spread(&values)), &shown(least), &shown(most)]);
 }
 

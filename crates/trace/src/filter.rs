@@ -23,8 +23,8 @@ pub struct Filter {
     /// Status 200 or 304 only: the object existed, whether or not the server had to send it.
     pub found_only: bool,
     /// Only GET and HEAD with a status that a cache may store by default (RFC 9110, 15.1), and the
-    /// 304 that confirms such a response. Requests whose log says that no cache may store the answer
-    /// are refused too ([`Outcome::forbids_storing`]).
+    /// 304 that confirms such a response. A request is refused too if its log says that no cache
+    /// may store the answer ([`Outcome::forbids_storing`]).
     pub cacheable_only: bool,
     /// Smallest accepted size, in bytes.
     pub bytes_min: u64,

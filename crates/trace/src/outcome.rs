@@ -40,7 +40,7 @@ pub enum Outcome {
 
 /// Outcome, with the lifetime that the words name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Said {
+pub(crate) struct OutcomeWords {
     pub outcome: Outcome,
     pub ttl_seconds: Option<i64>,
 }
@@ -145,15 +145,15 @@ pub(crate) fn squid(code: &str) -> Outcome {
 }
 
 /// Parses any words on the handling of a request.
-pub(crate) fn said(words: &str) -> Option<Said> {
+pub(crate) fn said(words: &str) -> Option<OutcomeWords> {
     let words = words.trim_ascii();
-    let plain = |outcome| Said { outcome, ttl_seconds: None };
+    let plain = |outcome| OutcomeWords { outcome, ttl_seconds: None };
     Outcome::named(words).map(plain).or_else(|| cache_status(words))
 }
 
 /// Parses a field of a line without named fields. Words that may stand for something else there,
 /// such as `none` or `user`, are no outcome.
-pub(crate) fn said_unnamed(words: &str) -> Option<Said> {
+pub(crate) fn said_unnamed(words: &str) -> Option<OutcomeWords> {
     let is_clear = |word: &str| CLEAR.iter().any(|clear| clear.eq_ignore_ascii_case(word));
     match words.starts_with("TCP_") || is_clear(words) {
         true => said(words),
@@ -164,7 +164,7 @@ pub(crate) fn said_unnamed(words: &str) -> Option<Said> {
 /// Parses Cache-Status (RFC 9211). The cache nearest to the client comes last, and it wrote the
 /// log: "The Cache-Status HTTP response header field indicates how caches have handled that
 /// response and its corresponding request" (2).
-fn cache_status(words: &str) -> Option<Said> {
+fn cache_status(words: &str) -> Option<OutcomeWords> {
     let member = parts(words, b',').last()?;
     let mut parameters = parts(member, b';').map(str::trim_ascii).skip(1).peekable();
     parameters.peek()?;
@@ -183,6 +183,7 @@ fn cache_status(words: &str) -> Option<Said> {
             _ => {}
         }
     }
+    debug_assert!(detail.is_none_or(|outcome| !outcome.is_hit()), "a detail is no hit");
     let outcome = match (hit, forwarded, detail) {
         (true, ..) if ttl_seconds.is_some_and(|ttl| ttl < 0) => Outcome::Stale,
         (true, ..) => Outcome::Hit,
@@ -192,7 +193,7 @@ fn cache_status(words: &str) -> Option<Said> {
         (_, Some(why), None) => forwarded_for(why),
         (false, None, None) => return None,
     };
-    Some(Said { outcome, ttl_seconds })
+    Some(OutcomeWords { outcome, ttl_seconds })
 }
 
 /// Returns the outcome of a request that was forwarded for this reason (RFC 9211, 2.2).

@@ -278,6 +278,7 @@ impl<R: Read> Reader<R> {
     /// Returns [`Error::TooManyBad`] otherwise.
     pub fn check(&self) -> Result<(), Error> {
         let reading = &self.reading;
+        debug_assert!(reading.problems.len() as u64 <= reading.bad, "each problem is a bad line");
         // The place where a stream breaks off is no line.
         let bad = reading.bad - u64::from(reading.is_broken);
         let all = reading.requests + reading.left_out + bad;
@@ -367,8 +368,8 @@ fn note_other(reading: &mut ReadReport, line: &str) {
     }
 }
 
-/// Skips lines of more than `line_max` bytes at the beginning. Returns their number. One endless line
-/// must not hide the format of all that follow.
+/// Skips lines of more than `line_max` bytes at the beginning. Returns their number. One endless
+/// line must not hide the format of all that follow.
 fn skip_endless<R: Read>(lines: &mut Lines<R>, line_max: usize) -> Result<u64, Error> {
     let mut skipped = 0;
     while skipped < ENDLESS_MAX

@@ -1,6 +1,6 @@
 //! One request as a record of a log.
 
-use crate::outcome::{Outcome, Said};
+use crate::outcome::{Outcome, OutcomeWords};
 use memchr::{memchr, memchr3, memrchr};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -49,8 +49,8 @@ impl Record<'_> {
     }
 
     /// Takes an outcome with its lifetime.
-    pub(crate) fn say(&mut self, said: Option<Said>) {
-        if let Some(Said { outcome, ttl_seconds }) = said {
+    pub(crate) fn say(&mut self, said: Option<OutcomeWords>) {
+        if let Some(OutcomeWords { outcome, ttl_seconds }) = said {
             self.outcome = Some(outcome);
             self.ttl_seconds = ttl_seconds.or(self.ttl_seconds);
         }

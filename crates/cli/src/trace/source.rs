@@ -16,7 +16,7 @@ pub struct TraceInputOptions {
     #[arg(long, value_name = "NAME")]
     pub format: Option<FormatName>,
     /// Names of the columns of a table without a header line, such as `time_s,client,url,bytes`;
-    /// commas may part them whatever parts the lines
+    /// commas may part them in any table
     #[arg(long, value_name = "NAMES")]
     pub columns: Option<String>,
     /// Separator of a table's columns: tab, comma, semicolon, bar or space; found in the first line

@@ -19,21 +19,21 @@ use std::collections::{BTreeMap, HashSet};
 pub struct CacheAccount {
     /// Requests of the log.
     pub requests: u64,
-    /// Requests whose outcome the log tells.
+    /// Requests with an outcome in the log.
     pub told: u64,
     /// Requests that the cache answered from its store.
     pub hits: u64,
     /// Hits that the origin had to confirm.
     pub validated: u64,
     /// Told requests without a hit, by loss.
-    losses: BTreeMap<Loss, u64>,
+    losses: BTreeMap<MissCause, u64>,
     /// Objects requested so far.
     seen: HashSet<Key>,
 }
 
 /// Reason why a request was no hit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Loss {
+pub enum MissCause {
     /// The object was requested before, and the log names no reason.
     Room,
     /// The object was requested for the first time.
@@ -89,43 +89,48 @@ impl CacheAccount {
     /// Returns the share of the told requests that could hit with room for everything, as origin
     /// and rules are.
     pub fn possible_hit_ratio(&self) -> Option<f64> {
-        self.tells_hits().then(|| self.share(self.hits + self.lost(Loss::Room)))
+        self.tells_hits().then(|| self.share(self.hits + self.lost(MissCause::Room)))
     }
 
     /// Returns the number of requests lost to one reason.
-    pub fn lost(&self, loss: Loss) -> u64 {
+    pub fn lost(&self, loss: MissCause) -> u64 {
         self.losses.get(&loss).copied().unwrap_or(0)
     }
 
     /// Returns each loss with its share of the told requests, the largest first.
-    pub fn losses(&self) -> Vec<(Loss, f64)> {
-        let mut losses: Vec<(Loss, u64)> = self.losses.iter().map(|(loss, count)| (*loss, *count)).collect();
+    pub fn losses(&self) -> Vec<(MissCause, f64)> {
+        assert!(self.validated <= self.hits, "a validated answer is a hit");
+        let mut losses: Vec<(MissCause, u64)> =
+            self.losses.iter().map(|(loss, count)| (*loss, *count)).collect();
         losses.sort_by_key(|(loss, count)| (std::cmp::Reverse(*count), *loss));
         losses.into_iter().map(|(loss, count)| (loss, self.share(count))).collect()
     }
 
     fn share(&self, part: u64) -> f64 {
+        debug_assert!(part <= self.told && self.told <= self.requests, "{part} of {}", self.told);
         crate::workload::share(part, self.told)
     }
 }
 
-fn loss(outcome: Outcome, has_method: bool, is_first: bool, refused: Option<RefusalReason>) -> Loss {
+fn loss(outcome: Outcome, has_method: bool, is_first: bool, refused: Option<RefusalReason>) -> MissCause {
     match outcome {
-        Outcome::Own | Outcome::NotStored("denied" | "tunnel") => Loss::Own,
-        _ if !has_method => Loss::Method,
-        _ if is_first => Loss::First,
-        Outcome::NotStored(reason) => Loss::NotStored(reason),
-        Outcome::Bypass => Loss::Bypass,
-        _ if refused == Some(RefusalReason::Status) => Loss::Status,
-        Outcome::Replaced => Loss::Lifetime,
-        Outcome::Variant => Loss::Variant,
-        Outcome::Reload => Loss::Reload,
-        Outcome::Partial => Loss::Partial,
-        Outcome::Miss | Outcome::Hit | Outcome::Validated | Outcome::Stale | Outcome::Collapsed => Loss::Room,
+        Outcome::Own | Outcome::NotStored("denied" | "tunnel") => MissCause::Own,
+        _ if !has_method => MissCause::Method,
+        _ if is_first => MissCause::First,
+        Outcome::NotStored(reason) => MissCause::NotStored(reason),
+        Outcome::Bypass => MissCause::Bypass,
+        _ if refused == Some(RefusalReason::Status) => MissCause::Status,
+        Outcome::Replaced => MissCause::Lifetime,
+        Outcome::Variant => MissCause::Variant,
+        Outcome::Reload => MissCause::Reload,
+        Outcome::Partial => MissCause::Partial,
+        Outcome::Miss | Outcome::Hit | Outcome::Validated | Outcome::Stale | Outcome::Collapsed => {
+            MissCause::Room
+        }
     }
 }
 
-impl Loss {
+impl MissCause {
     /// Returns the loss's name.
     pub fn name(self) -> &'static str {
         match self {
@@ -199,15 +204,15 @@ mod tests {
         ]);
         assert_eq!((account.requests, account.told, account.hits, account.validated), (10, 9, 2, 1));
         let lost = [
-            (Loss::First, 2),
-            (Loss::Room, 1),
-            (Loss::NotStored("never-reusable"), 1),
-            (Loss::Lifetime, 1),
-            (Loss::Method, 1),
-            (Loss::Own, 1),
+            (MissCause::First, 2),
+            (MissCause::Room, 1),
+            (MissCause::NotStored("never-reusable"), 1),
+            (MissCause::Lifetime, 1),
+            (MissCause::Method, 1),
+            (MissCause::Own, 1),
         ];
         assert!(lost.iter().all(|(loss, count)| account.lost(*loss) == *count), "{account:?}");
-        assert_eq!(account.losses()[0], (Loss::First, 2.0 / 9.0));
+        assert_eq!(account.losses()[0], (MissCause::First, 2.0 / 9.0));
         assert_eq!((account.hit_ratio(), account.possible_hit_ratio()), (Some(2.0 / 9.0), Some(3.0 / 9.0)));
         let sum: f64 = account.losses().iter().map(|(_, share)| share).sum();
         assert!((sum + 2.0 / 9.0 - 1.0).abs() < 1e-9);

@@ -43,8 +43,8 @@ pub struct LoadOptions {
     pub limit: usize,
     /// Size of objects that have none in any line; without it, the median of all sizes.
     pub size_unknown: Option<u64>,
-    /// Treats a response that replaced a stale one as another object. A cache of any size would have
-    /// missed there.
+    /// Treats a response that replaced a stale one as another object: a cache of any size would
+    /// have missed there.
     pub versions: bool,
 }
 
@@ -62,8 +62,8 @@ impl CensusTrace {
         TraceFields { times: self.unread.without_time < requests, sizes }
     }
 
-    /// Returns the share of the counted requests whose object has a told lifetime, and the hit ratio
-    /// of an infinite cache in which each response stays for its lifetime only. `None` if the log
+    /// Returns two shares of the counted requests: those for objects with a told lifetime, and the
+    /// hits of an infinite cache that keeps each response for its lifetime only. `None` if the log
     /// tells no lifetimes or no times.
     pub fn fresh_hits(&self) -> Option<(f64, f64)> {
         if self.lifetimes.is_empty() || !self.known().times {
@@ -82,6 +82,7 @@ impl CensusTrace {
             }
         }
         let requests = self.trace.requests().len() as u64;
+        debug_assert!(told <= requests && hits <= requests, "{told} told, {hits} hits of {requests}");
         Some((share(told, requests), share(hits, requests)))
     }
 }
@@ -170,7 +171,7 @@ pub fn load<R: Read>(mut reader: Reader<R>, options: &LoadOptions) -> Result<Cen
     Ok(CensusTrace { trace, reading, unread, census, filled, wrong_times, has_told_size, account, lifetimes })
 }
 
-/// Notes a lifetime of the object that was requested last. A hit tells the lifetime that is left, so
+/// Notes a lifetime of the object that was requested last. A hit tells the rest of the lifetime, so
 /// that the longest is the nearest to the whole.
 fn note_lifetime(lifetimes: &mut Vec<Option<u64>>, trace: &Trace, ttl_seconds: Option<i64>) {
     let told = ttl_seconds.and_then(|ttl| u64::try_from(ttl.min(LIFETIME_MAX)).ok());

@@ -20,7 +20,7 @@ mod sizes;
 mod tests;
 mod time;
 
-pub use account::{CacheAccount, Loss};
+pub use account::{CacheAccount, MissCause};
 pub use census::{Census, CensusTrace, LoadOptions, load};
 pub use change::{ChangeClass, ChangeRates};
 pub use json::{account as account_json, census as census_json, facts, json, reading as reading_json};

@@ -1,4 +1,4 @@
-//! Places of labels: beside what they name, and never over a curve or another label.
+//! Places of labels: beside the named thing, and never over a curve or another label.
 
 use super::style::text_width;
 
@@ -23,6 +23,7 @@ struct TextBox {
 
 impl TextBox {
     fn of((left, base): TextPlace, width: f64) -> Self {
+        debug_assert!(width >= 0.0, "a text of {width} pixels");
         Self { left: left - 3.0, right: left + width + 3.0, top: base - ASCENT, bottom: base + DESCENT }
     }
 
@@ -54,6 +55,7 @@ impl Labels {
 
     /// Takes the place at which a text covers least. `places` has one at least.
     pub(super) fn best(&mut self, text: &str, places: &[TextPlace]) -> TextPlace {
+        assert!(!places.is_empty(), "{text:?} has a place");
         let width = text_width(text);
         let least = places.iter().copied().min_by_key(|place| self.covered(TextBox::of(*place, width)));
         let place = least.unwrap_or((0.0, ASCENT));

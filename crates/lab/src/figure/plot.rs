@@ -204,8 +204,8 @@ impl PlotFrame {
         }
     }
 
-    /// Returns the stretches of a series that are drawn through: all of it, or what lies between
-    /// the values that the axis cannot hold.
+    /// Returns the stretches of a series that are drawn through: the series is cut at values that
+    /// the axis cannot hold.
     fn runs(&self, series: &Series) -> Vec<Vec<(f64, f64)>> {
         let runs = series.points.split(|point| !self.y.holds(point.1)).filter(|run| !run.is_empty());
         let placed = runs.map(|run| {
@@ -384,6 +384,7 @@ fn pushed_apart(names: &mut [MarginName]) {
         name.y = name.y.min(room);
         room = name.y - NAME_HEIGHT;
     }
+    debug_assert!(names.is_sorted_by(|above, below| above.y < below.y), "names do not overlap");
 }
 
 /// Returns the points with a level stretch before each rise.

@@ -1,5 +1,5 @@
-//! Checks of drawn figures and pages: their text is well-formed XML, and labels cover no curve. Tests
-//! of reports call them.
+//! Checks of drawn figures and pages: their text is well-formed XML, and labels cover no curve.
+//! Tests of reports call them.
 
 use super::style::text_width;
 

@@ -39,23 +39,7 @@ pub(super) fn bounds(
         other: other.into(),
     };
     let (dynamic, per_client) = repeats(loaded);
-    let freshness = match loaded.fresh_hits() {
-        Some((told, fresh)) => bound(
-            "freshness",
-            &format!(
-                "responses whose lifetime is over are confirmed by their origin, which counts as a hit; the log tells lifetimes for {:.1}% of the requests",
-                told * 100.0
-            ),
-            Some(fresh.min(assumed)),
-            "each told lifetime ends in a new version, and a miss",
-        ),
-        None => bound(
-            "freshness",
-            "objects stay fresh: the log does not tell lifetimes, and a validated response counts as a hit",
-            Some(character.infinite.version_hit_ratio),
-            "every repeat of another size is a new version, and a miss",
-        ),
-    };
+    let freshness = freshness(loaded, character);
     let storing = match loaded.account.told > 0 {
         true => "every GET with a status that may be stored is stored, unless the log says otherwise",
         false => {
@@ -98,6 +82,29 @@ pub(super) fn bounds(
     }
     bounds.extend(of_the_plan(assumed, footprint));
     bounds
+}
+
+/// Returns the assumption on lifetimes, by those that the log tells if it tells any.
+fn freshness(loaded: &CensusTrace, character: &Character) -> Bound {
+    let infinite = &character.infinite;
+    let (assumed, otherwise, other) = match loaded.fresh_hits() {
+        Some((told, fresh)) => (
+            format!(
+                "responses whose lifetime is over are confirmed by their origin, which counts as a hit; the log tells lifetimes for {:.1}% of the requests",
+                told * 100.0
+            ),
+            fresh.min(infinite.hit_ratio),
+            "each told lifetime ends in a new version, and a miss",
+        ),
+        None => (
+            "objects stay fresh: the log does not tell lifetimes, and a validated response counts as a hit"
+                .into(),
+            infinite.version_hit_ratio,
+            "every repeat of another size is a new version, and a miss",
+        ),
+    };
+    let (hit_ratio, otherwise) = (infinite.hit_ratio, Some(otherwise));
+    Bound { key: "freshness", assumed, hit_ratio, otherwise, other: other.into() }
 }
 
 /// Returns the assumptions of the plan itself.

@@ -4,9 +4,9 @@
 //! The rules are the store's own (`shoal_policy::carry`, `shoal_policy::Probation`), as
 //! `shoal_store::architectures` applies them. While there is unused space everything is taken;
 //! later only objects requested again before long. Objects that RAM serves and the disk does not
-//! have are offered to it. Hits of the disk alone count for the cursor. An object of several records
-//! is never carried, since its pieces lie elsewhere. Left out are stripes that are worth keeping as
-//! a whole.
+//! have are offered to it. Hits of the disk alone count for the cursor. An object of several
+//! records is never carried, since its pieces lie elsewhere. Left out are stripes that are worth
+//! keeping as a whole.
 //!
 //! O(1) a request, and a step for each object that the cursor passes.
 
@@ -202,7 +202,7 @@ mod tests {
         assert!(log.held.contains_key(&7) && !log.held.contains_key(&8));
     }
 
-    /// The store evicts a large object at the cursor whatever its hits
+    /// The store evicts a large object at the cursor, with any number of hits
     /// (`shoal_store::architectures::volume`). A log that carried it hit two points more of the
     /// bytes than a replay.
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Everything is computed from one log:
 //!
-//! - what its cache hits today, what it could hit, and the losses (`today`);
+//! - the hits of its cache today, the possible hits, and the losses (`today`);
 //! - the hit ratio of caches of 20 sizes, by the policies that the product runs (`curve`);
 //! - RAM before disk;
 //! - the writes of the store's architectures, by the store's own code on the modelled machine;

@@ -214,7 +214,7 @@ fn with_outcomes(requests: u64, said: impl Fn(u64) -> String) -> Result<Plan, La
 }
 
 #[test]
-fn answers_that_no_cache_may_store_are_not_planned_for() {
+fn forbidden_answers_are_not_planned_for() {
     let refused = with_outcomes(3000, |_| "shoal; fwd=uri-miss; detail=never-reusable".into());
     assert!(
         matches!(refused, Err(LabError::TooFewRequests { found: 0, .. })),

@@ -1,13 +1,13 @@
 //! The first answers of a plan: hits today, possible hits, and the loss behind each other request.
 
 use super::{Demand, Plan};
-use crate::character::{CacheAccount, Loss};
+use crate::character::{CacheAccount, MissCause};
 use crate::figure::Unit;
 use crate::report::{Section, Table};
 use std::fmt::Write;
 
-/// Returns what a log tells of its cache, for a terminal. It needs no plan: a log without a storable
-/// request has none.
+/// Returns the account of a log's cache, for a terminal. It needs no plan: a log without a storable
+/// answer has none.
 pub fn today(account: &CacheAccount, demand: Option<&Demand>) -> String {
     let mut text = String::from("Today\n");
     let (Some(hits), Some(possible)) = (account.hit_ratio(), account.possible_hit_ratio()) else {
@@ -30,13 +30,14 @@ pub fn today(account: &CacheAccount, demand: Option<&Demand>) -> String {
     }
     let _ = writeln!(text, "  {} could, with room for everything", share(possible));
     let losses = account.losses();
+    debug_assert!(hits <= possible && possible <= 1.0, "{hits} of {possible}");
     if !losses.is_empty() {
         text.push_str("  lost to\n");
     }
     let mut forbidden = 0.0;
     for (loss, part) in losses {
         let _ = writeln!(text, "  {:>8}  {:<18}{}", share(part), loss.name(), loss.meaning());
-        forbidden += if matches!(loss, Loss::NotStored(_) | Loss::Bypass) { part } else { 0.0 };
+        forbidden += if matches!(loss, MissCause::NotStored(_) | MissCause::Bypass) { part } else { 0.0 };
     }
     if forbidden >= WORTH {
         text.push_str("  --filter get plans as if no reason kept an answer from being stored\n");
@@ -58,7 +59,7 @@ pub(super) fn section(plan: &Plan) -> Section {
     let note = match is_told {
         true => format!(
             "Only what is lost to {} is a matter of size: the curves below say how much of it a size wins.",
-            Loss::Room.name()
+            MissCause::Room.name()
         ),
         false => UNTOLD.into(),
     };

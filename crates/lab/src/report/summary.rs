@@ -5,7 +5,8 @@
 //!   "findings": [ { "key": "…", "section": "…", "what": "…", "unit": "share",
 //!                   "claimed": 0.5, "claim": "50%",
 //!                   "found": { "modelled": 0.48 }, "ratio": 0.96 } ],
-//!   "tables": [ { "section": "…", "title": "…", "file": "….csv", "heading": […], "rows": [[…]] } ],
+//!   "tables": [ { "section": "…", "title": "…", "file": "….csv", "heading": […],
+//!                 "rows": [[…]] } ],
 //!   "figures": […] }
 //! ```
 

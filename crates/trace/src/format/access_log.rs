@@ -1,6 +1,6 @@
 //! Access logs: Squid's native format, and NCSA common with the formats built on it.
 
-use crate::outcome::{Said, said_unnamed, squid as squid_outcome};
+use crate::outcome::{OutcomeWords, said_unnamed, squid as squid_outcome};
 use crate::record::Record;
 use crate::scan::{Reason, Words, bytes, common_time, status, time};
 use memchr::{memchr, memchr2, memrchr};
@@ -69,9 +69,9 @@ pub(super) fn common(line: &str) -> Result<Record<'_>, Reason> {
     Ok(record)
 }
 
-/// Returns what the fields after the size say of the cache. The last field comes first, then the
-/// fields behind referrer and agent, of which the last counts.
-fn handling(rest: &str) -> Option<Said> {
+/// Returns the words of the fields after the size on the cache. The last field comes first, then
+/// the fields behind referrer and agent, of which the last counts.
+fn handling(rest: &str) -> Option<OutcomeWords> {
     if let Some(said) = said_unnamed(last_field(rest)) {
         return Some(said);
     }

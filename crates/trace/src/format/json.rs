@@ -3,7 +3,7 @@
 //! Unused fields are skipped without being built. Caddy keeps the client's fields in an object of
 //! its own, `request`. Our log has all fields on one level.
 
-use crate::outcome::{Outcome, Said, cache_control, said};
+use crate::outcome::{Outcome, OutcomeWords, cache_control, said};
 use crate::record::Record;
 use crate::scan::{Reason, bytes, status, time, timestamp};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -101,8 +101,8 @@ impl<'a> RecordFields<'a> {
     }
 }
 
-/// Returns what three fields say of the cache. The outcome tells hits best, and Cache-Status the
-/// reasons of misses. Cache-Control of the response tells its lifetime.
+/// Returns the outcome and the lifetime that three fields tell. The outcome tells hits best, and
+/// Cache-Status the reasons of misses. Cache-Control of the response tells its lifetime.
 fn handling(
     outcome: Option<&str>,
     status: Option<&str>,
@@ -114,7 +114,7 @@ fn handling(
     let hit = [named, status].into_iter().flatten().find(|said| said.outcome.is_hit());
     let outcome = match (hit, status.or(named), forbidden) {
         (Some(hit), ..) => Some(hit.outcome),
-        (None, Some(Said { outcome: Outcome::Miss, .. }) | None, Some(forbidden)) => Some(forbidden),
+        (None, Some(OutcomeWords { outcome: Outcome::Miss, .. }) | None, Some(forbidden)) => Some(forbidden),
         (None, said, _) => said.map(|said| said.outcome),
     };
     (outcome, ttl_seconds)

@@ -33,8 +33,8 @@ pub enum Format {
     Json,
     /// `URL SIZE`: "Each trace entry consists of a URL and the size" (Maltzahn 1999, 4).
     UrlSize,
-    /// `time,object,size` without a header line, as libCacheSim reads it, or the same parted by
-    /// blanks or tabs (`time id size`), as LRB's and webcachesim's traces are.
+    /// `time,object,size` without a header line, as libCacheSim reads it. Blanks or tabs may part
+    /// the fields (`time id size`), as in traces of LRB and webcachesim.
     Csv,
     /// One name a line, without sizes.
     Paths,

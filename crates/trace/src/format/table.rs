@@ -120,6 +120,7 @@ impl TableFormat {
         };
         let found = [within].into_iter().chain(Separator::ALL).find(fits);
         table.separator = separator.or(found).unwrap_or(within);
+        debug_assert!(table.width > table.columns.url && !table.names_due, "told names are no line");
         Ok((table, assumed))
     }
 
