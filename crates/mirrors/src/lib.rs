@@ -181,6 +181,22 @@ pub trait Registry: Send + Sync {
         None
     }
 
+    /// Gives the document with this checksum, and the hash function: clients get the checksum of the
+    /// document that they get. `None` for anything else.
+    fn sum_of(&self, _fetch: &Fetch) -> Option<(Place, Form, Algorithm)> {
+        None
+    }
+
+    /// Returns `true` for the place of an index with parts of their own.
+    fn is_index(&self, _place: &str) -> bool {
+        false
+    }
+
+    /// Returns `true` for the place of a part of the index.
+    fn is_of_index(&self, _place: &str) -> bool {
+        false
+    }
+
     /// Gives the place under which a file is stored for all places with its digest. It is no place
     /// of the registry. `None` if a file is stored under its own place.
     fn shared_place(&self, _fetch: &Fetch) -> Option<Place> {

@@ -130,3 +130,50 @@ fn list_that_no_edge_has_is_an_error() {
     shoal.get(&format!("/deb{RELEASE}")).expect_status(200);
     shoal.get(&format!("/deb{LIST}")).expect_status(502);
 }
+
+#[test]
+fn checksum_is_that_of_the_metadata_that_clients_get() {
+    let origin = Origin::start();
+    let path = "/a/b/maven-metadata.xml";
+    let shoal = Setup::bare()
+        .listen("reverse", "mode = 'reverse'")
+        .mirror(&format!("kind = 'maven'\nupstream = '{}'", origin.url()))
+        .start();
+    let metadata = |version: u32| format!("<metadata><version>{version}</version></metadata>");
+    origin.on(path, Answer::ok(metadata(1)));
+    shoal.get(&format!("/maven{path}")).expect_status(200).expect_body(metadata(1));
+    // The repository has gone on since.
+    origin.on(path, Answer::ok(metadata(2)));
+    origin.on(&format!("{path}.sha256"), Answer::ok(sha256(metadata(2).as_bytes())));
+    let sum = shoal.get(&format!("/maven{path}.sha256"));
+    assert_eq!(sum.expect_status(200).text(), sha256(metadata(1).as_bytes()));
+    assert_eq!(origin.total(), 1);
+    shoal.get("/maven/x/y/maven-metadata.xml.sha1").expect_status(404);
+}
+
+#[test]
+fn gem_is_no_older_than_the_index_that_names_it() {
+    let origin = Origin::start();
+    let shoal = Setup::bare()
+        .listen("reverse", "mode = 'reverse'")
+        .mirror(&format!("kind = 'rubygems'\nupstream = '{}'\nindex_lifetime = '2 s'", origin.url()))
+        .start();
+    let publish = |generation: u32| {
+        let tag = format!("\"{generation}\"");
+        origin.on("/versions", Answer::ok(format!("---\na {generation}.0 x\n")).field("ETag", &tag));
+        origin.on("/info/a", Answer::ok(format!("---\n{generation}.0 |checksum:x\n")).field("ETag", &tag));
+    };
+    publish(1);
+    shoal.get("/rubygems/versions").expect_status(200);
+    std::thread::sleep(Duration::from_millis(1_200));
+    shoal.get("/rubygems/info/a").expect_status(200).expect_body("---\n1.0 |checksum:x\n");
+    publish(2);
+    std::thread::sleep(Duration::from_millis(1_000));
+    // The index is too old by now; what it names is not, and would be served for another second.
+    shoal.get("/rubygems/versions").expect_status(200).expect_body("---\na 2.0 x\n");
+    shoal.get("/rubygems/info/a").expect_status(200).expect_body("---\n2.0 |checksum:x\n");
+    std::thread::sleep(Duration::from_millis(1_100));
+    let count = origin.count("/info/a");
+    shoal.get("/rubygems/info/a").expect_status(200).expect_hit();
+    assert_eq!(origin.count("/info/a"), count);
+}

@@ -152,3 +152,27 @@ fn registry_without_head_is_asked_by_get() {
     std::thread::sleep(TOO_OLD);
     shoal.get(path).expect_status(200).expect_body(b"{}");
 }
+
+#[test]
+fn clients_name_the_registry_that_they_mean() {
+    let (first, second) = (Origin::start(), Origin::start());
+    let path = "/v2/a/manifests/1";
+    first.on(path, Answer::ok("{\"x\":1}"));
+    second.on(path, Answer::ok("{\"x\":2}"));
+    let mirror = |name: &str, origin: &Origin, names: &str| {
+        format!("kind = 'oci'\nname = '{name}'\nupstream = '{}'\nnamespaces = [{names}]", origin.url())
+    };
+    let shoal = Setup::bare()
+        .listen("reverse", "mode = 'reverse'")
+        .mirror(&mirror("first", &first, "'images.test', 'alias.test'"))
+        .mirror(&mirror("second", &second, "'other.test'"))
+        .start();
+    let named = |name: &str| shoal.get(&format!("{path}?ns={name}"));
+    named("images.test").expect_status(200).expect_body("{\"x\":1}");
+    named("ALIAS.test").expect_status(200).expect_body("{\"x\":1}");
+    named("other.test").expect_status(200).expect_body("{\"x\":2}");
+    named("stranger.test").expect_status(404);
+    // A path with the mirror's name needs no other.
+    shoal.get("/v2/second/a/manifests/1").expect_status(200).expect_body("{\"x\":2}");
+    assert_eq!((first.total(), second.total()), (1, 1));
+}

@@ -57,6 +57,13 @@ impl Registry for Maven {
         class(&path).map(|_| path)
     }
 
+    fn sum_of(&self, fetch: &Fetch) -> Option<(Place, Form, Algorithm)> {
+        let (Place::Below(path), Class::Document(form)) = (&fetch.place, &fetch.class) else { return None };
+        let (document, ending) = path.rsplit_once('.')?;
+        let algorithm = Algorithm::named(ending)?;
+        document.ends_with(METADATA).then(|| (Place::Below(document.to_owned()), *form, algorithm))
+    }
+
     fn shares_rights(&self) -> bool {
         false
     }

@@ -40,9 +40,13 @@ impl Registry for Oci {
             RepositoryPart::Blob(digest) => (Class::File(PromiseSource::Here(digest)), None, false),
             RepositoryPart::List => (Class::Document(Form::Other), None, true),
         };
-        let place = match question.query.filter(|_| has_query) {
-            Some(query) => format!("{path}?{query}"),
-            None => path.into_owned(),
+        // The name by which the client calls the registry is for the mirror alone.
+        let query = question.query.filter(|_| has_query).unwrap_or_default();
+        let query: Vec<&str> =
+            query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("ns=")).collect();
+        let place = match query.is_empty() {
+            true => path.into_owned(),
+            false => format!("{path}?{}", query.join("&")),
         };
         Route::Fetch(Fetch { place: Place::Below(place), class, accept, form_asked: None })
     }
@@ -185,6 +189,7 @@ mod tests {
             ("/v2/library/debian/manifests/12.1-slim".to_owned(), Class::Document(Form::OciTag)),
             (format!("/v2/a/b-c/d__e/manifests/{DIGEST}"), file.clone()),
             (format!("/v2/a/blobs/{DIGEST}"), file),
+            ("/v2/a/tags/list".to_owned(), Class::Document(Form::Other)),
             ("/v2/a/tags/list?n=5&last=x".to_owned(), Class::Document(Form::Other)),
             (format!("/v2/a/referrers/{DIGEST}?artifactType=x"), Class::Document(Form::Other)),
         ] {
@@ -250,5 +255,7 @@ mod tests {
     fn query_of_a_file_is_no_part_of_it() {
         let (place, _) = below(routed(&Oci, &mirror(), "GET", "/v2/a/manifests/1?ns=images.example", ""));
         assert_eq!(place, "/v2/a/manifests/1");
+        let (place, _) = below(routed(&Oci, &mirror(), "GET", "/v2/a/tags/list?ns=images.example&n=5", ""));
+        assert_eq!(place, "/v2/a/tags/list?n=5");
     }
 }

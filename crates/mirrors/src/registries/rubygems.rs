@@ -81,6 +81,14 @@ impl Registry for RubyGems {
         is_name(name).then(|| format!("/info/{name}"))
     }
 
+    fn is_index(&self, place: &str) -> bool {
+        place == "/versions"
+    }
+
+    fn is_of_index(&self, place: &str) -> bool {
+        place.starts_with("/info/")
+    }
+
     fn packages(&self, _: &Mirror, path: &str) -> Vec<String> {
         if let Some(name) = path.strip_prefix("/info/") {
             return Some(name.to_owned()).filter(|name| is_name(name)).into_iter().collect();

@@ -23,6 +23,7 @@ mod places;
 mod promised;
 mod redirects;
 mod rights;
+mod together;
 mod written;
 
 pub(crate) use own::{OwnAnswer, OwnFreshness, OwnRequest, own_client};
@@ -46,6 +47,7 @@ use shoal_semantics::status_fields::Reason;
 use shoal_settings::MirrorKind;
 use std::sync::Arc;
 use std::time::Instant;
+pub(crate) use together::IndexSeen;
 
 /// A request for something below a mirror.
 pub(super) struct MirrorRequest {
@@ -114,6 +116,9 @@ impl CacheEngine {
                 {
                     return reply;
                 }
+                if let Some(reply) = self.checksum(&request, &fetch).await {
+                    return reply;
+                }
                 let asked_form = request.date(&mut fetch);
                 let Some(ask) = request.context(&fetch, asked_form.is_some()) else {
                     return request.refused(StatusCode::BAD_REQUEST, NO_PLACE);
@@ -121,6 +126,7 @@ impl CacheEngine {
                 let engine = Arc::clone(&self);
                 let serve = |ask: Arc<RequestContext>| async move { engine.serve(&ask).await };
                 let reply = self.guarded(&ask, received, serve).await;
+                request.note_index(&fetch, &reply);
                 if request.is_build_cache() && reply.head.status() == StatusCode::GATEWAY_TIMEOUT {
                     return request.refused(StatusCode::NOT_FOUND, NO_ENTRY);
                 }
@@ -208,6 +214,7 @@ impl MirrorRequest {
         let is_derived = is_selected || self.base.decodes(fetch);
         let mut ask = self.base.asking(fetch, is_derived, &self.admitted.head)?;
         ask.directives.only_if_cached |= self.wants_stored();
+        self.follow_index(fetch, &mut ask);
         Some(Arc::new(ask))
     }
 

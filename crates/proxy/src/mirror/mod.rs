@@ -39,6 +39,7 @@ pub use held::{HeldCounts, HeldFinding, VerifyCounts, count_held, verify_held};
 pub(crate) use shape::shape;
 
 use crate::access::{HostPattern, HostPatterns};
+use crate::exchange::IndexSeen;
 use crate::exchange::target::Target;
 use crate::route::{Route, Routes};
 use http::HeaderValue;
@@ -73,6 +74,8 @@ pub struct MirrorRoute {
     pub(crate) tokens: tokens::Tokens,
     /// Releases of an archive, and the lists that belong to them.
     pub(crate) generations: Mutex<Generations>,
+    /// The index of the registry, as this node last saw it.
+    pub(crate) index_seen: Mutex<IndexSeen>,
     /// Clients that the registry has let in.
     pub(crate) rights: rights::Rights,
     /// Places of bodies by digest.
@@ -112,6 +115,7 @@ impl Mirrors {
                 site: first_site + index,
                 tokens: tokens::Tokens::default(),
                 generations: Mutex::default(),
+                index_seen: Mutex::default(),
                 rights: rights::Rights::default(),
                 challenge: Mutex::default(),
                 bodies: bodies::BodyPlaces::default(),
@@ -146,12 +150,16 @@ impl Mirrors {
         self.all.get(site.checked_sub(self.first_site)?)
     }
 
-    /// Returns the site of the mirror with clients that ask for `path` at the root of `host`. If
-    /// two mirrors could answer, neither does.
+    /// Returns the site of the mirror with clients that ask for `path` at the root of `host`, and
+    /// may name a registry in the query. If two mirrors could answer, neither does.
     pub fn at_root<'r>(&self, routes: &'r Routes, host: &[u8], path: &str) -> Option<&'r Arc<Route>> {
-        let plain = path.split('?').next()?;
+        let (plain, query) = path.split_once('?').unwrap_or((path, ""));
+        let namespace = query.split('&').find_map(|pair| pair.strip_prefix("ns="));
         let claims = self.all.iter().filter_map(|mirror| {
-            let claim = mirror.registry.root_claim(&mirror.path, plain);
+            let claim = match (mirror.registry.root_claim(&mirror.path, plain), namespace) {
+                (RootClaim::OfKind, Some(name)) => mirror.claim_of(name),
+                (claim, _) => claim,
+            };
             let is_of_host = || {
                 let below = format!("{}/", mirror.path);
                 routes.find(host, &below).is_some_and(|route| route.site == mirror.site)
@@ -216,6 +224,16 @@ impl MirrorRoute {
     pub fn as_registry(&self) -> Mirror {
         let upstream = self.settings.upstream().to_owned();
         Mirror { external: upstream.clone(), upstream }
+    }
+
+    /// Returns the mirror's claim on requests for images of the registry that clients call so.
+    fn claim_of(&self, namespace: &str) -> RootClaim {
+        let names = &self.settings.namespaces;
+        match names.iter().any(|name| name.eq_ignore_ascii_case(namespace)) {
+            true => RootClaim::ByName,
+            false if names.is_empty() => RootClaim::OfKind,
+            false => RootClaim::None,
+        }
     }
 
     /// Returns `true` if the registry is asked whether a client may have its answers.

@@ -2,7 +2,7 @@
 
 use super::{Rules, check_path};
 use crate::host::{check_host_pattern, check_upstream_url};
-use crate::{Mirror, MirrorRights, Settings};
+use crate::{Mirror, MirrorKind, MirrorRights, Settings};
 
 impl Rules<'_> {
     pub(super) fn mirrors(&mut self, settings: &Settings) {
@@ -37,6 +37,9 @@ impl Rules<'_> {
             }
             for (number, host) in mirror.file_hosts.iter().enumerate() {
                 self.result(&at(&format!("file_hosts[{number}]")), check_host_pattern(host));
+            }
+            if !mirror.namespaces.is_empty() && mirror.kind != MirrorKind::Oci {
+                self.fault(&at("namespaces"), "only clients of images name registries");
             }
             if mirror.rights == MirrorRights::Client && mirror.credentials.is_some() {
                 let message = "with rights = \"client\" the registry gets the credentials of clients";

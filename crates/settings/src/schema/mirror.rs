@@ -65,6 +65,9 @@ entry! {
         /// `store.pin_max`; `*` at the end of a name matches the rest. Takes `store.architecture =
         /// "volume"`.
         pub pin: Vec<String> = Vec::new(),
+        /// Names by which clients of images call the registry, as containerd does in `ns`. A client
+        /// that names another registry gets 404. Without names, the mirror answers for all.
+        pub namespaces: Vec<String> = Vec::new(),
         /// Hosts, other than the registry's, from which files may be fetched although no document
         /// names them. Names, or `*.suffix`.
         pub file_hosts: Vec<String> = Vec::new(),
@@ -130,6 +133,7 @@ impl Mirror {
             owned: Vec::new(),
             refuse: Vec::new(),
             pin: Vec::new(),
+            namespaces: Vec::new(),
             file_hosts: Vec::new(),
         }
     }
