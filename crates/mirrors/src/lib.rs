@@ -181,8 +181,8 @@ pub trait Registry: Send + Sync {
         None
     }
 
-    /// Gives the document with this checksum, and the hash function: clients get the checksum of the
-    /// document that they get. `None` for anything else.
+    /// Gives the document with this checksum, and the hash function. The checksum that clients get
+    /// is that of their document. `None` for anything else.
     fn sum_of(&self, _fetch: &Fetch) -> Option<(Place, Form, Algorithm)> {
         None
     }

@@ -47,7 +47,7 @@ use shoal_semantics::status_fields::Reason;
 use shoal_settings::MirrorKind;
 use std::sync::Arc;
 use std::time::Instant;
-pub(crate) use together::IndexSeen;
+pub(crate) use together::IndexVersion;
 
 /// A request for something below a mirror.
 pub(super) struct MirrorRequest {

@@ -79,7 +79,7 @@ mod variant;
 pub use cache::Cache;
 pub(crate) use error_pages::read as read_page;
 pub(crate) use invalidate::EngineTarget;
-pub(crate) use mirrored::{IndexSeen, OwnAnswer, OwnFreshness, OwnRequest, own_client};
+pub(crate) use mirrored::{IndexVersion, OwnAnswer, OwnFreshness, OwnRequest, own_client};
 pub use neighbours::ClearOutcome;
 pub(crate) use peers::EngineContents;
 pub use peers::{NodeWithObject, Whereabouts};

@@ -39,7 +39,7 @@ pub use held::{HeldCounts, HeldFinding, VerifyCounts, count_held, verify_held};
 pub(crate) use shape::shape;
 
 use crate::access::{HostPattern, HostPatterns};
-use crate::exchange::IndexSeen;
+use crate::exchange::IndexVersion;
 use crate::exchange::target::Target;
 use crate::route::{Route, Routes};
 use http::HeaderValue;
@@ -75,7 +75,7 @@ pub struct MirrorRoute {
     /// Releases of an archive, and the lists that belong to them.
     pub(crate) generations: Mutex<Generations>,
     /// The index of the registry, as this node last saw it.
-    pub(crate) index_seen: Mutex<IndexSeen>,
+    pub(crate) index_version: Mutex<IndexVersion>,
     /// Clients that the registry has let in.
     pub(crate) rights: rights::Rights,
     /// Places of bodies by digest.
@@ -115,7 +115,7 @@ impl Mirrors {
                 site: first_site + index,
                 tokens: tokens::Tokens::default(),
                 generations: Mutex::default(),
-                index_seen: Mutex::default(),
+                index_version: Mutex::default(),
                 rights: rights::Rights::default(),
                 challenge: Mutex::default(),
                 bodies: bodies::BodyPlaces::default(),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// The index of a registry, as this node last saw it.
 #[derive(Default)]
-pub(crate) struct IndexSeen {
+pub(crate) struct IndexVersion {
     validator: Vec<u8>,
     since: Timestamp,
 }
@@ -58,9 +58,9 @@ impl MirrorRequest {
         let Some(validator) = fields.get(header::ETAG).or_else(|| fields.get(header::LAST_MODIFIED)) else {
             return;
         };
-        let mut seen = self.base.mirror.index_seen.lock();
+        let mut seen = self.base.mirror.index_version.lock();
         if seen.validator != validator.as_bytes() {
-            *seen = IndexSeen { validator: validator.as_bytes().to_vec(), since: clock::now() };
+            *seen = IndexVersion { validator: validator.as_bytes().to_vec(), since: clock::now() };
         }
     }
 
@@ -68,7 +68,7 @@ impl MirrorRequest {
     pub(super) fn follow_index(&self, fetch: &Fetch, ask: &mut RequestContext) {
         let follows =
             matches!(&fetch.place, Place::Below(path) if self.base.mirror.registry.is_of_index(path));
-        let since = self.base.mirror.index_seen.lock().since;
+        let since = self.base.mirror.index_version.lock().since;
         if !follows || since == Timestamp::default() || self.is_offline() {
             return;
         }
