@@ -26,6 +26,7 @@ pub mod lock;
 mod npm_name;
 pub mod registries;
 pub mod route;
+mod survey;
 pub mod time;
 pub mod url;
 pub mod wanted;

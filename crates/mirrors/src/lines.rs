@@ -2,6 +2,7 @@
 //!
 //! A line is kept until its end, 256 KiB at most.
 
+use crate::survey::NameBound;
 use crate::{BadDocument, Facts, Rewriter, Survey};
 use std::collections::HashSet;
 
@@ -58,30 +59,34 @@ pub struct LineSurvey {
     lines: Lines,
     read: LineReader,
     versions: Vec<(String, Option<i64>)>,
+    bound: NameBound,
 }
 
 impl LineSurvey {
     /// Creates a reader of such lines.
     pub fn new(read: LineReader) -> Self {
-        Self { lines: Lines::default(), read, versions: Vec::new() }
+        Self { lines: Lines::default(), read, versions: Vec::new(), bound: NameBound::default() }
     }
 }
 
 impl Survey for LineSurvey {
     fn push(&mut self, input: &[u8]) -> Result<(), BadDocument> {
-        let Self { lines, read, versions } = self;
-        lines.push(input, |line| versions.extend(read(&String::from_utf8_lossy(line))))?;
-        match versions.len() > VERSIONS_MAX {
-            true => Err(BadDocument { at: 0, why: "more versions than any package has" }),
-            false => Ok(()),
-        }
+        let Self { lines, read, versions, bound } = self;
+        lines.push(input, |line| gather(line, *read, versions, bound))?;
+        bound.check()
     }
 
     fn finish(&mut self) -> Result<Facts, BadDocument> {
-        let Self { lines, read, versions } = self;
-        lines.finish(|line| versions.extend(read(&String::from_utf8_lossy(line))));
+        let Self { lines, read, versions, bound } = self;
+        lines.finish(|line| gather(line, *read, versions, bound));
+        bound.check()?;
         Ok(Facts { versions: std::mem::take(versions), tags: Vec::new() })
     }
+}
+
+fn gather(line: &[u8], read: LineReader, versions: &mut Vec<(String, Option<i64>)>, bound: &mut NameBound) {
+    let found = read(&String::from_utf8_lossy(line));
+    versions.extend(found.filter(|(version, _)| bound.take(version.len())));
 }
 
 /// Rewriter that leaves out the lines of other versions.
@@ -120,9 +125,6 @@ fn select(line: &[u8], read: LineReader, versions: &HashSet<String>, output: &mu
 
 /// Longest line in bytes.
 const LINE_MAX: usize = 256 << 10;
-
-/// Most versions of a package.
-const VERSIONS_MAX: usize = 200_000;
 
 #[cfg(test)]
 mod tests {

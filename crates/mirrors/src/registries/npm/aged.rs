@@ -5,52 +5,34 @@
 
 use super::urls::PackageUrls;
 use crate::json::{Path, Visitor, Walk, quoted, text};
+use crate::survey::{self, JsonSurvey, NameBound};
 use crate::time::rfc3339;
-use crate::{BadDocument, Facts, Mirror, Rewriter, Survey};
+use crate::{BadDocument, Facts, Mirror, Rewriter};
 use std::collections::{HashMap, HashSet};
 
 /// Reader of versions, tags and times.
-pub(super) struct Times {
-    walk: Walk<TimesVisitor>,
-    unread: Vec<u8>,
-}
+pub(super) type Times = JsonSurvey<TimesVisitor>;
 
 #[derive(Default)]
-struct TimesVisitor {
+pub(super) struct TimesVisitor {
     versions: Vec<String>,
     tags: Vec<(String, String)>,
     times: HashMap<String, i64>,
-    /// Bytes of all names and versions.
-    bytes: usize,
-    has_too_many: bool,
+    bound: NameBound,
 }
 
-impl Times {
-    pub fn new() -> Self {
-        Self { walk: Walk::new(TimesVisitor::default()), unread: Vec::new() }
-    }
-}
-
-impl Survey for Times {
-    fn push(&mut self, input: &[u8]) -> Result<(), BadDocument> {
-        for piece in input.chunks(STEP) {
-            self.unread.clear();
-            self.walk.push(piece, &mut self.unread)?;
-        }
-        Ok(())
+impl survey::Times for TimesVisitor {
+    fn bound(&self) -> &NameBound {
+        &self.bound
     }
 
-    fn finish(&mut self) -> Result<Facts, BadDocument> {
-        self.walk.finish(&mut self.unread)?;
-        let TimesVisitor { versions, tags, times, has_too_many, .. } = std::mem::take(&mut self.walk.visitor);
-        if has_too_many {
-            return Err(BadDocument { at: 0, why: "more versions than any package has" });
-        }
+    fn facts(self) -> Facts {
+        let Self { versions, tags, times, .. } = self;
         let versions = versions.into_iter().map(|version| {
             let time = times.get(&version).copied();
             (version, time)
         });
-        Ok(Facts { versions: versions.collect(), tags })
+        Facts { versions: versions.collect(), tags }
     }
 }
 
@@ -61,30 +43,18 @@ impl Visitor for TimesVisitor {
 
     fn scalar(&mut self, path: &Path, raw: &[u8], _: &mut Vec<u8>) {
         let Some(value) = text(raw) else { return };
-        self.count(self.times.len() + self.tags.len(), path.key(1).len() + value.len());
+        let is_kept = self.bound.take(path.key(1).len() + value.len());
         match path.key(0) {
-            _ if self.has_too_many => {}
+            _ if !is_kept => {}
             "time" => self.times.extend(rfc3339(&value).map(|time| (path.key(1).to_owned(), time))),
             _ => self.tags.push((path.key(1).to_owned(), value)),
         }
     }
 
     fn left(&mut self, path: &Path) {
-        if path.is(&["versions", "*"]) {
-            self.count(self.versions.len(), path.key(1).len());
-            if !self.has_too_many {
-                self.versions.push(path.key(1).to_owned());
-            }
+        if path.is(&["versions", "*"]) && self.bound.take(path.key(1).len()) {
+            self.versions.push(path.key(1).to_owned());
         }
-    }
-}
-
-impl TimesVisitor {
-    /// Counts one more name of this length, beside `held` others.
-    fn count(&mut self, held: usize, bytes: usize) {
-        debug_assert!(held <= VERSIONS_MAX && self.times.len() <= VERSIONS_MAX, "no more are kept");
-        self.bytes += bytes;
-        self.has_too_many |= held >= VERSIONS_MAX || self.bytes > BYTES_MAX;
     }
 }
 
@@ -191,18 +161,10 @@ const OF_SHORT_VERSION: &[&str] = &[
     "funding",
 ];
 
-/// Bytes of a document taken at a time.
-const STEP: usize = 64 << 10;
-
-/// Most versions of a package, and most of its times and tags.
-const VERSIONS_MAX: usize = 200_000;
-
-/// Most bytes of their names together.
-const BYTES_MAX: usize = 24 << 20;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Survey;
 
     const DOCUMENT: &str = r#"{"_id":"a","name":"a","dist-tags":{"latest":"2.0.0","old":"1.0.0","next":"3.0.0-b"},"versions":{"1.0.0":{"name":"a","readme":"r","dist":{"tarball":"https://npm.example/a/-/a-1.0.0.tgz"}},"1.5.0":{"name":"a"},"2.0.0":{"name":"a"},"3.0.0-b":{"name":"a"}},"time":{"created":"2014-01-01T00:00:00Z","1.0.0":"2015-01-01T00:00:00Z","2.0.0":"2026-01-01T00:00:00Z","3.0.0-b":"x"}}"#;
 
@@ -254,16 +216,14 @@ mod tests {
         for member in ["time", "versions", "dist-tags"] {
             let value = if member == "versions" { "{}" } else { r#""2020-01-01T00:00:00Z""# };
             let mut times = Times::new();
-            times.push(format!("{{\"{member}\":{{").as_bytes()).expect("sound");
+            let mut document = format!("{{\"{member}\":{{");
             for number in 0..500 {
                 let comma = if number == 0 { "" } else { "," };
-                times.push(format!("{comma}\"{number}{name}\":{value}").as_bytes()).expect("sound");
+                document += &format!("{comma}\"{number}{name}\":{value}");
             }
-            times.push(b"}}").expect("sound");
-            let visitor = &times.walk.visitor;
-            let held: usize = visitor.versions.iter().map(String::len).sum();
-            assert!(held + visitor.times.keys().map(String::len).sum::<usize>() <= BYTES_MAX, "{member}");
-            assert!(times.finish().is_err(), "{member}");
+            document += "}}";
+            let pushed = times.push(document.as_bytes());
+            assert!(pushed.and_then(|()| times.finish()).is_err(), "{member}");
         }
     }
 

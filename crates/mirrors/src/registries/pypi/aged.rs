@@ -5,46 +5,29 @@ use super::file_name::version_of;
 use super::json::relative;
 use super::page_url;
 use crate::json::{Path, Visitor, Walk, quoted, text};
+use crate::survey::{self, JsonSurvey, NameBound};
 use crate::time::rfc3339;
-use crate::{BadDocument, Facts, Mirror, Rewriter, Survey};
+use crate::{BadDocument, Facts, Mirror, Rewriter};
 use std::collections::HashSet;
 
 /// Reader of the names and times of files.
-pub(super) struct UploadTimes {
-    walk: Walk<UploadVisitor>,
-    unread: Vec<u8>,
-}
+pub(super) type UploadTimes = JsonSurvey<UploadVisitor>;
 
 #[derive(Default)]
-struct UploadVisitor {
+pub(super) struct UploadVisitor {
     name: Option<String>,
     time: Option<i64>,
     files: Vec<(String, Option<i64>)>,
-    has_too_many: bool,
+    bound: NameBound,
 }
 
-impl UploadTimes {
-    pub fn new() -> Self {
-        Self { walk: Walk::new(UploadVisitor::default()), unread: Vec::new() }
-    }
-}
-
-impl Survey for UploadTimes {
-    fn push(&mut self, input: &[u8]) -> Result<(), BadDocument> {
-        for piece in input.chunks(STEP) {
-            self.unread.clear();
-            self.walk.push(piece, &mut self.unread)?;
-        }
-        Ok(())
+impl survey::Times for UploadVisitor {
+    fn bound(&self) -> &NameBound {
+        &self.bound
     }
 
-    fn finish(&mut self) -> Result<Facts, BadDocument> {
-        self.walk.finish(&mut self.unread)?;
-        let visitor = std::mem::take(&mut self.walk.visitor);
-        match visitor.has_too_many {
-            true => Err(BadDocument { at: 0, why: "more files than any project has" }),
-            false => Ok(Facts { versions: visitor.files, tags: Vec::new() }),
-        }
+    fn facts(self) -> Facts {
+        Facts { versions: self.files, tags: Vec::new() }
     }
 }
 
@@ -65,8 +48,7 @@ impl Visitor for UploadVisitor {
             return;
         }
         let (name, time) = (self.name.take(), self.time.take());
-        self.has_too_many |= self.files.len() >= FILES_MAX;
-        if let Some(name) = name.filter(|_| !self.has_too_many) {
+        if let Some(name) = name.filter(|name| self.bound.take(name.len())) {
             self.files.push((name, time));
         }
     }
@@ -154,15 +136,10 @@ fn comparable(version: &str) -> String {
     version.to_ascii_lowercase().replace(['-', '_'], ".")
 }
 
-/// Bytes of a document taken at a time.
-const STEP: usize = 64 << 10;
-
-/// Most files of a project.
-const FILES_MAX: usize = 200_000;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Survey;
 
     const DOCUMENT: &str = r#"{"name":"a", "files":[
  {"filename":"a-1.tar.gz", "url":"https://f.example/a-1.tar.gz", "upload-time":"2015-01-01T00:00:00Z"} ,
