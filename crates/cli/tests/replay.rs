@@ -264,7 +264,12 @@ fn impossible_replay_is_refused() {
         (TRACE, &["--filter", "paper,none-such"], 2, "there is no rule \"none-such\""),
         (TRACE, &["--warm-up", "1.5"], 2, "it is a share from 0.0 to 1.0, or a whole number of requests"),
         (TRACE, &["--disk-bytes", "5000"], 1, "5000 bytes of disk are too few"),
-        (TRACE, &["--format", "squid"], 1, "no request is left to replay: 12 lines, 12 of them bad"),
+        (
+            TRACE,
+            &["--format", "squid"],
+            1,
+            "12 of 12 lines are bad for the format squid, and 10 of them fit the format url_size",
+        ),
     ] {
         let output = replay(trace, folder.path(), more);
         assert_eq!((output.status.code(), stdout(&output)), (Some(code), ""), "{told}");
