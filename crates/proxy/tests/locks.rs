@@ -101,7 +101,7 @@ fn start(body_bytes: usize) -> (Rig, Others) {
 fn fill(socket: &mut TcpStream) -> usize {
     let (mut filled, mut last) = (0, Instant::now());
     // Data that has arrived meanwhile may have made room.
-    while last.elapsed() < Duration::from_millis(50) {
+    while last.elapsed() < Duration::from_millis(250) {
         match socket.write(&[0; 1 << 16]) {
             Ok(count) => (filled, last) = (filled + count, Instant::now()),
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
