@@ -73,6 +73,8 @@ impl Generation {
 #[derive(Default)]
 pub struct Generations {
     releases: HashMap<String, Release>,
+    /// Lists that no edge had, each with the time of the next try.
+    missing: HashMap<Digest, Timestamp>,
 }
 
 struct Release {
@@ -155,6 +157,19 @@ impl Generations {
             release.busy_until = now.plus(PAUSE);
         }
         self.releases.get(path).map_or_else(|| Arc::clone(newer), |release| Arc::clone(&release.published))
+    }
+
+    /// Remembers that no edge has the list, so that another try costs the archive nothing.
+    pub fn miss(&mut self, digest: &Digest, now: Timestamp) {
+        if self.missing.len() >= MISSING_MAX {
+            self.missing.clear();
+        }
+        self.missing.insert(digest.clone(), now.plus(PAUSE));
+    }
+
+    /// Returns `true` for a list that no edge had a moment ago.
+    pub fn is_missing(&self, digest: &Digest, now: Timestamp) -> bool {
+        self.missing.get(digest).is_some_and(|until| now < *until)
     }
 
     /// Remembers the generation that a client reads.
@@ -243,6 +258,8 @@ const OLDER_MAX: usize = 2;
 const USED_MAX: usize = 256;
 /// Most clients with a generation; the next one makes a release forget all.
 const READERS_MAX: usize = 4_096;
+/// Most lists that are remembered as missing; the next one makes a mirror forget all.
+const MISSING_MAX: usize = 1_024;
 /// Time for fetching the lists of a newer release.
 const FETCH_TIME: Duration = Duration::from_secs(60);
 /// Time before the next try after lists that were not whole.

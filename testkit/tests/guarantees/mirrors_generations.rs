@@ -129,6 +129,9 @@ fn list_that_no_edge_has_is_an_error() {
     origin.on(LIST, Answer::ok("another list"));
     shoal.get(&format!("/deb{RELEASE}")).expect_status(200);
     shoal.get(&format!("/deb{LIST}")).expect_status(502);
+    let asked = origin.count(LIST);
+    shoal.get(&format!("/deb{LIST}")).expect_status(502);
+    assert_eq!(origin.count(LIST), asked, "a client that asks again costs the archive nothing");
 }
 
 #[test]

@@ -76,6 +76,39 @@ fn rights_end_with_their_lifetime() {
     ask(&shoal, file, "alice").expect_status(503);
 }
 
+#[test]
+fn login_pages_let_nobody_in() {
+    let origin = Origin::start();
+    let tarball = body("tarball", 50_000);
+    let document = npm_document("a", &[NpmVersion::of(&origin.url(), "a", "1.0.0", &tarball)], false);
+    guarded(&origin, "/a", Answer::ok(document).field("Content-Type", "application/json"));
+    guarded(&origin, "/a/-/a-1.0.0.tgz", Answer::ok(tarball.clone()));
+    let shoal = npm_mirror(&origin, "rights = 'client'").start();
+    let file = "/npm/a/-/a-1.0.0.tgz";
+    ask(&shoal, file, "alice").expect_status(200).expect_body(&tarball);
+    origin.on("/a", Answer::new(302).field("Location", "/login"));
+    ask(&shoal, file, "mallory").expect_status(403);
+    origin.on("/a", Answer::ok("<html>log in</html>").field("Content-Type", "text/html; charset=utf-8"));
+    ask(&shoal, file, "mallory").expect_status(403);
+}
+
+#[test]
+fn right_to_a_gem_is_none_to_one_with_a_longer_name() {
+    let origin = Origin::start();
+    let gem = body("gem", 20_000);
+    origin.on("/info/http", Answer::ok("---\n1.0 |checksum:x\n"));
+    let info = format!("---\n1.0 |checksum:{}\n", sha256(&gem));
+    guarded(&origin, "/info/http-2", Answer::ok(info));
+    guarded(&origin, "/gems/http-2-1.0.gem", Answer::ok(gem.clone()));
+    let shoal = Setup::bare()
+        .listen("reverse", "mode = 'reverse'")
+        .mirror(&format!("kind = 'rubygems'\nupstream = '{}'\nrights = 'client'", origin.url()))
+        .start();
+    ask(&shoal, "/rubygems/gems/http-2-1.0.gem", "alice").expect_status(200).expect_body(&gem);
+    ask(&shoal, "/rubygems/info/http", "mallory").expect_status(200);
+    ask(&shoal, "/rubygems/gems/http-2-1.0.gem", "mallory").expect_status(403);
+}
+
 fn images(origin: &Origin, more: &str) -> Shoal {
     Setup::bare()
         .listen("reverse", "mode = 'reverse'")

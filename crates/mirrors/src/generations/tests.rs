@@ -106,3 +106,17 @@ fn tables_are_bounded() {
     }
     assert!(all.releases[&path()].readers.len() <= READERS_MAX);
 }
+
+#[test]
+fn missing_list_is_tried_again_after_a_pause() {
+    let mut all = Generations::default();
+    assert!(!all.is_missing(&digest(1), at(0)));
+    all.miss(&digest(1), at(0));
+    assert!(all.is_missing(&digest(1), at(4)) && !all.is_missing(&digest(2), at(4)));
+    assert!(!all.is_missing(&digest(1), at(5)));
+    for number in 0..MISSING_MAX + 2 {
+        let digest = Digest::from_hex(Algorithm::Sha256, &format!("{number:064x}")).expect("64 digits");
+        all.miss(&digest, at(0));
+    }
+    assert!(all.missing.len() <= MISSING_MAX);
+}

@@ -124,6 +124,10 @@ impl ArchiveRequest<'_> {
         if self.drains(path, list, (true, list.by_hash)).await {
             return true;
         }
+        let generations = &self.request.base.mirror.generations;
+        if generations.lock().is_missing(&list.digest, clock::now()) {
+            return false;
+        }
         for attempt in 0..ATTEMPTS {
             if list.by_hash && self.drains(path, list, (false, true)).await
                 || self.drains(path, list, (false, false)).await
@@ -134,6 +138,7 @@ impl ArchiveRequest<'_> {
                 tokio::time::sleep(PAUSE).await;
             }
         }
+        generations.lock().miss(&list.digest, clock::now());
         false
     }
 

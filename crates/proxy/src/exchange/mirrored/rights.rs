@@ -2,9 +2,10 @@
 //! whether it would answer this client (`mirror.rights`).
 //!
 //! The question is a HEAD for the document that names a file, or for the place itself, with the
-//! client's Authorization. It reaches the upstream alone. Answers below 400 let the client in; the
-//! client gets any other one. While the registry cannot be reached, clients that it has let in
-//! within `mirror.stale` stay in.
+//! client's Authorization. It reaches the upstream alone. A success lets the client in. A redirect
+//! of an image registry does so too, since its blobs stand elsewhere. Other redirects and pages of
+//! HTML may lead to a login. While the registry cannot be reached, clients that it has let in within
+//! `mirror.stale` stay in.
 
 use super::{MirrorRequest, reply_fields};
 use crate::clock;
@@ -31,10 +32,13 @@ impl RightsCheck<'_> {
         if !mirror.asks_for_rights() {
             return None;
         }
-        let (place, accept) = place_of_right(fetch);
-        let name = match mirror.registry.shares_rights() && !self.request.packages.is_empty() {
-            true => self.request.packages.join(" "),
-            false => format!("{place:?}"),
+        let Some((place, accept)) = place_of_right(fetch) else {
+            return Some(self.request.refused(StatusCode::FORBIDDEN, AMBIGUOUS));
+        };
+        let name = match &self.request.packages[..] {
+            [package] if mirror.registry.shares_rights() => package.clone(),
+            // A file's name that may be read in several ways gives no right to a package.
+            _ => format!("{place:?}"),
         };
         let credentials = self.request.base.credentials.as_ref().map(|value| value.as_bytes());
         let right = mirror.rights.right(credentials, &name);
@@ -42,9 +46,11 @@ impl RightsCheck<'_> {
         if mirror.rights.holds(right, mirror.settings.rights_lifetime, now) {
             return None;
         }
-        let answer = self.probe((place, accept)).await?;
+        let Some(answer) = self.probe((place, accept)).await else {
+            return Some(self.request.refused(StatusCode::FORBIDDEN, NO_RIGHT));
+        };
         let status = answer.head.status();
-        if status.as_u16() < 400 {
+        if self.agrees(&answer) {
             mirror.rights.let_in(right, now);
             return None;
         }
@@ -55,6 +61,16 @@ impl RightsCheck<'_> {
             mirror.rights.forget(right);
         }
         Some(self.request.refused_by(&answer))
+    }
+
+    /// Returns `true` for an answer that lets the client in.
+    fn agrees(&self, answer: &Reply) -> bool {
+        let (status, kind) = (answer.head.status(), self.request.base.mirror.settings.kind);
+        let fields = reply_fields(&answer.head);
+        let content_type = fields.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
+        let is_page = content_type.trim_ascii_start().to_ascii_lowercase().starts_with(b"text/html");
+        let may_be_page = matches!(kind, MirrorKind::Pypi | MirrorKind::Generic);
+        status.is_success() && (may_be_page || !is_page) || status.is_redirection() && kind == MirrorKind::Oci
     }
 
     /// Returns the registry's challenge to a client that looks for an image registry, which says
@@ -104,6 +120,8 @@ impl MirrorRequest {
     /// Returns the registry's refusal: its status and challenge, without its body.
     fn refused_by(&self, answer: &Reply) -> Reply {
         let status = answer.head.status();
+        let is_error = status.is_client_error() || status.is_server_error();
+        let status = if is_error { status } else { StatusCode::FORBIDDEN };
         let mut reply = self.refused(status, NO_RIGHT);
         let said = reply_fields(&answer.head);
         if let ReplyHead::Built(_, fields) = &mut reply.head {
@@ -118,16 +136,24 @@ impl MirrorRequest {
 }
 
 /// Returns the place at which the registry is asked, and the Accept for it. It is the document that
-/// names a file, since the file itself may be at another host, which gets no credentials.
-fn place_of_right(fetch: &Fetch) -> (&Place, Option<&str>) {
-    let document = match &fetch.class {
-        Class::File(PromiseSource::In(place, form)) => Some((place, form)),
+/// names a file, since the file itself may be at another host, which gets no credentials. Where
+/// several documents may name it, a file at the upstream speaks for itself; `None` for a file
+/// elsewhere.
+fn place_of_right(fetch: &Fetch) -> Option<(&Place, Option<&str>)> {
+    let (place, form) = match &fetch.class {
+        Class::File(PromiseSource::In(place, form)) => (place, form),
         Class::File(PromiseSource::InOneOf(documents)) => {
-            documents.first().map(|(place, form)| (place, form))
+            let (first, form) = documents.first()?;
+            match documents.iter().all(|(place, _)| place == first) {
+                true => (first, form),
+                false => {
+                    return matches!(fetch.place, Place::Below(_)).then_some((&fetch.place, fetch.accept));
+                }
+            }
         }
-        _ => None,
+        _ => return Some((&fetch.place, fetch.accept)),
     };
-    document.map_or((&fetch.place, fetch.accept), |(place, form)| (place, form.accept()))
+    Some((place, form.accept()))
 }
 
 /// Returns `true` for an answer that says nothing about the client.
@@ -136,4 +162,5 @@ fn is_silent(status: StatusCode) -> bool {
 }
 
 const NO_RIGHT: &str = "The registry does not give this to the client (mirror.rights).";
+const AMBIGUOUS: &str = "Several packages may have a file of this name, so that no right to it can be told.";
 const OFFLINE: &str = "This mirror is offline, and cannot ask the registry for the client's rights.";
