@@ -4,8 +4,8 @@
 //! The question is a HEAD for the document that names a file, or for the place itself, with the
 //! client's Authorization. It reaches the upstream alone. A success lets the client in. A redirect
 //! of an image registry does so too, since its blobs stand elsewhere. Other redirects and pages of
-//! HTML may lead to a login. While the registry cannot be reached, clients that it has let in within
-//! `mirror.stale` stay in.
+//! HTML may lead to a login. While the registry cannot be reached, clients that it has let in
+//! within `mirror.stale` stay in.
 
 use super::{MirrorRequest, reply_fields};
 use crate::clock;
