@@ -6,37 +6,28 @@
 
 #![forbid(unsafe_code)]
 
-pub mod access;
-pub mod access_log;
 pub mod admin;
-mod boxed;
-pub mod by_site;
-mod client_network;
-mod clock;
 pub mod cluster;
 pub mod exchange;
-mod hit;
-mod holds;
 pub mod intercept;
 pub mod io_pool;
-mod ip_text;
-pub mod message;
-pub mod metrics;
 pub mod mirror;
 pub mod neighbours;
 pub mod node;
-pub mod per_core;
-mod rate_limit;
 pub mod reasons;
 mod room;
 pub mod route;
 pub mod server;
-mod server_name;
-mod settings_file;
 mod storage;
-mod stored_head;
 pub mod stored_object;
-mod transport;
 pub mod tunnel;
 pub mod upstream;
 pub mod warming;
+
+use shoal_access as access;
+use shoal_access::{rate_limit, settings_file};
+use shoal_clock as clock;
+use shoal_message as message;
+use shoal_message::{boxed, holds};
+use shoal_telemetry::{access_log, by_site, ip_text, metrics, per_core};
+use shoal_transport as transport;

@@ -12,11 +12,11 @@ use shoal_proxy::admin::{
 };
 use shoal_proxy::cluster::ClusterReport;
 use shoal_proxy::exchange::Whereabouts;
-use shoal_proxy::metrics::Metrics;
 use shoal_proxy::node::{Node, NodeError};
 use shoal_proxy::server;
 use shoal_proxy::warming::{WarmRefusal, WarmReport, WarmRequest};
 use shoal_settings::{AdminAddress, Settings};
+use shoal_telemetry::metrics::Metrics;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,7 +5,6 @@
 
 mod calls;
 pub mod digests;
-mod door;
 mod live;
 mod load;
 mod peer;
@@ -13,9 +12,9 @@ pub mod purges;
 mod report;
 mod services;
 
+pub use crate::access::{DoorDecision, DoorWay, PeerDoor};
 pub(crate) use calls::CALLS;
 pub use calls::HttpCalls;
-pub use door::{DoorDecision, DoorWay, PeerDoor};
 pub use live::{check_keys, check_reloaded_keys, reload_cluster, start_cluster};
 pub use load::{AskInFlight, HomeLoad};
 pub use peer::{PeerNode, PeerTally, PeerTrial};

@@ -109,7 +109,7 @@ impl CacheEngine {
     #[inline(always)]
     fn count_hit(&self, hit: &RamHit<'_>, sent: SendProgress, meter: &SiteMeter, received: Instant) {
         let place = place();
-        self.metrics.hit_memory(place, hit, sent);
+        hit.count(&self.metrics, place, sent);
         meter.hit_memory(place, hit.content.len(), received);
     }
 

@@ -231,12 +231,6 @@ impl HandlingReport {
     }
 }
 
-impl CacheResult {
-    fn is_hit(self) -> bool {
-        matches!(self, Self::MemoryHit | Self::Hit | Self::StaleWhileRevalidate | Self::StaleIfError)
-    }
-}
-
 /// Returns the version as the access log spells it.
 pub fn version(version: Version) -> &'static str {
     match version {

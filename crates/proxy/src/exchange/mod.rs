@@ -72,7 +72,6 @@ mod shared_body;
 mod stale;
 mod store_plan;
 mod stored_use;
-pub(crate) mod target;
 mod upstream_request;
 mod variant;
 
@@ -90,6 +89,7 @@ pub use settings::{ExchangeSettings, ExchangeSettingsError};
 use crate::access_log::{AccessLog, LogEntry};
 use crate::cluster::ClusterHandle;
 use crate::intercept::ServerInside;
+pub(crate) use crate::message::target;
 use crate::message::{AccessRecord, Client, FastPathOutcome, Handler, RamHit, Reply, Request, SendProgress};
 use crate::metrics::Metrics;
 use crate::neighbours::NeighbourCaches;

@@ -15,13 +15,9 @@
 //! The authority's intermediate certificate is constrained to the listed hosts ([`authority`]).
 
 pub mod authority;
-mod inside;
 mod leaves;
-mod places;
 
-pub(crate) use inside::InnerServer;
-pub use inside::{OuterConnect, ServerInside};
-pub(crate) use places::{ConnectionPlace, Places};
+pub use crate::message::{ConnectionPlace, InnerServer, OuterConnect, Places, ServerInside};
 
 use crate::access::{HostPattern, HostPatterns};
 use authority::{Authority, AuthorityError};

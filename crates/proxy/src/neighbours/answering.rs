@@ -1,8 +1,8 @@
 //! Answers to the questions of listed caches.
 
 use super::NeighbourCaches;
+use crate::access::client_network;
 use crate::access::contains;
-use crate::client_network::client_network;
 use crate::exchange::{CacheEngine, ClearOutcome};
 use crate::metrics::Metrics;
 use shoal_neighbours::htcp::{

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::exchange::{PurgeScope, PurgeTable, Sequence};
-use crate::per_core::ALL_PLACES;
 use shoal_core::Timestamp;
 use shoal_settings::Listen;
 use std::collections::BTreeSet;
@@ -12,7 +11,6 @@ use std::path::Path;
 
 #[test]
 fn every_worker_counts_at_a_place_of_its_own() {
-    let _alone = ALL_PLACES.lock();
     let mut settings = Settings { workers: 2, ..Settings::default() };
     settings.listen = vec![Listen::reverse((Ipv4Addr::LOCALHOST, 0).into())];
     settings.client.head_timeout = Duration::from_millis(1);

@@ -3,7 +3,7 @@
 //! A network has an entry while it has a connection, so that the table is no larger than
 //! `max_connections`.
 
-use crate::client_network::client_network;
+use crate::access::client_network;
 use arc_swap::ArcSwap;
 use ipnet::IpNet;
 use parking_lot::Mutex;

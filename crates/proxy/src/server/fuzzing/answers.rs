@@ -111,9 +111,9 @@ impl Answers {
             "hints" => {
                 for _ in 0..2 {
                     turns(WAIT_TURNS).await;
-                    request.say(StatusCode::EARLY_HINTS);
+                    say(&request, StatusCode::EARLY_HINTS);
                     // An interim response must not switch protocols.
-                    request.say(StatusCode::SWITCHING_PROTOCOLS);
+                    say(&request, StatusCode::SWITCHING_PROTOCOLS);
                 }
                 ReplyBody::Memory(body("5"))
             }
@@ -135,7 +135,7 @@ impl Answers {
             },
             "first" => {
                 if request.body.is_some() && request.head.fields.value(&header::EXPECT).is_some() {
-                    request.say(StatusCode::CONTINUE);
+                    say(&request, StatusCode::CONTINUE);
                 }
                 if let Some(mut body) = request.body.take() {
                     let _ = body.frame().await;
@@ -149,12 +149,10 @@ impl Answers {
     }
 }
 
-impl Request {
-    /// Sends an interim response, if there is room.
-    fn say(&self, status: StatusCode) {
-        if let Some(sink) = &self.interim {
-            let _ = sink.try_send((status, fields("link")));
-        }
+/// Sends an interim response, if there is room.
+fn say(request: &Request, status: StatusCode) {
+    if let Some(sink) = &request.interim {
+        let _ = sink.try_send((status, fields("link")));
     }
 }
 

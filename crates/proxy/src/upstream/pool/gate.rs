@@ -14,7 +14,7 @@
 //! lookups. A permit returned while others wait costs a walk over their addresses.
 
 use super::few::Few;
-use crate::client_network::client_network;
+use crate::access::client_network;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
