@@ -7,7 +7,8 @@ use crate::PeerAddresses;
 use arc_swap::ArcSwapOption;
 use ipnet::IpNet;
 use rustls::{ClientConfig, ServerConfig};
-use std::net::IpAddr;
+use shoal_settings::Settings;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
@@ -98,6 +99,11 @@ impl PeerDoor {
         let address = address.to_canonical();
         address.is_loopback() || self.trusted.iter().any(|network| network.contains(&address))
     }
+}
+
+/// Returns the address for peers, if the settings put this node into a cluster.
+pub fn peer_address(settings: &Settings) -> Option<SocketAddr> {
+    settings.cluster.peer.filter(|_| !settings.cluster.name.is_empty())
 }
 
 /// Most connections of addresses that are no member's: of nodes that join, and of strangers.

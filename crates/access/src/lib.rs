@@ -20,7 +20,7 @@ mod users;
 pub use address::{canonical, private_class};
 pub use client_network::client_network;
 pub use clients::{ListenerRules, contains};
-pub use door::{DoorDecision, DoorWay, PeerDoor};
+pub use door::{DoorDecision, DoorWay, PeerDoor, peer_address};
 pub use pattern::{HostPattern, HostPatterns, PatternError};
 pub use peers::PeerAddresses;
 pub use rules::{AccessError, AccessRefusal, ForwardRules, PurgeRules, challenge};

@@ -9,25 +9,27 @@
 pub mod admin;
 pub mod cluster;
 pub mod exchange;
-pub mod intercept;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod hit_ways;
 pub mod io_pool;
 pub mod mirror;
 pub mod neighbours;
 pub mod node;
 pub mod reasons;
 mod room;
-pub mod route;
-pub mod server;
 mod storage;
 pub mod stored_object;
-pub mod tunnel;
-pub mod upstream;
 pub mod warming;
 
 use shoal_access as access;
-use shoal_access::{rate_limit, settings_file};
+use shoal_access::rate_limit;
 use shoal_clock as clock;
+use shoal_intercept as intercept;
 use shoal_message as message;
 use shoal_message::{boxed, holds};
+use shoal_route as route;
+use shoal_server as server;
 use shoal_telemetry::{access_log, by_site, ip_text, metrics, per_core};
 use shoal_transport as transport;
+use shoal_upstream as upstream;
+use shoal_upstream::tunnel;

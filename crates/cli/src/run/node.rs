@@ -13,8 +13,8 @@ use shoal_proxy::admin::{
 use shoal_proxy::cluster::ClusterReport;
 use shoal_proxy::exchange::Whereabouts;
 use shoal_proxy::node::{Node, NodeError};
-use shoal_proxy::server;
 use shoal_proxy::warming::{WarmRefusal, WarmReport, WarmRequest};
+use shoal_server as server;
 use shoal_settings::{AdminAddress, Settings};
 use shoal_telemetry::metrics::Metrics;
 use std::net::SocketAddr;

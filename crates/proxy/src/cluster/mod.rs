@@ -12,7 +12,7 @@ pub mod purges;
 mod report;
 mod services;
 
-pub use crate::access::{DoorDecision, DoorWay, PeerDoor};
+pub use crate::access::{DoorDecision, DoorWay, PeerDoor, peer_address};
 pub(crate) use calls::CALLS;
 pub use calls::HttpCalls;
 pub use live::{check_keys, check_reloaded_keys, reload_cluster, start_cluster};
@@ -337,11 +337,6 @@ impl Membership {
         let is_it = |member: &Member| member.address.ip() == address && member.state != MemberState::Out;
         self.view.members().iter().any(is_it)
     }
-}
-
-/// Returns the address for peers, if the settings put this node into a cluster.
-pub fn peer_address(settings: &Settings) -> Option<SocketAddr> {
-    settings.cluster.peer.filter(|_| !settings.cluster.name.is_empty())
 }
 
 /// Most objects of which a home knows how often they are asked for.

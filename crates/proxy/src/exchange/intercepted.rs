@@ -3,8 +3,9 @@
 use super::handling_report::HandlingReport;
 use super::settings::ExchangeSettings;
 use super::{CacheEngine, answers};
-use crate::intercept::{InnerServer, Interception, OuterConnect, Places, ServerInside};
+use crate::intercept::Interception;
 use crate::message::{Client, Reply, ReplyBody, ReplyHead};
+use crate::message::{InnerServer, OuterConnect, Places, ServerInside};
 use http::{HeaderMap, StatusCode, header};
 use shoal_semantics::status_fields::{ProxyError, Reason};
 use shoal_wire::RequestParts;

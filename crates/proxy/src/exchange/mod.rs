@@ -88,9 +88,10 @@ pub use settings::{ExchangeSettings, ExchangeSettingsError};
 
 use crate::access_log::{AccessLog, LogEntry};
 use crate::cluster::ClusterHandle;
-use crate::intercept::ServerInside;
 pub(crate) use crate::message::target;
-use crate::message::{AccessRecord, Client, FastPathOutcome, Handler, RamHit, Reply, Request, SendProgress};
+use crate::message::{
+    AccessRecord, Client, FastPathOutcome, Handler, RamHit, Reply, Request, SendProgress, ServerInside,
+};
 use crate::metrics::Metrics;
 use crate::neighbours::NeighbourCaches;
 use crate::upstream::Upstreams;
