@@ -1,7 +1,7 @@
 //! A node starts, answers, loses its disk and gets it back.
 
 use super::*;
-use crate::exchange::{PurgeScope, PurgeTable, Sequence};
+use crate::purge_table::{PurgeScope, PurgeTable, Sequence};
 use shoal_core::Timestamp;
 use shoal_settings::Listen;
 use std::collections::BTreeSet;

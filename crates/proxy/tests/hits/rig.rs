@@ -6,13 +6,14 @@
 //! again and again, one per read, and counts the replies. Alternatively the socket is one of
 //! loopback, on which a connection waits without a task. The client's work is then counted too.
 
+use shoal_cache::hybrid_cache::{HybridCache, ObjectSizeLimits};
+use shoal_cache::io_pool::IoPool;
+use shoal_cache::purge_table::PurgeTable;
 use shoal_core::Timestamp;
+use shoal_exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings};
 use shoal_http2::{self as http2, END_HEADERS, END_STREAM, FrameHead, FrameKind};
 use shoal_memory::{MemoryBudget, MemoryTier};
 use shoal_message::Client;
-use shoal_proxy::exchange::hybrid_cache::{HybridCache, ObjectSizeLimits};
-use shoal_proxy::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings, PurgeTable};
-use shoal_proxy::io_pool::IoPool;
 use shoal_server::StreamServer;
 use shoal_settings::{Listen, Log, Rule, Settings, Site};
 use shoal_telemetry::access_log::AccessLog;
