@@ -1,7 +1,8 @@
 //! The stored responses: RAM over disk, their metadata and bodies, and the purges that hide them.
 //!
-//! [`hybrid_cache`] looks up, inserts and removes. Jobs that may wait for a disk run in [`io_pool`].
-//! An arriving body has one writer ([`body_writer`]) and any number of readers ([`shared_body`]).
+//! [`hybrid_cache`] looks up, inserts and removes. Jobs that may wait for a disk run in
+//! [`io_pool`]. An arriving body has one writer ([`body_writer`]) and any number of readers
+//! ([`shared_body`]).
 
 #![forbid(unsafe_code)]
 

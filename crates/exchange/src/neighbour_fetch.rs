@@ -18,7 +18,7 @@ use super::upstream_request::{OutgoingFetch, upstream_request};
 use crate::clock;
 use crate::message::{Client, Reply, ReplyBody, ReplyHead};
 use crate::neighbours::{
-    ClearOutcome, HeldObjects, Look, NeighbourCaches, NeighbourWay, PacedBody, SeenObject,
+    ClearOutcome, LocalObjects, Look, NeighbourCaches, NeighbourWay, PacedBody, SeenObject,
 };
 use crate::purge::{PurgeOutcome, PurgeRequest};
 use crate::upstream::{UpstreamError, UpstreamResponse};
@@ -34,7 +34,7 @@ use shoal_wire::RequestParts;
 use std::time::Duration;
 use tokio::time::timeout;
 
-impl HeldObjects for CacheEngine {
+impl LocalObjects for CacheEngine {
     fn holds_in_memory(&self, url: &str, sites: bool) -> Option<bool> {
         let Ok(target) = Target::parse(url) else { return Some(false) };
         let live = self.live();

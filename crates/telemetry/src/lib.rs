@@ -1,7 +1,8 @@
 //! The record of a request, and all that counts or logs it.
 //!
 //! A transport completes a [`record::AccessRecord`] for each reply. From it come the counters of
-//! the process ([`metrics`]) and of its sites ([`by_site`]), and a line of the log ([`access_log`]).
+//! the process ([`metrics`]) and of its sites ([`by_site`]), and a line of the log
+//! ([`access_log`]).
 
 #![forbid(unsafe_code)]
 

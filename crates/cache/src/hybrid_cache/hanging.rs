@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// Two disks that hold only keys. The first answers once the test releases it.
-struct Hanging {
+struct HangingDisks {
     is_free: Arc<(Mutex<bool>, Condvar)>,
     keys: Arc<Mutex<HashSet<Key>>>,
     is_given_up: AtomicBool,
 }
 
-impl Hanging {
+impl HangingDisks {
     fn lane_of(key: Key) -> usize {
         (key.low() % 2) as usize
     }
@@ -41,7 +41,7 @@ fn wait_for(is_free: &(Mutex<bool>, Condvar)) {
     }
 }
 
-impl Store for Hanging {
+impl Store for HangingDisks {
     fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
         self.wait(key.hash());
         Err(Error::Corrupt { part: "body" })
@@ -72,9 +72,9 @@ impl Store for Hanging {
     }
 }
 
-impl PromptStore for Hanging {}
+impl PromptStore for HangingDisks {}
 
-impl StoreView for Hanging {
+impl StoreView for HangingDisks {
     fn name(&self) -> &'static str {
         "hanging"
     }
@@ -92,7 +92,7 @@ impl StoreView for Hanging {
     }
 }
 
-impl StoreUpkeep for Hanging {
+impl StoreUpkeep for HangingDisks {
     fn fail_disk(&self, lane: usize, _: &ObjectKey) -> bool {
         assert_eq!(lane, 0, "this one answers");
         self.is_given_up.store(true, SeqCst);
@@ -103,7 +103,7 @@ impl StoreUpkeep for Hanging {
     fn on_evicted(&self, _: EvictionCallback) {}
 }
 
-impl shoal_store::Peek for Hanging {
+impl shoal_store::Peek for HangingDisks {
     fn peek(&self, _: &ObjectKey) -> Result<Option<shoal_store::ObjectSummary>, Error> {
         Ok(None)
     }
@@ -125,7 +125,7 @@ impl Insert for HangingInsert {
     }
 
     fn commit(self: Box<Self>, _: Option<&[u8]>) -> Result<(), Error> {
-        if Hanging::lane_of(self.key) == 0 {
+        if HangingDisks::lane_of(self.key) == 0 {
             wait_for(&self.is_free);
         }
         self.keys.lock().insert(self.key);
@@ -140,7 +140,7 @@ pub(super) const UNWRITABLE: u32 = 7777;
 pub struct World {
     /// The cache.
     pub objects: Arc<HybridCache>,
-    /// Its metrics.
+    /// Metrics of the cache.
     pub metrics: Arc<Metrics>,
     is_free: Arc<(Mutex<bool>, Condvar)>,
     /// Keys on both disks.
@@ -157,7 +157,8 @@ impl World {
         let keys = (0..2).flat_map(|lane| (0..objects).map(move |number| key(lane, number).hash())).collect();
         let keys = Arc::new(Mutex::new(keys));
         let is_given_up = AtomicBool::new(false);
-        let disk = Arc::new(Hanging { is_free: Arc::clone(&is_free), keys: Arc::clone(&keys), is_given_up });
+        let disk =
+            Arc::new(HangingDisks { is_free: Arc::clone(&is_free), keys: Arc::clone(&keys), is_given_up });
         let pools: Vec<_> = (0..2).map(|_| Arc::new(IoPool::new(2, 8).expect("threads"))).collect();
         let metrics = Arc::new(Metrics::default());
         let limits = ObjectSizeLimits { memory_object_max: 1 << 10, disk_object_max: 1 << 20 };
@@ -191,5 +192,5 @@ pub async fn until(what: impl Fn() -> bool) {
 /// Returns a key of this disk.
 pub fn key(lane: usize, number: u32) -> ObjectKey {
     let mut keys = (0..).map(|salt: u32| ObjectKey::new(format!("http://a/{number}/{salt}").into_bytes()));
-    keys.find(|key| Hanging::lane_of(key.hash()) == lane).expect("half of all keys")
+    keys.find(|key| HangingDisks::lane_of(key.hash()) == lane).expect("half of all keys")
 }

@@ -1,7 +1,7 @@
 //! Answers to the questions of listed caches.
 
 use super::NeighbourCaches;
-use super::held_objects::{ClearOutcome, HeldObjects};
+use super::local_objects::{ClearOutcome, LocalObjects};
 use crate::access::client_network;
 use crate::access::contains;
 use crate::metrics::Metrics;
@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 /// State for answering, owned by the driver.
 pub(super) struct QuestionDesk {
     pub neighbours: Arc<NeighbourCaches>,
-    pub engine: Arc<dyn HeldObjects>,
+    pub engine: Arc<dyn LocalObjects>,
     pub metrics: Arc<Metrics>,
     /// Permits for looks at the disk.
     looks: Arc<Semaphore>,
@@ -48,7 +48,7 @@ pub(super) struct HtcpQuestion<'a> {
 impl QuestionDesk {
     pub fn new(
         neighbours: Arc<NeighbourCaches>,
-        engine: Arc<dyn HeldObjects>,
+        engine: Arc<dyn LocalObjects>,
         metrics: Arc<Metrics>,
     ) -> Self {
         let limit = neighbours.settings.queries_per_second;

@@ -3,7 +3,7 @@
 use super::answering::{HtcpQuestion, QuestionDesk};
 use super::asking::{AnswerUse, PurgeNotice, Question, Rounds, Verdict, sender};
 use super::fetched_digest::{self, DigestFetch};
-use super::held_objects::HeldObjects;
+use super::local_objects::LocalObjects;
 use super::own_digest::{OwnDigest, SeenObjects};
 use super::{DriverOrder, DriverOrders, NeighbourCaches, SetupMistake};
 use crate::clock;
@@ -48,7 +48,7 @@ impl NeighbourThread {
     /// If a socket cannot be bound, or no thread can be had.
     pub fn start(
         (neighbours, orders): (Arc<NeighbourCaches>, DriverOrders),
-        engine: Arc<dyn HeldObjects>,
+        engine: Arc<dyn LocalObjects>,
         upstreams: Arc<Upstreams>,
         metrics: Arc<Metrics>,
     ) -> Result<Self, SetupMistake> {
@@ -58,7 +58,7 @@ impl NeighbourThread {
 
     fn run(
         (neighbours, orders): (Arc<NeighbourCaches>, DriverOrders),
-        engine: Arc<dyn HeldObjects>,
+        engine: Arc<dyn LocalObjects>,
         upstreams: Arc<Upstreams>,
         metrics: Arc<Metrics>,
     ) -> io::Result<Self> {
@@ -393,7 +393,7 @@ async fn fetch_digests(neighbours: Arc<NeighbourCaches>, upstreams: Arc<Upstream
 }
 
 /// Looks at the RAM tier once a minute, and builds this node's digest at its times.
-async fn build_digests(neighbours: Arc<NeighbourCaches>, engine: Arc<dyn HeldObjects>) {
+async fn build_digests(neighbours: Arc<NeighbourCaches>, engine: Arc<dyn LocalObjects>) {
     let settings = &neighbours.settings;
     if !settings.serve_digest || settings.allow.is_empty() {
         return;

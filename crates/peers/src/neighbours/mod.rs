@@ -16,14 +16,14 @@ mod asking;
 mod choice;
 mod driver;
 mod fetched_digest;
-mod held_objects;
+mod local_objects;
 mod own_digest;
 mod standing;
 mod table;
 
 pub use choice::NeighbourOrder;
 pub use driver::NeighbourThread;
-pub use held_objects::{ClearOutcome, HeldObjects, Look};
+pub use local_objects::{ClearOutcome, LocalObjects, Look};
 pub use own_digest::{OwnDigest, PacedBody, SeenObject};
 pub use table::{NeighbourEntry, SetupMistake};
 

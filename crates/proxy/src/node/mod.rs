@@ -489,6 +489,4 @@ fn watch(exchange: &CacheEngine, upstreams: &Upstreams, previous: &Routes) {
 }
 
 #[cfg(test)]
-mod cluster_tests;
-#[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! A node starts, answers, loses its disk and gets it back.
 
+mod cluster;
+
 use super::*;
 use crate::purge_table::{PurgeScope, PurgeTable, Sequence};
 use shoal_core::Timestamp;

@@ -39,7 +39,7 @@ pub(crate) struct Permit {
 pub(crate) type Party = Option<SocketAddr>;
 
 /// Place in the queue; dropping it leaves the queue.
-pub(crate) struct Waiting {
+pub(crate) struct GateTicket {
     gate: Arc<Gate>,
     party: Party,
     number: u64,
@@ -119,7 +119,7 @@ impl Gate {
     }
 
     /// Returns a place in the queue, or `None` if the queue or the party's share is full.
-    pub fn queue(self: &Arc<Self>, party: Party) -> Option<Waiting> {
+    pub fn queue(self: &Arc<Self>, party: Party) -> Option<GateTicket> {
         let (sender, permit) = oneshot::channel();
         let mut state = self.state.lock();
         debug_assert!(state.waiting <= self.waiting_max);
@@ -144,7 +144,7 @@ impl Gate {
         drop(state);
         // A permit may have been returned since the last try.
         self.hand_out();
-        Some(Waiting { gate: Arc::clone(self), party, number, permit })
+        Some(GateTicket { gate: Arc::clone(self), party, number, permit })
     }
 
     /// Returns the number of free permits.
@@ -189,7 +189,7 @@ impl Drop for Permit {
     }
 }
 
-impl Future for Waiting {
+impl Future for GateTicket {
     type Output = Permit;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Permit> {
@@ -198,7 +198,7 @@ impl Future for Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for GateTicket {
     fn drop(&mut self) {
         let mut state = self.gate.state.lock();
         let Some(account) = state.accounts.get_mut(&address_of(self.party)) else { return };

@@ -5,7 +5,7 @@ use shoal_core::ObjectKey;
 use std::pin::Pin;
 
 /// Objects of this node, about which neighbours ask.
-pub trait HeldObjects: Send + Sync {
+pub trait LocalObjects: Send + Sync {
     /// Returns `true` if RAM holds a response that answers a plain GET of `url`, and `false` if
     /// nothing does; `None` if the disk must be asked. Counts and promotes nothing.
     fn holds_in_memory(&self, url: &str, sites: bool) -> Option<bool>;
