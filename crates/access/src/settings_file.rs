@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Reads a regular file of at most [`BYTES_MAX`] bytes. A pipe or device may never end, or give no
+/// Reads a regular file of at most `BYTES_MAX` bytes. A pipe or device may never end, or give no
 /// byte at all, while a reload waits for it.
 ///
 /// # Errors

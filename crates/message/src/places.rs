@@ -25,7 +25,7 @@ pub struct ConnectionPlace {
 
 impl Places {
     /// Takes a place for `client`; `None` if `limit` places are taken, or the client's network has
-    /// [`SHARE`] places for each free one.
+    /// `SHARE` places for each free one.
     pub fn take(self: &Arc<Self>, client: IpAddr, limit: usize) -> Option<ConnectionPlace> {
         let network = client_network(client);
         let mut taken = self.0.lock();

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// A document that is decoded and rewritten as it streams. It holds one frame of the stored
-/// document and about [`FRAME`] bytes of the new one.
+/// document and about `FRAME` bytes of the new one.
 pub struct DerivedBody {
     source: StreamBody,
     input: Bytes,

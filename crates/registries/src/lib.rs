@@ -1,7 +1,7 @@
 //! Mirrors of package registries: the settings of each, ready for requests.
 //!
 //! `shoal_mirrors` knows the registries. The exchange asks it for the meaning of a request before
-//! the key is made ([`crate::exchange`], `mirrored`). This module has the parts without state:
+//! the key is made (`shoal_exchange`, `mirrored`). This module has the parts without state:
 //!
 //! ```text
 //!   table, this file   request's place ─► mirror, path below it

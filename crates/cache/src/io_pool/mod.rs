@@ -2,7 +2,7 @@
 //!
 //! Event loops never block: they submit a job and await its result. The queue is bounded. A full
 //! queue refuses the job at once, and the caller treats an insert as declined. Reads wait before
-//! the queue (`exchange::hybrid_cache::DiskQueue`).
+//! the queue (`hybrid_cache::DiskQueue`).
 //!
 //! Most jobs without a waiting caller write objects. The store first takes these objects into a
 //! queue of its own. Waking a thread for each job would cost more than the job. Such a job begins

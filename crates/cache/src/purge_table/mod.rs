@@ -4,13 +4,13 @@
 //! An object remembers the slots of its names and the number of its request. The object is gone if
 //! any of its slots was purged since. Two names that share a slot are purged together, which costs
 //! a miss and never serves a purged object. Only operators purge by these names. Origins purge
-//! groups, which are therefore confined to their origin: see [`groups`].
+//! groups, which are therefore confined to their origin: see `groups`.
 //!
 //! Numbers count purges, without any clock. A purge takes the next number, and reaches objects
 //! requested at this number or before. Each process has an era of numbers, behind all earlier ones.
-//! An object from an era unknown to the table is not served: see [`eras`].
+//! An object from an era unknown to the table is not served: see `eras`.
 //!
-//! The tables never grow, and survive a restart: see [`layout`]. Their file goes and comes with its
+//! The tables never grow, and survive a restart: see `layout`. Their file goes and comes with its
 //! disk. Purges made while the file is away are written once it is back.
 
 mod eras;

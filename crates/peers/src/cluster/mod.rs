@@ -1,7 +1,7 @@
 //! This node's part in a cluster: the members as it sees them, and its links to them.
 //!
 //! [`ClusterHandle`] joins the parts. Object asks are made and answered by
-//! [`crate::exchange`]; calls are answered by the services that other crates add.
+//! `shoal_exchange`; calls are answered by the services that other crates add.
 
 mod calls;
 pub mod digests;

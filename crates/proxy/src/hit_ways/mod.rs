@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Both paths are the product's, including the exchange and the RAM tier. Bytes must be equal
-//! except for the clock's ([`reply`]). Counts must be equal for requests, for responses by cache
+//! except for the clock's (`reply`). Counts must be equal for requests, for responses by cache
 //! result, and for body bytes.
 
 mod guest;
