@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// Returns the address that a client's share belongs to. For IPv6 this is the /64 network, since
 /// its owner has all addresses in it.
+#[inline]
 pub fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

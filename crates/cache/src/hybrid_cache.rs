@@ -204,6 +204,7 @@ impl HybridCache {
     }
 
     /// Returns the object if it is in RAM.
+    #[inline]
     pub fn memory_entry(&self, key: &ObjectKey) -> Option<Arc<MemoryEntry>> {
         self.memory_entry_by_key(key.hash(), key.full())
     }

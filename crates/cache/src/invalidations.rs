@@ -55,6 +55,7 @@ impl Invalidations {
     }
 
     /// Takes a snapshot for this URL.
+    #[inline]
     pub fn snapshot(self: &Arc<Self>, primary: &ObjectKey) -> ValiditySnapshot {
         let begun = self.latest.load(Ordering::SeqCst);
         ValiditySnapshot { table: Arc::clone(self), primary: primary.hash(), begun }

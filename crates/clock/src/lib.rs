@@ -44,11 +44,13 @@ pub struct ClockState {
 
 /// Returns the current time of the cache's clock, which counts ages. Dates are compared with the
 /// time of day ([`date_at`]).
+#[inline]
 pub fn now() -> Timestamp {
     time_at(Instant::now())
 }
 
 /// Returns the cache's time at `now`, an instant read a moment ago.
+#[inline]
 pub fn time_at(now: Instant) -> Timestamp {
     // Counts on from the last reading for less than `REREAD`. A clock that was set meanwhile cannot
     // mislead for longer.
@@ -62,6 +64,7 @@ pub fn time_at(now: Instant) -> Timestamp {
 }
 
 /// Returns the time of day at which the cache's clock shows `time`.
+#[inline]
 pub fn date_at(time: Timestamp) -> Timestamp {
     time.minus(Duration::from_millis(AHEAD_MS.load(Relaxed)))
 }

@@ -127,11 +127,13 @@ impl Target {
     }
 
     /// Returns the host, in lower case, without port; an IPv6 address keeps its brackets.
+    #[inline]
     pub fn host(&self) -> &str {
         &self.url[self.host.clone()]
     }
 
     /// Returns path and query; at least `/`, or `*`.
+    #[inline]
     pub fn path(&self) -> &str {
         &self.url[self.path..]
     }
@@ -144,6 +146,7 @@ impl Target {
     }
 
     /// Returns the host, with the port unless it is the scheme's default.
+    #[inline]
     pub fn authority(&self) -> &str {
         &self.url[self.host.start..self.path]
     }
@@ -156,6 +159,7 @@ impl Target {
     /// Returns the primary cache key (RFC 9111, section 2): the URI, and the mode. Only responses
     /// to GET are stored. Clients of forward mode mean the host in the URL. Responses from a site's
     /// upstreams are not valid for them, nor the reverse.
+    #[inline]
     pub fn key(&self, mode: Mode) -> ObjectKey {
         match mode {
             Mode::Reverse => ObjectKey::new(Arc::<[u8]>::from(Arc::clone(&self.url))),

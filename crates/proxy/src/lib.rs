@@ -6,8 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
-#[cfg(any(test, feature = "fuzzing"))]
-pub mod hit_ways;
 pub mod node;
 pub mod reasons;
 pub mod warming;

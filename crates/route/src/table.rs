@@ -115,6 +115,7 @@ impl Routes {
     /// Returns the site that serves `host` and `path`. `host` has the format of the Host field:
     /// port and case do not matter. The path counts in normal form, as rules see it, so that no
     /// spelling leads past the rules of a site.
+    #[inline]
     pub fn find(&self, host: &[u8], path: &str) -> Option<&Arc<Route>> {
         match self.has_prefixes {
             true => self.find_below_prefix(host, path),
@@ -152,16 +153,19 @@ impl Routes {
     }
 
     /// Returns the meter of a site, or of forward mode.
+    #[inline]
     pub fn meter<'a>(&'a self, site: Option<&'a Route>) -> &'a Arc<SiteMeter> {
         site.map_or(self.meters.forward(), |site| &site.meter)
     }
 
     /// Returns the site with this first host and path prefix.
+    #[inline]
     pub fn named(&self, host: &str, prefix: &str) -> Option<&Arc<Route>> {
         self.all.iter().find(|route| route.name() == (host, prefix))
     }
 
     /// Returns every site, in the settings' order.
+    #[inline]
     pub fn all(&self) -> &[Arc<Route>] {
         &self.all
     }

@@ -22,12 +22,14 @@ pub struct Deadline {
 
 impl Deadline {
     /// Creates a deadline `after` from now.
+    #[inline]
     pub fn after(after: Duration) -> Self {
         let due = Instant::now() + after;
         Self { sleep: Box::pin(tokio::time::sleep_until(due.into())), due: Some(due), waker: None }
     }
 
     /// Moves the deadline.
+    #[inline]
     pub fn set(&mut self, due: Instant) {
         self.due = Some(due);
         if self.sleep.deadline() > due.into() {
@@ -36,6 +38,7 @@ impl Deadline {
     }
 
     /// Sets the deadline to `after` from now, unless one is set.
+    #[inline]
     pub fn set_if_lifted(&mut self, after: Duration) {
         if self.due.is_none() {
             self.set(Instant::now() + after);
@@ -43,11 +46,13 @@ impl Deadline {
     }
 
     /// Lifts the deadline.
+    #[inline]
     pub fn lift(&mut self) {
         self.due = None;
     }
 
     /// Returns `Ready` once the deadline has passed.
+    #[inline]
     pub fn poll_passed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(due) = self.due else { return Poll::Pending };
         if !self.sleep.is_elapsed()

@@ -36,16 +36,19 @@ pub struct Rest {
 
 impl MessageOutput {
     /// Returns `true` if there is nothing to write.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.data.is_empty() && self.tail.is_empty()
     }
 
     /// Returns the number of written bytes of `data`.
+    #[inline]
     pub fn data_written(&self) -> usize {
         self.written.saturating_sub(self.head.len()).min(self.data.len())
     }
 
     /// Sets the data to write after the head, as a chunk if `chunked`.
+    #[inline]
     pub fn set_data(&mut self, data: Bytes, chunked: bool) {
         if chunked {
             chunk::size_line(&mut self.head, data.len());
@@ -62,16 +65,19 @@ impl MessageOutput {
     }
 
     /// Returns the length of all three parts, written or not.
+    #[inline]
     pub fn length(&self) -> usize {
         self.head.len() + self.data.len() + self.tail.len()
     }
 
     /// Returns `true` if everything was written.
+    #[inline]
     pub fn is_written(&self) -> bool {
         self.written == self.length()
     }
 
     /// Empties the output and keeps its allocations, unless a response made them unusually large.
+    #[inline]
     pub fn clear(&mut self) {
         self.head.clear();
         self.head.shrink_to(HEAD_BYTES_KEPT);
@@ -81,6 +87,7 @@ impl MessageOutput {
     }
 
     /// Sends a part by `lend`, which gets the rest of the head and of large data.
+    #[inline]
     pub fn poll_lend(
         &mut self,
         lend: impl FnOnce(&[u8], &[u8]) -> Option<Poll<io::Result<usize>>>,
@@ -97,6 +104,7 @@ impl MessageOutput {
     }
 
     /// Writes a part.
+    #[inline]
     pub fn poll_write<T: AsyncWrite + Unpin>(
         &mut self,
         io: &mut T,

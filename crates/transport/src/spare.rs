@@ -25,12 +25,14 @@ impl BufferClass {
 }
 
 /// Returns a buffer, possibly the rest of one from which earlier messages were cut.
+#[inline]
 pub fn take(side: BufferClass) -> BytesMut {
     let spare = SPARE.with_borrow_mut(|spare| spare[side as usize].pop());
     spare.unwrap_or_else(|| BytesMut::with_capacity(side.bytes()))
 }
 
 /// Returns a buffer with `bytes`. An empty one takes no memory.
+#[inline]
 pub fn filled(side: BufferClass, bytes: &[u8]) -> BytesMut {
     if bytes.is_empty() {
         return BytesMut::new();
@@ -42,6 +44,7 @@ pub fn filled(side: BufferClass, bytes: &[u8]) -> BytesMut {
 
 /// Keeps an empty buffer for the next connection. Drops a buffer with contents, which belongs to
 /// another message, and a buffer that was enlarged.
+#[inline]
 pub fn give(side: BufferClass, buffer: BytesMut) {
     if !buffer.is_empty() || buffer.capacity() > side.bytes() {
         return;

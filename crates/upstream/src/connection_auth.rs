@@ -9,6 +9,7 @@ use http::{HeaderName, header};
 use shoal_core::Fields;
 
 /// Returns `true` if a request's credentials authenticate its connection.
+#[inline]
 pub fn authenticates(request: &impl Fields) -> bool {
     request.has(&header::AUTHORIZATION) && names_scheme(request, &header::AUTHORIZATION)
 }

@@ -215,6 +215,7 @@ impl PurgeTable {
     }
 
     /// Returns the number of current requests, for [`purged`](Self::is_purged).
+    #[inline]
     pub fn sequence(&self) -> Sequence {
         Sequence::new(self.latest.load(Ordering::SeqCst))
     }

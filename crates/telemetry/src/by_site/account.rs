@@ -42,6 +42,7 @@ impl CostAccount {
     }
 
     /// Replaces the reason by a more exact one.
+    #[inline]
     pub fn note_reason(&self, reason: MissReason) {
         self.reason.store(reason.number() as u8, Relaxed);
     }
@@ -52,6 +53,7 @@ impl CostAccount {
     }
 
     /// Notes the time that the origin took until the head of its response, or until its failure.
+    #[inline]
     pub fn note_time(&self, time_us: u64) {
         self.time_us.store(time_us, Relaxed);
         self.head_at_us.store(self.since_opening(), Relaxed);
@@ -62,6 +64,7 @@ impl CostAccount {
     }
 
     /// Adds bytes of the response's body. The body alone calls this.
+    #[inline]
     pub fn add_bytes(&self, bytes: u64) {
         debug_assert!(self.reason.load(Relaxed) != REFUSED, "no body comes of a refused request");
         self.meter.add_upstream_bytes(bytes);

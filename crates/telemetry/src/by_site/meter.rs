@@ -116,24 +116,28 @@ impl SiteMeter {
     }
 
     /// Counts bytes of a body from an origin.
+    #[inline]
     pub fn add_upstream_bytes(&self, bytes: u64) {
         let place = place();
         self.places[place].0.upstream_bytes.add_at(place, bytes);
     }
 
     /// Counts the time until the head of a response from an origin.
+    #[inline]
     pub fn add_upstream_head_time(&self, time_us: u64) {
         let place = place();
         self.places[place].0.upstream_head_us.add_at(place, time_us);
     }
 
     /// Counts the time that a body took to arrive from an origin.
+    #[inline]
     pub fn add_upstream_body_time(&self, time_us: u64) {
         let place = place();
         self.places[place].0.upstream_body_us.add_at(place, time_us);
     }
 
     /// Counts a finished request to an origin.
+    #[inline]
     pub fn asked_origin(&self, key: Key, url: &Arc<str>, cost: Cost, reason: MissReason) {
         let place = place();
         self.places[place].0.upstream_requests.0[reason.number()].add_at(place, 1);

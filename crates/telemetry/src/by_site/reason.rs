@@ -31,6 +31,7 @@ impl MissReason {
     }
 
     /// Returns the number of the reason, below [`MissReason::COUNT`].
+    #[inline]
     pub const fn number(self) -> usize {
         let number = match self {
             Self::Forward(reason) => reason as usize,

@@ -29,6 +29,7 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Records a duration.
+    #[inline]
     pub fn observe(&self, duration_us: u64) {
         let place = place();
         let times = &self.0[place].0;

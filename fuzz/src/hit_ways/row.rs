@@ -5,7 +5,7 @@
 //! therefore do not depend on earlier requests.
 
 use super::origin::{PATHS, TAG};
-use crate::server::fuzzing::input::Input;
+use shoal_server::fuzzing::input::Input;
 
 /// Actions of several guests.
 pub(super) struct Row {

@@ -1,8 +1,8 @@
 //! Stored responses of all kinds and lengths. An origin on its own thread sends each of them once.
 
-use crate::server::fuzzing::body_byte;
 use shoal_core::Timestamp;
 use shoal_memory::LENT_MIN;
+use shoal_server::fuzzing::body_byte;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::time::SystemTime;
