@@ -30,7 +30,7 @@ impl HeadParser {
             }
         }
         let said = SectionFacts::of(noted, self.fields.len(), buffer, start)?;
-        said.plain(&line, &buffer[start..head_bytes], limits, head_bytes)
+        said.plain((false, line.target.as_bytes()), &buffer[start..head_bytes], limits, head_bytes)
     }
 }
 
