@@ -50,8 +50,11 @@ pub fn push_labelled<const N: usize>(out: &mut Vec<u8>, label: &[u8; N], value: 
     }
     let (digits, length) = first_digits(value);
     let mut text = [0; LABELLED_BYTES];
-    text[..N].copy_from_slice(label);
-    text[N..N + 8].copy_from_slice(&digits);
+    // Places of a constant length are copied without a call.
+    if let Some((place, rest)) = text.split_first_chunk_mut() {
+        *place = *label;
+        rest[..8].as_chunks_mut().0[0] = digits;
+    }
     push_first(out, &text, N + length);
 }
 

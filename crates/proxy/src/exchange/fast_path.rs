@@ -131,7 +131,7 @@ impl CacheEngine {
         if live.rule_set.changes_requests() {
             let may_change = || {
                 let is_variant = matches!(resident.record, Stored::Vary(_));
-                live.may_change(mode, &url[host.clone()], plain.path, is_variant)
+                live.may_change(mode, &url[host.clone()], plain.path_text(), is_variant)
             };
             if resident.judgement.of(live.rules_number, may_change) {
                 return None;
@@ -260,7 +260,7 @@ pub(super) fn write_url(url: &mut Vec<u8>, plain: &FastPathRequest<'_>, https: b
             digits => url.extend_from_slice(digits),
         }
     }
-    url.extend_from_slice(plain.path.as_bytes());
+    url.extend_from_slice(plain.path);
     host
 }
 

@@ -34,8 +34,8 @@ pub struct FastPathRequest<'b> {
     /// Host and port, from a target in absolute form, which Host must repeat, or else from Host. A
     /// registered name or an IPv4 address.
     pub authority: Authority<'b>,
-    /// Path and query, from the first `/` on.
-    pub path: &'b str,
+    /// Path and query, from the first `/` on: ASCII bytes.
+    pub path: &'b [u8],
     /// `true` if the target was in absolute form, with the scheme `http`. Always `false` in HTTP/2,
     /// although its targets have that form.
     pub absolute: bool,
@@ -77,7 +77,7 @@ impl<'b> FastPathRequest<'b> {
         let authority = Authority::plain(authority).filter(|_| noted.host.is_none())?;
         let RelevantFields { referer, user_agent, if_none_match, if_modified_since, range, .. } = noted;
         let conditions = Conditions { if_none_match, if_modified_since };
-        let path = std::str::from_utf8(path).ok().filter(|_| is_plain(path))?;
+        let path = Some(path).filter(|path| is_plain(path))?;
         let (list, pseudo_fields) = head.list();
         Some(Self {
             is_head,
@@ -92,6 +92,12 @@ impl<'b> FastPathRequest<'b> {
             head_bytes: 0,
             read: FieldSource::List(list, pseudo_fields),
         })
+    }
+
+    /// Returns path and query as a text. A hit does not need it: the check of a text's bytes takes
+    /// longer than a comparison with them.
+    pub fn path_text(&self) -> &'b str {
+        std::str::from_utf8(self.path).expect("a plain path has ASCII bytes alone")
     }
 
     /// Calls `taker` with all fields in their order: names, in any case, and values.
@@ -265,7 +271,6 @@ impl SectionFacts {
         if self.field_count > limits.fields_max || !is_plain(path) {
             return None;
         }
-        let path = std::str::from_utf8(path).ok()?;
         let value = |part: Option<Part>| part.map(|part| part.of(section));
         Some(FastPathRequest {
             is_head,
