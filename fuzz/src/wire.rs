@@ -50,7 +50,8 @@ fn check_plain(data: &[u8], head: Option<&Head>) {
         (BodyFraming::None, [true, false, false, false], get.head_bytes)
     );
     let host = head.fields["host"].to_str().expect("a plain host is ASCII");
-    let target = if get.absolute { format!("http://{host}{}", get.path_text()) } else { get.path_text().to_owned() };
+    let target =
+        if get.absolute { format!("http://{host}{}", get.path_text()) } else { get.path_text().to_owned() };
     assert_eq!(head.target, target);
     check_wants(&get, &head.fields);
 }

@@ -211,9 +211,8 @@ impl Route {
     /// Returns `true` if `path` is the prefix itself or lies below it: `/api` serves `/api` and
     /// `/api/x`, not `/apis`.
     fn serves(&self, path: &[u8]) -> bool {
-        path.strip_prefix(self.path_prefix.as_bytes()).is_some_and(|rest| {
-            self.path_prefix.ends_with('/') || matches!(rest, [] | [b'/' | b'?', ..])
-        })
+        path.strip_prefix(self.path_prefix.as_bytes())
+            .is_some_and(|rest| self.path_prefix.ends_with('/') || matches!(rest, [] | [b'/' | b'?', ..]))
     }
 }
 

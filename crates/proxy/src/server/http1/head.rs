@@ -5,8 +5,8 @@ use crate::message::{RamHit, ReplyBody, ReplyForm, ReplyHead};
 use crate::server::dates::with_date;
 use http::{Method, StatusCode, Version, header};
 use shoal_cluster::ANSWER_FIELD;
-use shoal_wire::{push_decimal, push_labelled};
 use shoal_wire::response::{self, Persistence, ResponseFraming};
+use shoal_wire::{push_decimal, push_labelled};
 use std::io::Write;
 use std::time::Instant;
 

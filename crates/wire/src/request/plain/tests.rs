@@ -38,7 +38,10 @@ fn plain_requests_are_seen() {
     assert_eq!((get.conditions, get.range), (Conditions::default(), None));
     let get =
         parser.peek_fast_path(b"GET http://a.b/ HTTP/1.1\r\nHost: a.b\r\n\r\n", &LIMITS).expect("plain");
-    assert_eq!((get.authority.host, get.path_text(), get.absolute, get.is_head), (&b"a.b"[..], "/", true, false));
+    assert_eq!(
+        (get.authority.host, get.path_text(), get.absolute, get.is_head),
+        (&b"a.b"[..], "/", true, false)
+    );
     let head = parser.peek_fast_path(b"HEAD /a HTTP/1.1\r\nHost: a.b\r\n\r\n", &LIMITS).expect("plain");
     assert_eq!((head.authority.host, head.path_text(), head.is_head), (&b"a.b"[..], "/a", true));
 }
