@@ -52,15 +52,31 @@ pub fn now() -> Timestamp {
 /// Returns the cache's time at `now`, an instant read a moment ago.
 #[inline]
 pub fn time_at(now: Instant) -> Timestamp {
-    // Counts on from the last reading for less than `REREAD`. A clock that was set meanwhile cannot
-    // mislead for longer.
-    if let Some((at, time)) = READ.get()
-        && let Some(since) = now.checked_duration_since(at)
-        && since < REREAD
+    // Most instants lie in the last one's millisecond. Comparing instants is less work than
+    // subtracting them.
+    if let Some(recent) = RECENT.get()
+        && recent.from <= now
+        && now < recent.until
     {
-        return time.plus(since);
+        return recent.time;
     }
-    reread(now)
+    counted_on(now)
+}
+
+/// Counts on from the last reading for less than `REREAD`. A clock that was set meanwhile cannot
+/// mislead for longer.
+fn counted_on(now: Instant) -> Timestamp {
+    let Some((at, time)) = READ.get() else { return reread(now) };
+    let Some(since) = now.checked_duration_since(at).filter(|since| *since < REREAD) else {
+        return reread(now);
+    };
+    let millisecond = Duration::from_millis(since.as_millis() as u64);
+    let from = at + millisecond;
+    let until = from + Duration::from_millis(1);
+    let time = time.plus(since);
+    debug_assert!(from <= now && now < until);
+    RECENT.set(Some(Recent { from, until, time }));
+    time
 }
 
 /// Returns the time of day at which the cache's clock shows `time`.
@@ -84,7 +100,13 @@ pub fn go_on_from(earlier: ClockState) {
     course.go_on_from(least);
     AHEAD_MS.store(course.ahead.as_millis() as u64, Relaxed);
     drop(course);
+    forget_reading();
+}
+
+/// Makes the thread's next call read the clock.
+fn forget_reading() {
     READ.set(None);
+    RECENT.set(None);
 }
 
 fn least_after(earlier: ClockState, now: ClockState, date: Timestamp) -> Timestamp {
@@ -105,6 +127,7 @@ fn reread(now: Instant) -> Timestamp {
     let time = course.read(at, Timestamp::from_system(SystemTime::now()));
     AHEAD_MS.store(course.ahead.as_millis() as u64, Relaxed);
     drop(course);
+    forget_reading();
     READ.set(Some((at, time)));
     match now.checked_duration_since(at) {
         Some(since) => time.plus(since),
@@ -170,8 +193,18 @@ const NOISE: Duration = Duration::from_millis(20);
 /// Longer than any lifetime.
 const VERY_LONG: Duration = Duration::from_secs(1 << 32);
 
+/// The thread's last millisecond on the cache's clock. Its length is the clock's resolution.
+#[derive(Clone, Copy)]
+struct Recent {
+    from: Instant,
+    until: Instant,
+    time: Timestamp,
+}
+
 thread_local! {
     static READ: Cell<Option<(Instant, Timestamp)>> = const { Cell::new(None) };
+
+    static RECENT: Cell<Option<Recent>> = const { Cell::new(None) };
 }
 
 #[cfg(test)]
@@ -188,6 +221,20 @@ mod tests {
         assert!(time_at(soon) == time.plus(Duration::from_millis(900)) || time_at(soon) > time);
         let earlier = time_at(now - Duration::from_secs(3));
         assert!((2900..3100).contains(&time.since(earlier).as_millis()));
+    }
+
+    #[test]
+    fn recent_millisecond_gives_the_same_time() {
+        let now = Instant::now();
+        time_at(now);
+        let (at, time) = READ.get().expect("just read");
+        for micros in (0..3000).step_by(7).chain([10, 2999, 1000, 999, 0, 5000]) {
+            let since = Duration::from_micros(micros);
+            assert_eq!(time_at(at + since), time.plus(since), "after {micros} us");
+        }
+        assert!(RECENT.get().is_some());
+        go_on_from(ClockState::default());
+        assert!(RECENT.get().is_none() && READ.get().is_none());
     }
 
     #[test]

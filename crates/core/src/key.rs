@@ -26,6 +26,7 @@ pub struct Key(u128);
 
 impl Key {
     /// Hashes a full key under the secret of the process.
+    #[inline]
     pub fn of(full: &[u8]) -> Self {
         KeySecret::installed().key(full)
     }

@@ -19,6 +19,7 @@ pub fn rendezvous_score(key: Key, holder: u64, weight: f64) -> f64 {
 }
 
 /// Mixes a number into 64 uniform bits (the finalizer of splitmix64, Steele, Lea, Flood 2014).
+#[inline]
 pub fn mixed(bits: u64) -> u64 {
     let z = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

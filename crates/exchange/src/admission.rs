@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AdmissionView<'a> {
     /// A response for a URL: its host in lower case, its port, its path and query.
-    Url { host: &'a [u8], port: u16, path: &'a str },
+    Url { host: &'a [u8], port: u16, path: &'a [u8] },
     /// A purge of a URL.
     Purge,
     /// A tunnel to an authority.
@@ -47,7 +47,8 @@ impl<'a> AdmissionView<'a> {
             Err(_) => Self::Unreadable,
             Ok(_) if head.method.as_str() == "PURGE" => Self::Purge,
             Ok(target) => {
-                Self::Url { host: target.host().as_bytes(), port: target.port, path: target.path() }
+                let (host, path) = (target.host().as_bytes(), target.path().as_bytes());
+                Self::Url { host, port: target.port, path }
             }
         }
     }
@@ -195,7 +196,7 @@ mod tests {
         let live = live();
         let authority = "a.test:443".parse().expect("an authority");
         let wanted = [
-            AdmissionView::Url { host: b"a.test", port: 80, path: "/" },
+            AdmissionView::Url { host: b"a.test", port: 80, path: b"/" },
             AdmissionView::Purge,
             AdmissionView::Tunnel(Some(&authority)),
             AdmissionView::Tunnel(None),
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn each_wish_has_its_rule() {
         let live = live();
-        let url = |host| AdmissionView::Url { host, port: 80, path: "/" };
+        let url = |host| AdmissionView::Url { host, port: 80, path: b"/" };
         fn admitted(
             live: &ExchangeSettings,
             listener: usize,
@@ -236,7 +237,7 @@ mod tests {
         };
         assert_eq!(admitted(&live, 0, url(b"denied.test")), Err(AccessRefusal::Denied("denied.test".into())));
         assert_eq!(
-            admitted(&live, 0, AdmissionView::Url { host: b"a.test", port: 25, path: "/" }),
+            admitted(&live, 0, AdmissionView::Url { host: b"a.test", port: 25, path: b"/" }),
             Err(AccessRefusal::RequestPort(25))
         );
         assert_eq!(tunnel(0, "a.test:25"), Err(AccessRefusal::Port(25)));

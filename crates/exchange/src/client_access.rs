@@ -255,7 +255,7 @@ impl ExchangeSettings {
             Mode::Forward => None,
             Mode::Reverse => self.routes.find(host.as_bytes(), plain.path).map(|site| site.site),
         };
-        let Some(matching) = self.rule_set.limiting_url(site, &host, plain.path) else { return false };
+        let Some(matching) = self.rule_set.limiting_url(site, &host, plain.path_text()) else { return false };
         let now = limiter_time(received);
         self.access.take_all(&self.rule_set, &matching, client.address.ip(), now).is_ok()
     }

@@ -91,12 +91,7 @@ impl CacheEngine {
             };
             self.count_hit(&hit, sent, meter, received);
             let duration_us = received.elapsed().as_micros() as u64;
-            let entry = LogEntry {
-                time: clock::date_at(now),
-                duration_us,
-                head_bytes,
-                ..entry(plain, client, url, &hit)
-            };
+            let entry = entry((plain, client), (url, &hit), (now, duration_us), head_bytes);
             match log.tells_cache_status() {
                 true => with_cache_status(&hit, |cache_status| log.log(&LogEntry { cache_status, ..entry })),
                 false => log.log(&entry),
@@ -136,7 +131,7 @@ impl CacheEngine {
         if live.rule_set.changes_requests() {
             let may_change = || {
                 let is_variant = matches!(resident.record, Stored::Vary(_));
-                live.may_change(mode, &url[host.clone()], plain.path, is_variant)
+                live.may_change(mode, &url[host.clone()], plain.path_text(), is_variant)
             };
             if resident.judgement.of(live.rules_number, may_change) {
                 return None;
@@ -248,11 +243,14 @@ impl Keeper for HitKeeper<'_> {
 /// Returns the position of the host.
 pub(super) fn write_url(url: &mut Vec<u8>, plain: &FastPathRequest<'_>, https: bool) -> Range<usize> {
     url.clear();
-    url.extend_from_slice(if https { b"https://" } else { b"http://" });
+    match https {
+        true => url.extend_from_slice(b"https://"),
+        false => url.extend_from_slice(b"http://"),
+    }
     let start = url.len();
     url.extend_from_slice(plain.authority.host);
-    url[start..].make_ascii_lowercase();
     let host = start..url.len();
+    url[host.clone()].make_ascii_lowercase();
     let default = if https { 443 } else { 80 };
     if let Some(port) = plain.authority.port.filter(|port| *port != default) {
         url.push(b':');
@@ -262,14 +260,22 @@ pub(super) fn write_url(url: &mut Vec<u8>, plain: &FastPathRequest<'_>, https: b
             digits => url.extend_from_slice(digits),
         }
     }
-    url.extend_from_slice(plain.path.as_bytes());
+    url.extend_from_slice(plain.path);
     host
 }
 
-/// Builds the log entry of a hit that was sent whole, without the time, the duration, the head's
-/// size and Cache-Status.
-fn entry<'a>(plain: &FastPathRequest<'a>, client: &Client, url: &'a [u8], hit: &RamHit<'a>) -> LogEntry<'a> {
+/// Builds the log entry of a hit that was sent whole, without Cache-Status.
+#[inline]
+fn entry<'a>(
+    (plain, client): (&FastPathRequest<'a>, &Client),
+    (url, hit): (&'a [u8], &RamHit<'a>),
+    (now, duration_us): (Timestamp, u64),
+    head_bytes: u64,
+) -> LogEntry<'a> {
     LogEntry {
+        time: clock::date_at(now),
+        duration_us,
+        head_bytes,
         client: Some(client.address),
         method: if plain.is_head { "HEAD" } else { "GET" },
         url,

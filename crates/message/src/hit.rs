@@ -43,6 +43,7 @@ pub trait Keeper {
 
 impl<'a> RamHit<'a> {
     /// Builds a hit of this form, with the age and the remaining lifetime.
+    #[inline]
     pub fn new(
         (stored, body): (&'a StoredHead, &'a MemoryBody),
         form: ReplyForm,

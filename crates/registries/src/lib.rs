@@ -163,7 +163,14 @@ impl Mirrors {
 
     /// Returns the site of the mirror with clients that ask for `path` at the root of `host`, and
     /// may name a registry in the query. If two mirrors could answer, neither does.
-    pub fn at_root<'r>(&self, routes: &'r Routes, host: &[u8], path: &str) -> Option<&'r Arc<Route>> {
+    pub fn at_root<'r>(
+        &self,
+        routes: &'r Routes,
+        host: &[u8],
+        path: impl AsRef<[u8]>,
+    ) -> Option<&'r Arc<Route>> {
+        // No request has another path.
+        let path = std::str::from_utf8(path.as_ref()).ok()?;
         let (plain, query) = path.split_once('?').unwrap_or((path, ""));
         let namespace = query.split('&').find_map(|pair| pair.strip_prefix("ns="));
         let claims = self.all.iter().filter_map(|mirror| {

@@ -116,7 +116,8 @@ impl Routes {
     /// port and case do not matter. The path counts in normal form, as rules see it, so that no
     /// spelling leads past the rules of a site.
     #[inline]
-    pub fn find(&self, host: &[u8], path: &str) -> Option<&Arc<Route>> {
+    pub fn find(&self, host: &[u8], path: impl AsRef<[u8]>) -> Option<&Arc<Route>> {
+        let path = path.as_ref();
         match self.has_prefixes {
             true => self.find_below_prefix(host, path),
             false => self.look_up(host, path),
@@ -126,12 +127,14 @@ impl Routes {
     /// Looks the path up in normal form, without its query. Apart, so that nodes without prefixes
     /// have no instruction of it in a hit.
     #[inline(never)]
-    fn find_below_prefix(&self, host: &[u8], path: &str) -> Option<&Arc<Route>> {
+    fn find_below_prefix(&self, host: &[u8], path: &[u8]) -> Option<&Arc<Route>> {
+        // No request has another path.
+        let path = std::str::from_utf8(path).ok()?;
         let path = path.split_once('?').map_or(path, |(path, _)| path);
-        self.look_up(host, &normal_path(path))
+        self.look_up(host, normal_path(path).as_bytes())
     }
 
-    fn look_up(&self, host: &[u8], path: &str) -> Option<&Arc<Route>> {
+    fn look_up(&self, host: &[u8], path: &[u8]) -> Option<&Arc<Route>> {
         let of = |pattern: &str| serving(self.hosts.get(pattern)?, path);
         let named = match self.hosts.is_empty() {
             true => None,
@@ -210,10 +213,9 @@ impl Routes {
 impl Route {
     /// Returns `true` if `path` is the prefix itself or lies below it: `/api` serves `/api` and
     /// `/api/x`, not `/apis`.
-    fn serves(&self, path: &str) -> bool {
-        path.strip_prefix(&*self.path_prefix).is_some_and(|rest| {
-            rest.is_empty() || self.path_prefix.ends_with('/') || rest.starts_with(['/', '?'])
-        })
+    fn serves(&self, path: &[u8]) -> bool {
+        path.strip_prefix(self.path_prefix.as_bytes())
+            .is_some_and(|rest| self.path_prefix.ends_with('/') || matches!(rest, [] | [b'/' | b'?', ..]))
     }
 }
 
@@ -251,7 +253,7 @@ fn label(site: &Site) -> String {
 }
 
 /// Returns the first route that serves `path`.
-fn serving<'r>(routes: &'r [Arc<Route>], path: &str) -> Option<&'r Arc<Route>> {
+fn serving<'r>(routes: &'r [Arc<Route>], path: &[u8]) -> Option<&'r Arc<Route>> {
     routes.iter().find(|route| route.serves(path))
 }
 

@@ -81,6 +81,9 @@ impl<T: ClientIo> BufferedConnection<T> {
     /// Puts bytes that were read elsewhere into `input`, which must be empty.
     pub fn put_back(&mut self, bytes: &[u8]) {
         debug_assert!(self.input.is_empty(), "they come before what is in it");
+        if bytes.is_empty() && self.input.capacity() == 0 {
+            return;
+        }
         self.input = spare::filled(BufferClass::Client, bytes);
     }
 

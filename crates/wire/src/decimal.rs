@@ -31,18 +31,44 @@ impl Decimal {
 
 /// Appends a number in decimal.
 pub fn push_decimal(out: &mut Vec<u8>, value: u64) {
-    if value < 10_000 {
-        let zeros = zeros_before(value);
-        let text = u32::from_le_bytes(four_digits(value)) >> (8 * zeros);
-        push_first(out, &text.to_le_bytes(), 4 - zeros);
-    } else if value < EIGHT_DIGITS {
-        let zeros = zeros_before(value / 10_000);
-        let text = u64::from_le_bytes(eight_digits(value)) >> (8 * zeros);
-        push_first(out, &text.to_le_bytes(), 8 - zeros);
+    if value < EIGHT_DIGITS {
+        let (text, length) = first_digits(value);
+        push_first(out, &text, length);
     } else {
         push_decimal(out, value / EIGHT_DIGITS);
         out.extend_from_slice(&eight_digits(value % EIGHT_DIGITS));
     }
+}
+
+/// Appends `label` and a number in decimal.
+#[inline]
+pub fn push_labelled<const N: usize>(out: &mut Vec<u8>, label: &[u8; N], value: u64) {
+    const { assert!(N + 8 <= LABELLED_BYTES) };
+    if value >= EIGHT_DIGITS {
+        out.extend_from_slice(label);
+        return push_decimal(out, value);
+    }
+    let (digits, length) = first_digits(value);
+    let mut text = [0; LABELLED_BYTES];
+    // Places of a constant length are copied without a call.
+    if let Some((place, rest)) = text.split_first_chunk_mut() {
+        *place = *label;
+        rest[..8].as_chunks_mut().0[0] = digits;
+    }
+    push_first(out, &text, N + length);
+}
+
+/// Returns the digits of a number below 100,000,000 at the front of a text, and their count.
+#[inline]
+fn first_digits(value: u64) -> ([u8; 8], usize) {
+    if value < 10_000 {
+        let zeros = zeros_before(value);
+        let text = u64::from(u32::from_le_bytes(four_digits(value)) >> (8 * zeros));
+        return (text.to_le_bytes(), 4 - zeros);
+    }
+    let zeros = zeros_before(value / 10_000);
+    let text = u64::from_le_bytes(eight_digits(value)) >> (8 * zeros);
+    (text.to_le_bytes(), 8 - zeros)
 }
 
 /// Appends a number with `fill` before it, to fill `width` bytes, at most eight.
@@ -100,6 +126,9 @@ fn zeros_before(value: u64) -> usize {
     usize::from(value < 1000) + usize::from(value < 100) + usize::from(value < 10)
 }
 
+/// Room for a label and eight digits.
+const LABELLED_BYTES: usize = 32;
+
 /// Least number with more than eight digits.
 const EIGHT_DIGITS: u64 = 100_000_000;
 
@@ -129,7 +158,8 @@ mod tests {
         {
             let mut out = b"x".to_vec();
             push_decimal(&mut out, value);
-            assert_eq!(String::from_utf8(out).expect("digits"), format!("x{value}"));
+            push_labelled(&mut out, b": ", value);
+            assert_eq!(String::from_utf8(out).expect("digits"), format!("x{value}: {value}"));
             assert_eq!(Decimal::of(value).as_bytes(), value.to_string().as_bytes());
             assert_eq!(three_digits(value), format!("{:03}", value % 1000).as_bytes());
             for width in 1..=8 {

@@ -25,7 +25,7 @@ mod response_head;
 
 pub use body::{BodyDecoder, BodyEvent, MalformedBody};
 pub use date::{DateCache, IMF_FIXDATE_BYTES};
-pub use decimal::{Decimal, push_decimal, push_filled, three_digits};
+pub use decimal::{Decimal, push_decimal, push_filled, push_labelled, three_digits};
 pub use refusal::RequestRefusal;
 pub use request::{
     Authority, BodyFraming, Conditions, FastPathRequest, HeadLimits, HeadParser, ParseOutcome, RequestHead,

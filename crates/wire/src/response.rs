@@ -53,6 +53,7 @@ pub fn framing(
 }
 
 /// Returns `true` if responses with this status never have a body.
+#[inline]
 pub fn is_bodiless(status: StatusCode) -> bool {
     status.is_informational() || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED
 }
@@ -60,11 +61,16 @@ pub fn is_bodiless(status: StatusCode) -> bool {
 /// Appends the status line. It says HTTP/1.1 to every client. RFC 9110 section 6.2: "A server
 /// SHOULD send a response version equal to the highest version to which the server is conformant
 /// that has a major version less than or equal to the one received in the request."
+#[inline]
 pub fn status_line(out: &mut Vec<u8>, status: StatusCode) {
     if status == StatusCode::OK {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
-        return;
+    } else {
+        other_status_line(out, status);
     }
+}
+
+fn other_status_line(out: &mut Vec<u8>, status: StatusCode) {
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(status.as_str().as_bytes());
     out.push(b' ');

@@ -101,7 +101,7 @@ impl CacheEngine {
         }
         let resident = self.cache.objects.memory_entry_by_key(Key::of(url), url)?;
         if !live.rule_set.is_empty() {
-            let may_change = || live.may_change(mode, &url[host], plain.path, false);
+            let may_change = || live.may_change(mode, &url[host], plain.path_text(), false);
             if resident.judgement.of(live.rules_number, may_change) {
                 return None;
             }

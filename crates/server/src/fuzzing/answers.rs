@@ -50,7 +50,9 @@ impl Handler for Answers {
         _: Instant,
         reply: impl FnOnce(&RamHit<'_>) -> SendProgress,
     ) -> FastPathOutcome {
-        let Some(body) = plain.path.strip_prefix("/hit/").map(body) else { return FastPathOutcome::NotTaken };
+        let Some(body) = plain.path_text().strip_prefix("/hit/").map(body) else {
+            return FastPathOutcome::NotTaken;
+        };
         self.begun.fetch_add(1, Relaxed);
         let own = HitFields::new(b"shoal; hit; ttl=", &HeaderValue::from_static("shoal"));
         let stored = StoredHead::new(StatusCode::OK, &HeaderMap::new());

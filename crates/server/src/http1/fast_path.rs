@@ -55,7 +55,7 @@ impl<T: ClientIo> Connection<T> {
         shared: &ServerState<H>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(Option<FastReply>, Instant), NoRequest>> {
-        ARRIVED.with_borrow_mut(|arrived| {
+        BUFFERS.with_borrow_mut(|Buffers { arrived, reply }| {
             let count = match self.socket.io.poll_receive(context, arrived) {
                 Poll::Ready(Ok(count)) if count > 0 => count,
                 Poll::Ready(_) => return Poll::Ready(Err(NoRequest::Over)),
@@ -65,7 +65,7 @@ impl<T: ClientIo> Connection<T> {
                 }
             };
             let received = Instant::now();
-            let glanced = self.serve_buffered(shared, &arrived[..count], received, context);
+            let glanced = self.serve_buffered(shared, &arrived[..count], reply, received, context);
             let (glanced, taken) = glanced.map_or((None, 0), |(glanced, taken)| (Some(glanced), taken));
             self.socket.put_back(&arrived[taken..count]);
             Poll::Ready(Ok((glanced, received)))
@@ -81,18 +81,22 @@ impl<T: ClientIo> Connection<T> {
         context: &mut Context<'_>,
     ) -> Option<FastReply> {
         let input = std::mem::take(&mut self.socket.input);
-        let glanced = self.serve_buffered(shared, &input, received, context);
+        let glanced = BUFFERS.with_borrow_mut(|Buffers { reply, .. }| {
+            self.serve_buffered(shared, &input, reply, received, context)
+        });
         self.socket.input = input;
         let (glanced, taken) = glanced?;
         self.socket.input.advance(taken);
         Some(glanced)
     }
 
-    /// Answers a request at the start of `bytes` at once. Also returns the number of bytes used.
+    /// Answers a request at the start of `bytes` at once, with the reply built in `reply`. Also
+    /// returns the number of bytes used.
     fn serve_buffered<H: Handler>(
         &mut self,
         shared: &ServerState<H>,
         bytes: &[u8],
+        reply: &mut Vec<u8>,
         received: Instant,
         context: &mut Context<'_>,
     ) -> Option<(FastReply, usize)> {
@@ -124,14 +128,12 @@ impl<T: ClientIo> Connection<T> {
                 is_flushed: matches!(Pin::new(io).poll_flush(context), Poll::Ready(Ok(()))),
             }
         };
-        let glanced = REPLY.with_borrow_mut(|reply| {
-            reply.clear();
-            let to = (reply, output);
-            match of_peer {
-                false => answer(shared, &plain, &self.client, received, to, write),
-                true => answer_ask(shared, &plain, &self.client, received, to, write),
-            }
-        })?;
+        reply.clear();
+        let to = (reply, output);
+        let glanced = match of_peer {
+            false => answer(shared, &plain, &self.client, received, to, write)?,
+            true => answer_ask(shared, &plain, &self.client, received, to, write)?,
+        };
         let taken = plain.head_bytes;
         self.parser.discard_peeked();
         self.socket.deadline.lift();
@@ -331,10 +333,15 @@ fn lend<T: ClientIo>(
 /// than two (by 0.3 µs at 8 KB), which outweighs the copy.
 const COPIED_MAX: usize = 12 << 10;
 
-thread_local! {
-    /// Buffer for bytes just received.
-    static ARRIVED: RefCell<[u8; INPUT_BYTES]> = const { RefCell::new([0; INPUT_BYTES]) };
+/// Buffers of a thread.
+struct Buffers {
+    /// Bytes just received.
+    arrived: [u8; INPUT_BYTES],
+    /// The reply that is being built.
+    reply: Vec<u8>,
+}
 
-    /// Buffer in which a reply is built.
-    static REPLY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+thread_local! {
+    static BUFFERS: RefCell<Buffers> =
+        const { RefCell::new(Buffers { arrived: [0; INPUT_BYTES], reply: Vec::new() }) };
 }

@@ -5,8 +5,8 @@ use crate::dates::with_date;
 use crate::message::{RamHit, ReplyBody, ReplyForm, ReplyHead};
 use http::{Method, StatusCode, Version, header};
 use shoal_cluster::ANSWER_FIELD;
-use shoal_wire::push_decimal;
 use shoal_wire::response::{self, Persistence, ResponseFraming};
+use shoal_wire::{push_decimal, push_labelled};
 use std::io::Write;
 use std::time::Instant;
 
@@ -73,8 +73,7 @@ pub(super) fn hit(out: &mut Vec<u8>, hit: &RamHit<'_>, now: Instant) {
     out.reserve(lines.len() + HIT_FIELDS_BYTES);
     response::status_line(out, hit.status());
     out.extend_from_slice(lines);
-    out.extend_from_slice(b"age: ");
-    push_decimal(out, hit.age_seconds);
+    push_labelled(out, b"age: ", hit.age_seconds);
     out.extend_from_slice(&hit.own.cache_status);
     push_decimal(out, hit.ttl_seconds);
     out.extend_from_slice(&hit.own.proxy_status);
@@ -82,12 +81,13 @@ pub(super) fn hit(out: &mut Vec<u8>, hit: &RamHit<'_>, now: Instant) {
     if !hit.stored.is_dated() {
         with_date(now, |date| response::field(out, "date", date));
     }
-    if let Some(length) = hit.length() {
-        out.extend_from_slice(b"content-length: ");
-        push_decimal(out, length);
-        out.extend_from_slice(shoal_wire::chunk::CRLF);
+    match hit.length() {
+        Some(length) => {
+            push_labelled(out, b"content-length: ", length);
+            out.extend_from_slice(b"\r\n\r\n");
+        }
+        None => out.extend_from_slice(shoal_wire::chunk::CRLF),
     }
-    out.extend_from_slice(shoal_wire::chunk::CRLF);
 }
 
 /// Appends the Content-Range of a partial response.

@@ -68,11 +68,11 @@ impl Handler for Scripted {
         _: Instant,
         reply: impl FnOnce(&RamHit<'_>) -> SendProgress,
     ) -> FastPathOutcome {
-        assert!(plain.path != "/hit/panic", "as asked");
-        if plain.path == "/hit/slow" {
+        assert!(plain.path_text() != "/hit/panic", "as asked");
+        if plain.path_text() == "/hit/slow" {
             std::thread::sleep(Duration::from_millis(500));
         }
-        let Some(bytes) = plain.path.strip_prefix("/hit/").and_then(|bytes| bytes.parse().ok()) else {
+        let Some(bytes) = plain.path_text().strip_prefix("/hit/").and_then(|bytes| bytes.parse().ok()) else {
             return FastPathOutcome::NotTaken;
         };
         self.begun.fetch_add(1, Ordering::SeqCst);
@@ -80,7 +80,7 @@ impl Handler for Scripted {
         let stored = StoredHead::new(StatusCode::OK, &HeaderMap::new());
         let body = MemoryBody::from(Bytes::from(vec![b'h'; bytes]));
         let hit = RamHit::new((&stored, &body), ReplyForm::Whole, (17, 43), (&own, &body));
-        let record = Box::new(AccessRecord { url: plain.path.into(), ..AccessRecord::default() });
+        let record = Box::new(AccessRecord { url: plain.path_text().into(), ..AccessRecord::default() });
         match reply(&hit) {
             SendProgress::Whole { .. } => {
                 self.record_sent(record);

@@ -133,6 +133,20 @@ impl<'b> Lines<'b> {
         }
     }
 
+    /// Calls `taker` with the places of each field of a section that [`Self::fields`] found valid.
+    /// Names are not checked again.
+    #[inline]
+    pub fn each_valid(&mut self, mut taker: impl FnMut(FieldLine)) {
+        loop {
+            let start = self.start;
+            // The empty line, which is the last, has no colon.
+            let Some((colon, b':')) = self.next_mark() else { return };
+            let Ok(Some(end)) = self.end_of_line() else { return };
+            let (value_start, value_end) = trimmed(self.bytes, colon + 1, end);
+            taker(FieldLine { name_start: start as u32, name_end: colon as u32, value_start, value_end });
+        }
+    }
+
     /// Returns the end of the name before the colon at `colon`.
     #[inline]
     fn end_of_name(&self, start: usize, colon: usize) -> usize {

@@ -208,7 +208,7 @@ fn tokenize_section(
         SectionProgress::Partial => return Ok(None),
         SectionProgress::TooMany => return Err(RequestRefusal::fields_too_large("too many fields")),
     };
-    line.check_sizes(head_bytes, limits)?;
+    check_sizes(line.target, head_bytes, limits)?;
     if fields.iter().any(|field| field.name().len() > NAME_BYTES_MAX) {
         return Err(INVALID_FIELD);
     }
@@ -248,15 +248,19 @@ impl<'b> RequestLine<'b> {
         let target = std::str::from_utf8(rest).ok().filter(|_| is_sound).ok_or(INVALID)?;
         Ok(Self { method_bytes, target, version })
     }
+}
 
-    /// Checks that the target and the whole head of `head_bytes` are within `limits`.
-    #[inline]
-    fn check_sizes(&self, head_bytes: usize, limits: &HeadLimits) -> Result<(), RequestRefusal> {
-        if self.target.len() > limits.target_bytes_max {
-            return Err(RequestRefusal::target_too_long());
-        }
-        if head_bytes > limits.head_bytes_max { Err(HEAD_TOO_LARGE) } else { Ok(()) }
+/// Checks that the target and the whole head of `head_bytes` are within `limits`.
+#[inline]
+fn check_sizes(
+    target: impl AsRef<[u8]>,
+    head_bytes: usize,
+    limits: &HeadLimits,
+) -> Result<(), RequestRefusal> {
+    if target.as_ref().len() > limits.target_bytes_max {
+        return Err(RequestRefusal::target_too_long());
     }
+    if head_bytes > limits.head_bytes_max { Err(HEAD_TOO_LARGE) } else { Ok(()) }
 }
 
 /// Makes the head from its located parts.

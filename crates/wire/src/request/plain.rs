@@ -14,7 +14,7 @@ mod read;
 pub use conditions::Conditions;
 
 use super::section_cache::{SectionCache, SectionKey};
-use super::{Authority, HeadLimits, HeadParser, RequestLine, tokenize_section};
+use super::{Authority, HeadLimits, HeadParser, RequestLine, check_sizes, tokenize_section};
 use crate::lines::{Lines, Strictness};
 use http::Version;
 use noted::RelevantFields;
@@ -34,8 +34,8 @@ pub struct FastPathRequest<'b> {
     /// Host and port, from a target in absolute form, which Host must repeat, or else from Host. A
     /// registered name or an IPv4 address.
     pub authority: Authority<'b>,
-    /// Path and query, from the first `/` on.
-    pub path: &'b str,
+    /// Path and query, from the first `/` on: ASCII bytes.
+    pub path: &'b [u8],
     /// `true` if the target was in absolute form, with the scheme `http`. Always `false` in HTTP/2,
     /// although its targets have that form.
     pub absolute: bool,
@@ -77,7 +77,7 @@ impl<'b> FastPathRequest<'b> {
         let authority = Authority::plain(authority).filter(|_| noted.host.is_none())?;
         let RelevantFields { referer, user_agent, if_none_match, if_modified_since, range, .. } = noted;
         let conditions = Conditions { if_none_match, if_modified_since };
-        let path = std::str::from_utf8(path).ok().filter(|path| is_plain(path))?;
+        let path = Some(path).filter(|path| is_plain(path))?;
         let (list, pseudo_fields) = head.list();
         Some(Self {
             is_head,
@@ -92,6 +92,12 @@ impl<'b> FastPathRequest<'b> {
             head_bytes: 0,
             read: FieldSource::List(list, pseudo_fields),
         })
+    }
+
+    /// Returns path and query as a text. A hit does not need it: the check of a text's bytes takes
+    /// longer than a comparison with them.
+    pub fn path_text(&self) -> &'b str {
+        std::str::from_utf8(self.path).expect("a plain path has ASCII bytes alone")
     }
 
     /// Calls `taker` with all fields in their order: names, in any case, and values.
@@ -109,43 +115,79 @@ impl HeadParser {
         buffer: &'b [u8],
         limits: &HeadLimits,
     ) -> Option<FastPathRequest<'b>> {
-        REMEMBERED.with_borrow_mut(|remembered| self.plain_by(remembered, buffer, limits))
+        // The facts are copied: a request built under the borrow would be moved out of it, which
+        // takes more instructions.
+        self.plain_with(
+            |key, section| REMEMBERED.with_borrow_mut(|remembered| remembered.find(key, section).copied()),
+            |key, section, said| {
+                REMEMBERED.with_borrow_mut(|remembered| remembered.came(key, section, said));
+            },
+            buffer,
+            limits,
+        )
     }
 
-    /// Returns the plain request by `remembered` sections; a remembered section is not tokenized
-    /// again.
-    pub(super) fn plain_by<'b>(
+    /// Returns the plain request. `find` returns the facts of a remembered section, which is not
+    /// tokenized again; `came` is told of a section that may be remembered.
+    #[inline]
+    fn plain_with<'b>(
         &mut self,
-        remembered: &mut SectionCache,
+        find: impl FnOnce(SectionKey, &[u8]) -> Option<SectionFacts>,
+        came: impl FnOnce(SectionKey, &[u8], &SectionFacts),
         buffer: &'b [u8],
         limits: &HeadLimits,
     ) -> Option<FastPathRequest<'b>> {
+        let is_head = match buffer.first_chunk() {
+            Some(b"GET ") => false,
+            Some(b"HEAD") if buffer.get(4) == Some(&b' ') => true,
+            _ => return None,
+        };
         // A head that trickles in is not a common one.
-        if self.attempt_at != 0 || !(buffer.first_chunk() == Some(b"GET ") || buffer.starts_with(HEAD)) {
+        if self.attempt_at != 0 {
             return None;
         }
         let mut lines = Lines::new(buffer, Strictness::Strict);
-        let line = RequestLine::read(&mut lines).ok()?.filter(|line| line.version == Version::HTTP_11)?;
+        let line = lines.line().ok()??;
         let section = lines.ahead();
         let key = SectionKey::of(section);
-        if let Some(said) = key.and_then(|key| remembered.find(key, section)) {
+        if let Some(said) = key.and_then(|key| find(key, section)) {
             // The places of the fields are unknown here: `find_head` tokenizes the head if the
             // caller takes it.
             self.seen = None;
-            line.check_sizes(buffer.len(), limits).ok()?;
-            return said.plain(&line, section, limits, buffer.len());
+            let target = plain_target(line, is_head)?;
+            check_sizes(target, buffer.len(), limits).ok()?;
+            return said.plain((is_head, target), section, limits, buffer.len());
         }
+        // The head may be taken by its parts, so the whole line is checked.
+        let line = RequestLine::of(line).ok().filter(|line| line.version == Version::HTTP_11)?;
         let seen = tokenize_section(&line, &mut lines, &mut self.fields, limits).ok()??;
         let head_bytes = seen.head_bytes;
         self.seen = Some(seen);
         // Further requests may follow it.
         let section = &section[..section.len() - (buffer.len() - head_bytes)];
         let said = SectionFacts::read(&self.fields, buffer, head_bytes - section.len())?;
-        let get = said.plain(&line, section, limits, head_bytes)?;
+        let get = said.plain((is_head, line.target.as_bytes()), section, limits, head_bytes)?;
         if let Some(key) = key.filter(|_| head_bytes == buffer.len()) {
-            remembered.came(key, section, &said);
+            came(key, section, &said);
         }
         Some(get)
+    }
+
+    /// Returns the plain request by these `remembered` sections.
+    #[cfg(test)]
+    pub(super) fn plain_by<'b>(
+        &mut self,
+        remembered: &mut SectionCache,
+        buffer: &'b [u8],
+        limits: &HeadLimits,
+    ) -> Option<FastPathRequest<'b>> {
+        let remembered = RefCell::new(remembered);
+        self.plain_with(
+            |key, section| remembered.borrow_mut().find(key, section).copied(),
+            |key, section, said| remembered.borrow_mut().came(key, section, said),
+            buffer,
+            limits,
+        )
     }
 
     /// Forgets a plain request that was answered; the caller has taken its head off the buffer.
@@ -209,27 +251,29 @@ impl SectionFacts {
         })
     }
 
-    /// Returns the plain request that this section belongs to, if it is one.
+    /// Returns the plain request that this section belongs to, if it is one. All bytes of the
+    /// target are checked: those before the path are equal to Host's.
     #[inline]
     fn plain<'b>(
         &self,
-        line: &RequestLine<'b>,
+        (is_head, target): (bool, &'b [u8]),
         section: &'b [u8],
         limits: &HeadLimits,
         head_bytes: usize,
     ) -> Option<FastPathRequest<'b>> {
         let host = self.host.of(section);
-        let (absolute, path) = match line.target.strip_prefix("http://") {
-            None => (false, line.target),
+        let (absolute, path) = match target.strip_prefix(b"http://") {
+            None => (false, target),
             // The authority's spelling may differ from Host's in harmless ways. The ordinary parser
             // then compares the two.
-            Some(rest) => {
-                (true, rest.as_bytes().strip_prefix(host).map(|path| &rest[rest.len() - path.len()..])?)
-            }
+            Some(rest) => (true, rest.strip_prefix(host)?),
         };
+        if self.field_count > limits.fields_max || !is_plain(path) {
+            return None;
+        }
         let value = |part: Option<Part>| part.map(|part| part.of(section));
-        (self.field_count <= limits.fields_max && is_plain(path)).then(|| FastPathRequest {
-            is_head: line.method_bytes != "GET".len(),
+        Some(FastPathRequest {
+            is_head,
             authority: Authority {
                 host: &host[..self.name_bytes],
                 port: self.port,
@@ -237,7 +281,7 @@ impl SectionFacts {
             },
             path,
             absolute,
-            version: line.version,
+            version: Version::HTTP_11,
             referer: value(self.referer),
             user_agent: value(self.user_agent),
             conditions: Conditions {
@@ -270,16 +314,22 @@ impl Part {
     }
 }
 
-const HEAD: &[u8] = b"HEAD ";
-
 thread_local! {
     /// Sections that this thread remembers.
     static REMEMBERED: RefCell<SectionCache> = const { RefCell::new(SectionCache::new()) };
 }
 
+/// Returns the target of a request line of GET or HEAD in HTTP/1.1, unchecked.
+#[inline]
+fn plain_target(line: &[u8], is_head: bool) -> Option<&[u8]> {
+    let target = line.strip_suffix(b" HTTP/1.1")?;
+    target.get(if is_head { "HEAD ".len() } else { "GET ".len() }..)
+}
+
 /// Returns `true` if all parsers agree on the path and query.
-fn is_plain(path: &str) -> bool {
-    path.starts_with('/') && path.bytes().all(|byte| IN_PATH[byte as usize])
+#[inline]
+fn is_plain(path: &[u8]) -> bool {
+    path.first() == Some(&b'/') && path.iter().fold(true, |plain, byte| plain & IN_PATH[usize::from(*byte)])
 }
 
 /// Characters of a path and of a query (RFC 3986 section 3.3 and 3.4).

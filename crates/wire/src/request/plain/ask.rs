@@ -30,7 +30,7 @@ impl HeadParser {
             }
         }
         let said = SectionFacts::of(noted, self.fields.len(), buffer, start)?;
-        said.plain(&line, &buffer[start..head_bytes], limits, head_bytes)
+        said.plain((false, line.target.as_bytes()), &buffer[start..head_bytes], limits, head_bytes)
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
         assert!(ask.absolute && !ask.is_head && ask.head_bytes == head.len());
         let mut fields = 0;
         ask.each_field(|_, _| fields += 1);
-        Some((ask.path.to_owned(), fields))
+        Some((ask.path_text().to_owned(), fields))
     }
 
     #[test]

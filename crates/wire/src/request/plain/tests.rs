@@ -33,14 +33,17 @@ fn plain_requests_are_seen() {
     let mut parser = HeadParser::new();
     let get = parser.peek_fast_path(text, &LIMITS).expect("plain");
     assert_eq!((get.authority.host, get.authority.port), (&b"Example.org"[..], Some(8080)));
-    assert_eq!((get.path, get.absolute, get.head_bytes), ("/a/b?c=%20", false, text.len() - 3));
+    assert_eq!((get.path_text(), get.absolute, get.head_bytes), ("/a/b?c=%20", false, text.len() - 3));
     assert_eq!((get.user_agent, get.referer), (Some(&b"x"[..]), None));
     assert_eq!((get.conditions, get.range), (Conditions::default(), None));
     let get =
         parser.peek_fast_path(b"GET http://a.b/ HTTP/1.1\r\nHost: a.b\r\n\r\n", &LIMITS).expect("plain");
-    assert_eq!((get.authority.host, get.path, get.absolute, get.is_head), (&b"a.b"[..], "/", true, false));
+    assert_eq!(
+        (get.authority.host, get.path_text(), get.absolute, get.is_head),
+        (&b"a.b"[..], "/", true, false)
+    );
     let head = parser.peek_fast_path(b"HEAD /a HTTP/1.1\r\nHost: a.b\r\n\r\n", &LIMITS).expect("plain");
-    assert_eq!((head.authority.host, head.path, head.is_head), (&b"a.b"[..], "/a", true));
+    assert_eq!((head.authority.host, head.path_text(), head.is_head), (&b"a.b"[..], "/a", true));
 }
 
 #[test]
@@ -87,7 +90,7 @@ fn plain_requests_of_http_2() {
                     .eq(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())))
             );
             let user_agent = get.user_agent.map(<[u8]>::to_vec);
-            (get.authority.host.to_vec(), get.authority.port, get.path.to_owned(), user_agent)
+            (get.authority.host.to_vec(), get.authority.port, get.path_text().to_owned(), user_agent)
         })
     };
     for method in ["GET", "HEAD"] {
@@ -201,7 +204,7 @@ proptest! {
             prop_assert!(head.keep_alive && !head.expects_continue && !head.upgrade && !head.accepts_trailers);
             prop_assert_eq!(head.head_bytes, get.head_bytes);
             let uri = &head.parts.uri;
-            prop_assert_eq!(uri.path_and_query().map(|path| path.as_str()), Some(get.path));
+            prop_assert_eq!(uri.path_and_query().map(|path| path.as_str()), Some(get.path_text()));
             prop_assert_eq!(uri.authority().is_some(), get.absolute);
             let host = head.parts.fields.value(&HOST).expect("one");
             let authority: http::uri::Authority = std::str::from_utf8(host).expect("ASCII").parse().expect("one");
