@@ -59,7 +59,6 @@ impl<'a> Report<'a> {
             assert!(counts.hits <= counts.requests, "{} hits of {}", counts.hits, counts.requests);
             assert!(counts.hit_bytes <= counts.bytes, "bytes of hits are among all");
         }
-        assert!(facts.sides.len() <= 2, "a replay has a warm-up and a measured part");
         Self { facts, usage }
     }
 
