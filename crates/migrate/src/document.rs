@@ -158,7 +158,7 @@ impl Document {
         section
     }
 
-    /// Checks that each key stands once in its table, each table once in the file, and that all
+    /// Checks that each key stands once in its table, and each table once in the file. All their
     /// statements are among the first `statements` of the ledger.
     pub fn invariants(&self, statements: usize) {
         let sites = self.sites.iter().flat_map(|site| site.rules.iter().chain([&site.section]));

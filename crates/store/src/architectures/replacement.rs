@@ -21,7 +21,7 @@ use shoal_policy::{Clock, CyclicPolicy, FifoHand, Handle, POLICIES, Replacement,
 /// Names of the replacement policies of stores of files: all that need not be told the capacity.
 pub const REPLACEMENTS: &[&str] = &offered();
 
-/// Name of the replacement policy of a store whose settings name none.
+/// Name of the default replacement policy.
 pub const REPLACEMENT_DEFAULT: &str = "clock";
 
 /// Number of names that the table has for stores.
