@@ -14,8 +14,6 @@ use std::path::Path;
 pub struct Exceptions {
     /// Where a rule of `tidy` does not hold.
     pub exception: Vec<Exception>,
-    /// Dependencies that stand in the tree in two incompatible versions.
-    pub duplicate: Vec<Duplicate>,
 }
 
 /// A file or folder that one rule does not hold for.
@@ -34,17 +32,6 @@ pub struct Exception {
     pub reason: String,
 }
 
-/// A crate that may be present in two incompatible versions.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Duplicate {
-    /// Its name.
-    #[serde(rename = "crate")]
-    pub name: String,
-    /// Who needs which, and what would end it.
-    pub reason: String,
-}
-
 /// Where the exceptions stand.
 pub const PATH: &str = "xtask/exceptions.toml";
 
@@ -57,10 +44,8 @@ impl Exceptions {
 
     fn parse(text: &str) -> Result<Self, String> {
         let all: Self = toml::from_str(text).map_err(|why| format!("{PATH}: {why}"))?;
-        let reasons = all.exception.iter().map(|e| (&e.path, &e.reason));
-        let reasons = reasons.chain(all.duplicate.iter().map(|d| (&d.name, &d.reason)));
-        match reasons.into_iter().find(|(_, reason)| reason.trim().is_empty()) {
-            Some((what, _)) => Err(format!("{PATH}: the exception for {what} gives no reason")),
+        match all.exception.iter().find(|exception| exception.reason.trim().is_empty()) {
+            Some(exception) => Err(format!("{PATH}: the exception for {} gives no reason", exception.path)),
             None => Ok(all),
         }
     }

@@ -20,6 +20,7 @@ mod quick;
 mod release;
 mod suite;
 mod tidy;
+mod venv;
 mod workspace;
 
 use std::process::ExitCode;
@@ -63,7 +64,7 @@ fn run(arguments: &[&str]) -> Outcome {
 const USAGE: &str = "\
 cargo xtask ci [--keep-going]   everything a change must pass; stops at the first failure unless told to go on
 cargo xtask tidy                the rules of the house over the sources and docs
-cargo xtask deps                the crate table, reasons, licences and duplicate versions of dependencies
+cargo xtask deps                the crate table, the reasons of dependencies, and cargo-deny (deny.toml): licences, sources, versions, advisories
 cargo xtask fuzz [--seconds N] [TARGET…]   each fuzz target for N seconds (20), starting from fuzz/seeds
 cargo xtask house [--lower]     how plainly comments, names and pages speak, beside the limits in xtask/house.toml
 cargo xtask instructions [--renew]   instructions per hit, against bench/instructions.txt (needs valgrind)

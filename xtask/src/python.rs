@@ -1,14 +1,14 @@
 //! `cargo xtask python`: the Python package built as pip builds it, and its tests run; and the
 //! benches' scripts looked over for names that do not exist.
 //!
-//! Everything happens in a virtual environment below the target folder, which is kept from run to
-//! run. What the tests need comes from the package index that pip is configured for; where there is
+//! Everything happens in the virtual environment of [`venv`]. What the tests need comes from the package index that pip is configured for; where there is
 //! no Python, or the index cannot be reached, the task says so and passes. The package is built
 //! unoptimised, so that most of what it takes is compiled already. The test on a local Ray cluster
 //! takes a download and a while, and is a task of its own: `--ray`.
 
 use crate::Outcome;
-use std::path::{Path, PathBuf};
+use crate::venv::{self, succeeds};
+use std::path::Path;
 use std::process::Command;
 
 /// What builds and tests the package.
@@ -23,13 +23,12 @@ pub fn run(root: &Path, options: &[&str]) -> Outcome {
         ["--ray"] => true,
         other => return Err(format!("python knows --ray, not {other:?}")),
     };
-    let python = match environment(root)? {
+    let python = match venv::python(root)? {
         Ok(python) => python,
         Err(why) => return Ok(skipped(why)),
     };
     let tools = [TOOLS, if with_ray { RAY } else { &[] }].concat();
-    let fetched = ["-m", "pip", "install", "--quiet", "--retries", "1", "--timeout", "30"];
-    if !succeeds(Command::new(&python).current_dir(root).args(fetched).args(tools))? {
+    if !venv::install(root, &python, &tools)? {
         return Ok(skipped("since pip cannot fetch what the tests need"));
     }
     if !succeeds(&mut lint(root, &python)?)? {
@@ -66,24 +65,6 @@ fn lint(root: &Path, python: &Path) -> Result<Command, String> {
     Ok(command)
 }
 
-/// The Python of the virtual environment, which is made where it is missing, or why there is none.
-fn environment(root: &Path) -> Result<Result<PathBuf, &'static str>, String> {
-    const ASKED: &str = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))";
-    let asked = Command::new("python3").args(["-c", ASKED]).output();
-    if !asked.is_ok_and(|output| output.status.success()) {
-        return Ok(Err("since there is no python3 from 3.10 on with venv"));
-    }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let folder = root.join(target).join("python-venv");
-    let python = folder.join("bin/python");
-    let works = Command::new(&python).args(["-c", "import pip"]).output();
-    if works.is_ok_and(|output| output.status.success()) {
-        return Ok(Ok(python));
-    }
-    let made = succeeds(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-    Ok(if made { Ok(python) } else { Err("since no virtual environment can be made") })
-}
-
 /// The search path with the environment's programs first: pip calls maturin by its name.
 fn path_with(python: &Path) -> std::ffi::OsString {
     let mut path = python.parent().unwrap_or(Path::new("")).as_os_str().to_owned();
@@ -92,11 +73,6 @@ fn path_with(python: &Path) -> std::ffi::OsString {
         path.push(before);
     }
     path
-}
-
-fn succeeds(command: &mut Command) -> Result<bool, String> {
-    let status = command.status().map_err(|why| format!("python: cannot run {command:?}: {why}"))?;
-    Ok(status.success())
 }
 
 fn skipped(why: &str) -> String {

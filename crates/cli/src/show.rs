@@ -56,12 +56,14 @@ pub fn short(number: u64) -> String {
         let value = number as f64 / unit;
         if value >= 99.95 { format!("{value:.0} {name}") } else { format!("{value:.1} {name}") }
     };
-    match number {
+    let shown = match number {
         0..1_000_000 => count(number),
         1_000_000..999_500_000 => in_units(1e6, "M"),
         999_500_000..999_500_000_000 => in_units(1e9, "G"),
         _ => in_units(1e12, "T"),
-    }
+    };
+    debug_assert!(shown.len() <= 7 || number >= 9_999 * 10_u64.pow(12), "{shown} is not short");
+    shown
 }
 
 /// Formats a time in the unit that fits: `250 µs`, `2.5 ms`, `45 s`.
@@ -98,7 +100,12 @@ pub fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:=,+@%".contains(letter);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+        false => {
+            let shown = format!("'{}'", word.replace('\'', "'\\''"));
+            let quotes = |text: &str| text.matches('\'').count();
+            debug_assert_eq!(quotes(&shown), 2 + 3 * quotes(word), "each quote is closed: {shown}");
+            shown
+        }
     }
 }
 

@@ -47,8 +47,14 @@ impl MemoryBudget {
     pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
         let reservation = self.take(bytes).then(|| Reservation { ledger: Arc::clone(self), bytes });
         debug_assert!(reservation.is_none() || bytes <= self.limit);
-        debug_assert!(self.used() <= self.limit, "the limit holds at each instant");
+        self.invariants();
         reservation
+    }
+
+    /// Checks in debug builds that the limit holds. It holds at each instant, also while others
+    /// reserve and release.
+    fn invariants(&self) {
+        debug_assert!(self.used() <= self.limit, "{} of {} bytes are reserved", self.used(), self.limit);
     }
 
     /// Returns the bytes reserved now.
@@ -69,7 +75,7 @@ impl MemoryBudget {
     pub(super) fn release(&self, bytes: u64) {
         let before = self.used.fetch_sub(bytes, Relaxed);
         debug_assert!(before >= bytes, "more released than was reserved");
-        debug_assert!(before <= self.limit, "more reserved than may be");
+        self.invariants();
     }
 
     fn take(&self, bytes: u64) -> bool {
@@ -102,7 +108,7 @@ impl MemoryBudget {
         }
         let mut given = 0;
         for giver in givers {
-            debug_assert!(self.used() <= self.limit);
+            self.invariants();
             if given < missing {
                 given += giver.reclaim(missing - given);
             }

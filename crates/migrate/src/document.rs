@@ -121,6 +121,17 @@ impl Section {
         }
     }
 
+    /// Checks that each key, each statement and each remark stands once.
+    fn invariants(&self) {
+        for (at, entry) in self.entries.iter().enumerate() {
+            let before = &self.entries[..at];
+            assert!(before.iter().all(|other| other.key != entry.key), "{} stands once", entry.key);
+        }
+        for (at, note) in self.notes.iter().enumerate() {
+            assert!(!self.notes[..at].contains(note), "a remark stands once: {note}");
+        }
+    }
+
     /// Marks the table as one that refuses something.
     pub fn guard(mut self) -> Self {
         self.is_guard = true;
@@ -131,6 +142,7 @@ impl Section {
     pub fn lines(&self) -> Vec<LineId> {
         let mut lines = self.from.clone();
         self.entries.iter().for_each(|entry| add_lines(&mut lines, &entry.from));
+        debug_assert!(self.from.iter().all(|line| lines.contains(line)), "no statement is lost");
         lines
     }
 }
@@ -144,6 +156,22 @@ impl Document {
         self.tables.push((name, Section::default()));
         let (_, section) = self.tables.last_mut().expect("one was added");
         section
+    }
+
+    /// Checks that each key stands once in its table, and each table once in the file. All their
+    /// statements are among the first `statements` of the ledger.
+    pub fn invariants(&self, statements: usize) {
+        let sites = self.sites.iter().flat_map(|site| site.rules.iter().chain([&site.section]));
+        let tables = self.tables.iter().map(|(_, section)| section);
+        let lists = [&self.listen, &self.neighbours, &self.rules].into_iter().flatten();
+        for section in lists.chain(sites).chain(tables).chain([&self.top]) {
+            section.invariants();
+            let is_known = |line: &LineId| line.is_below(statements);
+            assert!(section.lines().iter().all(is_known), "a setting comes from a statement");
+        }
+        for (at, (name, _)) in self.tables.iter().enumerate() {
+            assert!(self.tables[..at].iter().all(|(other, _)| other != name), "[{name}] stands once");
+        }
     }
 
     /// Adds a remark at the top.

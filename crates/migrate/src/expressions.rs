@@ -125,6 +125,7 @@ pub fn host(expression: &str) -> Result<Vec<String>, String> {
             _ => return Err(why()),
         }
     }
+    debug_assert!(!names.is_empty(), "an expression over hosts names one");
     Ok(names)
 }
 
@@ -165,6 +166,8 @@ pub fn alternatives(expression: &str) -> Option<Vec<&str>> {
         }
     }
     parts.push(&text[start..]);
+    let bytes: usize = parts.iter().map(|part| part.len() + 1).sum();
+    debug_assert_eq!(bytes, text.len() + 1, "parts and bars make up the text");
     (depth == 0).then_some(parts)
 }
 

@@ -6,6 +6,13 @@ use crate::{Error, STATEMENTS_MAX};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LineId(usize);
 
+impl LineId {
+    /// Returns `true` if the statement is among the first `count`.
+    pub fn is_below(self, count: usize) -> bool {
+        self.0 < count
+    }
+}
+
 /// Fate of a statement, the mildest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
@@ -58,6 +65,7 @@ impl Ledger {
         if self.0.len() >= STATEMENTS_MAX {
             return Err(Error::Limit(format!("there are more than {STATEMENTS_MAX} statements")));
         }
+        debug_assert!(line >= 1, "lines count from 1");
         self.0.push(Statement { place: plain(&format!("{file}:{line}")), text: plain(text), fate: None });
         Ok(LineId(self.0.len() - 1))
     }
@@ -161,7 +169,9 @@ pub fn plain(text: &str) -> String {
 }
 
 fn both(a: String, b: String) -> String {
-    if a.contains(&b) || a.len() > 600 { a } else { format!("{a}; {b}") }
+    let joined = if a.contains(&b) || a.len() > 600 { a } else { format!("{a}; {b}") };
+    debug_assert!(joined.contains(&b) || joined.len() > 600, "a short reason keeps both parts");
+    joined
 }
 
 fn rank(fate: &Fate) -> u8 {

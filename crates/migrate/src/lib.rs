@@ -151,6 +151,10 @@ pub fn migrate(peer: Peer, file: SourceText, files: &dyn Files) -> Result<Migrat
     convert(file, files, &mut ledger, &mut document)?;
     ledger.settle();
     prune::prune(&mut document, &mut ledger)?;
+    if cfg!(debug_assertions) {
+        document.invariants(ledger.lines().count());
+    }
     let toml = render::render(peer, &document, &ledger);
+    debug_assert!(prune::is_sound(&toml), "the text passes the check of settings:\n{toml}");
     Ok(Migration { toml, summary: ledger.summary() })
 }

@@ -59,6 +59,8 @@ pub fn subtract(nets: &[IpNet], removed: &[IpNet]) -> Option<Vec<IpNet>> {
         left = next;
     }
     debug_assert!(left.iter().all(|net| removed.iter().all(|hole| !hole.contains(net))), "holes are out");
+    let is_inside = |net: &IpNet| nets.iter().any(|whole| whole.contains(net));
+    debug_assert!(left.iter().all(is_inside), "a subtraction adds no address");
     Some(IpNet::aggregate(&left))
 }
 
@@ -83,6 +85,7 @@ fn without(net: IpNet, hole: &IpNet, parts: &mut Vec<IpNet>) {
             }
         }
         let Some(half) = inner else { return };
+        debug_assert!(half.prefix_len() > around.prefix_len(), "each step halves the network");
         around = half;
     }
 }

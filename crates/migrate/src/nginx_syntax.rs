@@ -48,7 +48,9 @@ impl FileReader<'_> {
             return Err(Error::Limit("the included files are too many or too long".into()));
         }
         let mut scanner = Scanner { name: &file.name, text: &file.text, at: 0, line: 1 };
-        self.block(&mut scanner, depth, None)
+        let found = self.block(&mut scanner, depth, None)?;
+        assert_eq!(scanner.at, file.text.len(), "{} is read to its end", file.name);
+        Ok(found)
     }
 
     /// Reads directives up to the closing brace, or the end of the file at the top. With `shared`
@@ -87,6 +89,7 @@ impl FileReader<'_> {
                 Mark::End | Mark::Close => return Err(scanner.wrong("a directive ends without ;")),
                 _ => {}
             }
+            assert!(!words.is_empty(), "a directive has a name");
             let text = scanner.text[start..scanner.at].to_owned();
             let id = match shared {
                 Some(id) => id,
@@ -178,6 +181,7 @@ impl Scanner<'_> {
     fn next(&mut self) -> Option<char> {
         let c = self.peek()?;
         self.at += c.len_utf8();
+        debug_assert!(self.text.is_char_boundary(self.at), "the scanner stands between characters");
         self.line += usize::from(c == '\n');
         Some(c)
     }

@@ -34,6 +34,11 @@ pub fn prune(document: &mut Document, ledger: &mut Ledger) -> Result<(), Error> 
     Err(Error::Nothing("no settings come out of this text: its mistakes do not end".into()))
 }
 
+/// Returns `true` if a settings file passes the check of settings.
+pub fn is_sound(text: &str) -> bool {
+    mistakes(text).is_empty()
+}
+
 /// Returns every mistake of a settings file as setting and message, in the order of the file.
 fn mistakes(text: &str) -> Vec<(String, String)> {
     let source = SettingsSource {
@@ -89,7 +94,9 @@ fn drop_site(
     {
         return true;
     }
+    let before = document.sites.len();
     let site = document.sites.remove(at);
+    debug_assert_eq!(document.sites.len() + 1, before, "one site goes");
     let rules = site.rules.iter().flat_map(Section::lines);
     let lines: Vec<LineId> = site.section.lines().into_iter().chain(rules).collect();
     lines.into_iter().for_each(|line| ledger.left_out(line, format!("the site cannot be written: {why}")));

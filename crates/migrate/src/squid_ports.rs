@@ -68,6 +68,8 @@ pub fn ports(lines: &[Line], files: &dyn Files, ledger: &mut Ledger, document: &
         ports.has_reverse |= is_accelerator;
         document.listen.push(section);
     }
+    let listeners = usize::from(ports.has_forward) + usize::from(ports.has_reverse);
+    assert!(document.listen.len() >= listeners, "each mode has a listener");
     ports
 }
 
@@ -243,6 +245,7 @@ fn sites(mut origins: Vec<Origin>, ports: &Ports, access: &AccessRules, document
         }
     }
     let mut taken: Vec<Value> = Vec::new();
+    debug_assert!(made.iter().all(|(hosts, _)| !hosts.is_empty()), "each site has hosts");
     for (_, mut site) in made {
         if let Some(entry) = site.section.entries.iter_mut().find(|entry| entry.key == "hosts")
             && let Value::List(list) = &mut entry.value

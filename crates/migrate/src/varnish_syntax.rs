@@ -87,8 +87,11 @@ fn read(
     let mut items = Vec::new();
     let mut includes = Vec::new();
     while parser.peek().is_some() {
+        let before = parser.at;
         parser.item(&mut items, &mut includes)?;
+        assert!(parser.at > before, "each declaration takes words");
     }
+    assert_eq!(parser.at, tokens.len(), "{} is read to its end", file.name);
     for (name, line) in includes {
         match files.read(&name).map(|found| (found.is_empty(), found)) {
             Ok((false, found)) => {
@@ -152,6 +155,7 @@ impl Parser<'_> {
 
     /// Adds the statement between two places.
     fn line(&mut self, from: usize, to: usize) -> Result<LineId, Error> {
+        assert!(from <= to, "a statement ends after its beginning");
         let tokens = &self.tokens[from..to.min(self.tokens.len())];
         let text: Vec<String> = tokens.iter().take(60).map(Token::shown).collect();
         let line = tokens.first().map_or(1, |token| token.line);

@@ -63,6 +63,7 @@ fn section(
         shares.push(beside(name, &squid, &squidl, measured));
         progress.done(1);
     }
+    assert_eq!(shares.len(), machines.len(), "a row for each machine");
     Ok(layout(kinds, shares))
 }
 
@@ -85,6 +86,7 @@ fn layout(kinds: Vec<Vec<String>>, shares: Vec<Vec<String>>) -> Section {
         ]),
         rows: kinds,
     };
+    assert!(kinds.rows.iter().all(|row| row.len() == kinds.heading.len()), "a cell for each kind");
     let shares = Table {
         title: "Transfers a request, and squidl's beside squid's".into(),
         heading: heading(&["machine", "squid", "reads", "squidl", "reads", "transfers", "time"]),
@@ -162,7 +164,10 @@ fn drive(
     let driver = Driver { store: &*store, trace, plan, keeper: None, door: None };
     let outcome = driver.run(|_: TracePart| reports.push(door.report()), |_| true);
     match (outcome.end, reports.as_slice()) {
-        (End::Done, [warm, all]) => Ok(all.clone() - warm),
+        (End::Done, [warm, all]) => {
+            assert!(warm.now <= all.now, "the warm-up comes first");
+            Ok(all.clone() - warm)
+        }
         (end, _) => Err(failed(format!("{end:?}"))),
     }
 }
@@ -189,6 +194,7 @@ fn beside(name: &str, squid: &Transfers, squidl: &Transfers, requests: usize) ->
     let mut row = vec![name.to_owned()];
     for run in [squid, squidl] {
         let reads = run.sum(|traffic| !traffic.is_write).count;
+        assert!(reads <= run.total().count, "{name}: reads are transfers");
         row.push(format!("{:.2}", run.total().count as f64 / requests as f64));
         row.push(percent(reads as f64 / run.total().count.max(1) as f64));
     }

@@ -21,6 +21,7 @@ pub(super) fn over(
     let runs: Vec<Vec<Section>> =
         (0..count).map(|more| run(first.wrapping_add(more), &mut *progress)).collect::<Result<_, _>>()?;
     let Some((sections, others)) = runs.split_first() else { return Ok(Vec::new()) };
+    assert!(others.iter().all(|run| run.len() == sections.len()), "each seed gives the same sections");
     let mut sections = sections.clone();
     let mut table = Table::new("Findings over the seeds", &["finding", "mean", "±", "least", "most"]);
     for (at, section) in sections.iter_mut().enumerate() {
@@ -79,6 +80,7 @@ fn merge_figure(figure: &mut Figure, others: &[&Figure]) {
             let values: Vec<f64> =
                 std::iter::once(point.1).chain(same.iter().map(|other| other.points[at].1)).collect();
             let (mean, error) = (values.iter().sum::<f64>() / values.len() as f64, spread(&values));
+            debug_assert!(error >= 0.0, "an interval of {error}");
             point.1 = mean;
             if error > mean.abs() * WORTH {
                 ends.extend([(point.0, mean - error), (point.0, mean + error)]);

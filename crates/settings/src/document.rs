@@ -199,6 +199,8 @@ fn rows(page: &mut String, fields: &[Field], outer: (&str, bool)) {
             note(&mut notes, field.name, rest, choices);
         }
         first = limited.as_deref().unwrap_or(first);
+        assert!(!first.is_empty(), "`{}` has no text", field.name);
+        assert!(!first.contains('\n'), "`{}` has a text of several lines in its row", field.name);
         let kind = type_name(&field.kind, &join(outer.0, field.name));
         let change = if outer.1 || field.needs_restart { "start" } else { "reload" };
         let cells = [&*format!("`{}`", field.name), &kind, &default, change, first];
@@ -278,6 +280,7 @@ fn several(nouns: &str) -> String {
             None => format!("{noun}s"),
         },
     };
+    assert!(!nouns.is_empty(), "a plural of nothing");
     nouns.split(" or ").map(plural).collect::<Vec<_>>().join(" or ")
 }
 

@@ -41,6 +41,7 @@ impl Override {
             .collect();
         // The environment has no order; mistakes need one.
         overrides.sort_by(|a, b| a.origin.cmp(&b.origin));
+        assert!(overrides.iter().all(|one| one.origin.starts_with("SHOAL_")), "none of another program");
         overrides
     }
 
@@ -81,6 +82,7 @@ impl Override {
         let (last, sections) = path.split_last().expect("a split text has a part");
         let table = sections.iter().fold(table, |table, section| table.table_mut(section, &place));
         table.set(last, node);
+        debug_assert!(table.value(last).is_some_and(|node| node.place == place), "the override is in force");
     }
 
     /// Sets `allow_clients` of each listener. For listeners in forward mode without networks of
@@ -102,6 +104,7 @@ impl Override {
                 listen.set("allow_clients", networks.clone());
             }
         }
+        debug_assert!(by_default <= listeners, "a listener by default is a listener");
         if listeners == 0 || by_default > 0 {
             table.table_mut("forward", place).set("allow_clients", networks);
         }

@@ -152,6 +152,7 @@ impl<'a> Fields<'a> {
 
     /// Notes every name that is not one of `known`.
     pub fn refuse_others(&mut self, known: &[&str]) {
+        debug_assert!(known.iter().enumerate().all(|(at, name)| !known[..at].contains(name)), "{known:?}");
         for name in self.table.names().filter(|name| !known.contains(&name.text.as_str())) {
             let hint = crate::outline::hint_for(self.key, &name.text, known);
             let message = format!("unknown setting `{}`", name.text);
@@ -187,6 +188,7 @@ pub(crate) fn describe_limits<T: Setting>(limits: &RangeInclusive<T>) -> String 
 
 /// Returns `outer.name`, or the name alone at the top.
 pub(crate) fn join(outer: &str, name: &str) -> String {
+    assert!(!name.is_empty(), "a setting of {outer:?} has a name");
     if outer.is_empty() { name.into() } else { format!("{outer}.{name}") }
 }
 

@@ -180,7 +180,9 @@ impl Table {
             let name = Name { text: key.get_ref().to_string(), place: place_of(key, place) };
             (name, Node::from_toml(value, place))
         };
-        Self(table.iter().map(entry).collect())
+        let read = Self(table.iter().map(entry).collect());
+        debug_assert_eq!(read.0.len(), table.len(), "no name of the file is lost");
+        read
     }
 }
 

@@ -76,7 +76,9 @@ impl Queue {
 
     /// Takes the next event.
     pub fn pop(&mut self) -> Option<(Duration, Event)> {
-        self.heap.pop().map(|next| (next.at, next.event))
+        let next = self.heap.pop()?;
+        debug_assert!(self.next_time().is_none_or(|later| later >= next.at), "the earliest event goes first");
+        Some((next.at, next.event))
     }
 
     /// Returns the time of the next event.

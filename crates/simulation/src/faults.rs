@@ -73,6 +73,7 @@ impl FaultKind {
     pub fn draw(self, nodes: usize, random: &mut Random) -> Option<Fault> {
         let node = random.index(nodes);
         let other = (node + 1 + random.index(nodes.max(2) - 1)) % nodes;
+        assert!(node != other || nodes == 1, "a link has two ends");
         Some(match self {
             Self::Calm | Self::RoughNetwork => return None,
             Self::Cuts => Fault::Cut(node, other, random.chance(0.5)),

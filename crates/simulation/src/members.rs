@@ -21,7 +21,9 @@ impl Members {
     /// Makes this number of nodes, all in, with weights from 1 to 2.
     pub fn new(count: usize, random: &mut Random) -> Self {
         let nodes: Vec<_> = (0..count).map(|index| member(index, 1.0 + random.unit())).collect();
-        let index = nodes.iter().enumerate().map(|(index, member)| (member.id, index)).collect();
+        let index: BTreeMap<_, _> =
+            nodes.iter().enumerate().map(|(index, member)| (member.id, index)).collect();
+        assert_eq!(index.len(), nodes.len(), "each node has a number of its own");
         Self { nodes, index, views: BTreeMap::new() }
     }
 
@@ -43,6 +45,7 @@ impl Members {
     /// Changes the state of a node. Returns the views of before and after.
     pub fn change(&mut self, index: usize, state: MemberState, life: u64) -> (Arc<View>, Arc<View>) {
         let before = self.truth();
+        assert!(life >= self.nodes[index].life, "lives of a node only grow");
         self.nodes[index].state = state;
         self.nodes[index].life = life;
         (before, self.truth())
@@ -91,6 +94,7 @@ impl Members {
             ..member.clone()
         });
         let view = Arc::new(View::new(members.collect(), KeySecret::NONE));
+        assert_eq!(view.members().len(), self.nodes.len(), "a view has all nodes, also those that are out");
         self.views.insert(states, view.clone());
         view
     }

@@ -49,6 +49,8 @@ impl Links {
 impl Network {
     /// Makes a network without cuts.
     pub fn new(links: Links) -> Self {
+        assert!(links.least <= links.most, "the shortest delay is not the longest");
+        assert!(links.loss < 1.0, "a segment arrives at last");
         Self { links, slow: BTreeMap::new(), cuts: BTreeMap::new() }
     }
 
@@ -64,6 +66,7 @@ impl Network {
         for end in [from, to] {
             delay += self.slow.get(&end).map_or(Duration::ZERO, |most| random.between(*most / 2, *most));
         }
+        debug_assert!(delay >= self.links.least, "no message is faster than its link");
         Some(delay)
     }
 

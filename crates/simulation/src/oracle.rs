@@ -121,7 +121,8 @@ impl Oracle {
         let required = applied.max(self.acknowledged.of(object));
         let deadline = now + limit;
         self.counts.requests += 1;
-        self.requests.insert(id, Request { node, object, required, deadline });
+        let before = self.requests.insert(id, Request { node, object, required, deadline });
+        assert!(before.is_none(), "request {id} arrives once");
         self.deadlines.insert((deadline, id));
     }
 
@@ -192,8 +193,19 @@ impl Oracle {
 
     fn end(&mut self, id: RequestId) -> Option<Request> {
         let request = self.requests.remove(&id)?;
-        self.deadlines.remove(&(request.deadline, id));
+        let had_deadline = self.deadlines.remove(&(request.deadline, id));
+        assert!(had_deadline, "request {id} has no deadline");
         Some(request)
+    }
+
+    /// Checks that each request is open or has come to one of its ends, and each open one is due.
+    pub fn invariants(&self) {
+        let Counts { requests, served, failed, lost, hits, fetches, excused, .. } = self.counts;
+        let ended = served + failed + lost;
+        assert_eq!(requests, ended + self.requests.len() as u64, "requests and their ends");
+        assert_eq!(self.deadlines.len(), self.requests.len(), "each open request has one deadline");
+        assert!(hits <= served, "{hits} hits among {served} answers");
+        assert!(excused <= fetches, "{excused} excused among {fetches} fetches");
     }
 
     /// Returns the number of requests without an answer.
@@ -290,5 +302,6 @@ impl IssueTimes {
                 *time = issued.max(*time);
             }
         }
+        debug_assert!(self.all >= issued || reach != Reach::All, "the latest purge of all counts");
     }
 }

@@ -27,16 +27,21 @@ impl Random {
 
     /// Returns an index into a list of this length.
     pub fn index(&mut self, length: usize) -> usize {
-        self.below(length as u64) as usize
+        let index = self.below(length as u64) as usize;
+        debug_assert!(index < length, "an index beyond the list");
+        index
     }
 
     /// Returns a number from 0 to below 1.
     pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+        let unit = (self.bits() >> 11) as f64 / (1_u64 << 53) as f64;
+        debug_assert!((0.0..1.0).contains(&unit), "one is not reached");
+        unit
     }
 
     /// Returns `true` with this probability.
     pub fn chance(&mut self, probability: f64) -> bool {
+        debug_assert!((0.0..=1.0).contains(&probability), "{probability} is no probability");
         probability > 0.0 && self.unit() < probability
     }
 

@@ -70,12 +70,14 @@ impl Shelf {
         }
         self.uses += 1;
         stored.used = self.uses;
+        assert_eq!(stored.body.object, object, "a body stands under its own object");
         (stored.life >= oldest_life).then_some(stored.body)
     }
 
     /// Stores a body that was asked for at `asked`, unless a purge came since. Evicts the body
     /// that was used least lately.
     pub fn store(&mut self, body: Body, asked: u64, until: Option<Duration>, life: u64) {
+        assert!(asked <= self.slots.count, "a body is asked for before it is stored");
         if asked < self.slots.of(body.object) {
             return;
         }
@@ -103,6 +105,19 @@ impl Shelf {
         self.durable.count = self.durable.count.max(self.slots.count);
         self.slots = self.durable.clone();
         self.stored.retain(|_, stored| stored.until.is_none());
+        self.invariants();
+    }
+
+    /// Checks that no position is beyond the count, in memory, on disk, and of bodies.
+    pub fn invariants(&self) {
+        assert!(self.stored.len() <= self.capacity, "the shelf is bounded");
+        assert!(self.durable.count <= self.slots.count, "the disk is never ahead of the memory");
+        self.slots.invariants();
+        self.durable.invariants();
+        for stored in self.stored.values() {
+            assert!(stored.asked <= self.slots.count, "a body of the future");
+            assert!(stored.used <= self.uses, "a use of the future");
+        }
     }
 
     /// Returns the number of stored bodies.
@@ -114,6 +129,11 @@ impl Shelf {
 impl Slots {
     fn of(&self, object: ObjectId) -> u64 {
         self.objects.get(&object).copied().unwrap_or(0).max(self.all)
+    }
+
+    fn invariants(&self) {
+        assert!(self.all <= self.count, "the last purge of all is counted");
+        assert!(self.objects.values().all(|slot| *slot <= self.count), "each purge is counted");
     }
 
     fn purge(&mut self, reach: Reach) {

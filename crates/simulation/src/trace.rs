@@ -31,7 +31,9 @@ impl Trace {
         if self.tail.len() == TAIL {
             self.tail.pop_front();
         }
+        debug_assert!(self.tail.back().is_none_or(|last| last.at <= at), "events come in their order");
         self.tail.push_back(TraceLine { at, name, numbers });
+        debug_assert!(self.tail.len() <= TAIL, "the tail is bounded");
     }
 
     /// Returns the hash over all events.

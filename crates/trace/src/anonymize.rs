@@ -77,6 +77,8 @@ impl Anonymizer {
             hidden.push('?');
             hidden.push_str(&self.hash("query", whole, query));
         }
+        debug_assert!(!hidden.contains('#'), "fragments are dropped");
+        debug_assert!(self.queries == Queries::Hashed || !hidden.contains('?'), "so are queries");
         hidden
     }
 
@@ -99,6 +101,7 @@ impl Anonymizer {
                 None => break,
             }
         }
+        debug_assert_eq!(labels.len(), host.split('.').count(), "each label has its hash");
         labels.reverse();
         labels.join(".")
     }

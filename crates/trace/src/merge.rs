@@ -38,6 +38,7 @@ impl<R: Read> Merge<R> {
     pub fn next_record(&mut self) -> Result<Option<Record<'static>>, Error> {
         let Some(Reverse((time, reader))) = self.due.pop() else { return Ok(None) };
         let record = self.next[reader].take();
+        assert!(record.is_some(), "a reader that is due has a record");
         self.advance(reader, time)?;
         Ok(record)
     }
@@ -51,6 +52,7 @@ impl<R: Read> Merge<R> {
         self.next[reader] = self.readers[reader].next(|record| record.clone().into_owned())?;
         if let Some(record) = &self.next[reader] {
             self.due.push(Reverse((record.time_ms.unwrap_or(0).max(not_before), reader)));
+            debug_assert!(self.due.len() <= self.readers.len(), "each reader is due once");
         }
         Ok(())
     }

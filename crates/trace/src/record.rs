@@ -105,6 +105,7 @@ pub(crate) fn host_range(url: &str) -> Range<usize> {
     let start = scheme + 3;
     let end = memchr3(b'/', b'?', b'#', &bytes[start..]).map_or(bytes.len(), |at| start + at);
     let start = memrchr(b'@', &bytes[start..end]).map_or(start, |at| start + at + 1);
+    debug_assert!(start <= end && url.is_char_boundary(start) && url.is_char_boundary(end), "{url:?}");
     if bytes[start..end].starts_with(b"[")
         && let Some(close) = memchr(b']', &bytes[start..end])
     {

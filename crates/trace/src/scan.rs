@@ -38,6 +38,7 @@ impl<'a> Iterator for Words<'a> {
         let end = memchr(b'\t', &text.as_bytes()[..end]).unwrap_or(end);
         let (word, rest) = text.split_at(end);
         self.rest = rest;
+        debug_assert!(!word.is_empty() && !word.contains([' ', '\t']), "{word:?} is no word");
         Some(word)
     }
 }
@@ -88,7 +89,9 @@ pub(crate) fn time(text: &str, per_second: u64) -> Result<Option<u64>, Reason> {
 
 fn thousandths(fraction: &str) -> u64 {
     let digits = fraction.bytes().chain(*b"000").take(3);
-    digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
+    let number = digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
+    debug_assert!(number < 1000, "{number} thousandths are more than a second");
+    number
 }
 
 /// Parses the time of common logs, `10/Oct/2000:13:55:36 -0700`, and returns milliseconds since

@@ -96,7 +96,6 @@ mod tests {
             name: name.into(),
             folder: Some(folder.into()),
             dependencies: dependencies.iter().map(dependency).collect(),
-            ..Package::default()
         }
     }
 

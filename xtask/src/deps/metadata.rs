@@ -11,14 +11,10 @@ pub struct Metadata {
 }
 
 /// One package in one version.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Package {
     /// Its name.
     pub name: String,
-    /// Its version.
-    pub version: String,
-    /// Its licence as an SPDX expression.
-    pub license: Option<String>,
     /// Its folder from the root, when it belongs to the workspace.
     pub folder: Option<String>,
     /// What its manifest names.
@@ -58,8 +54,6 @@ impl Metadata {
         };
         let packages = raw.packages.iter().map(|package| Package {
             name: package.name.clone(),
-            version: package.version.clone(),
-            license: package.license.clone(),
             folder: folder(package),
             dependencies: package.dependencies.clone(),
         });
@@ -83,8 +77,6 @@ struct Raw {
 struct RawPackage {
     id: String,
     name: String,
-    version: String,
-    license: Option<String>,
     manifest_path: String,
     dependencies: Vec<Dependency>,
 }

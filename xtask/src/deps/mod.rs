@@ -1,17 +1,15 @@
-//! `cargo xtask deps`: who depends on whom, why, under which licence, and in how many versions.
+//! `cargo xtask deps`: directions and reasons of dependencies, and cargo-deny over all packages.
 //!
 //! The crate table of `docs/ARCHITECTURE.md` is compared with what `cargo metadata` says of the
 //! workspace for the platform that is built and measured, [`PLATFORM`].
 
+mod deny;
 mod directions;
-mod licences;
 mod metadata;
 mod reasons;
-mod versions;
 
 use crate::Outcome;
 use crate::crate_table::CrateTable;
-use crate::exceptions::Exceptions;
 use crate::finding::outcome;
 use metadata::Metadata;
 use std::path::Path;
@@ -23,12 +21,10 @@ const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 pub fn run(root: &Path) -> Outcome {
     let metadata = Metadata::read(root, PLATFORM)?;
     let table = CrateTable::read(root)?;
-    let exceptions = Exceptions::read(root)?;
     let manifest =
         std::fs::read_to_string(root.join("Cargo.toml")).map_err(|why| format!("Cargo.toml: {why}"))?;
     let mut findings = directions::check(&metadata, &table);
     findings.extend(reasons::check(&manifest));
-    findings.extend(licences::check(&metadata.packages));
-    findings.extend(versions::check(&metadata.packages, &exceptions.duplicate));
-    outcome("deps", &format!("{} packages", metadata.packages.len()), findings)
+    let said = outcome("deps", &format!("{} packages", metadata.packages.len()), findings)?;
+    Ok(format!("{said}\n{}", deny::run(root)?))
 }

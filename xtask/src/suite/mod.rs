@@ -1,13 +1,15 @@
 //! `cargo xtask tests`: every test of the workspace, two test programs at a time.
 //!
 //! Many tests wait for sockets and disks, others compute. A program of each sort runs beside one of
-//! the other, so that the machine is never idle. A failed test runs again by itself, when all
+//! the other, so that the machine is never idle. The longest begin first, by their times in the run
+//! before ([`times`]), so that no lane ends much later than the other. A failed test runs again by itself, when all
 //! others have ended: it must pass twice in a row. A test that does so is reported as unsteady and
 //! deserves mending; `--strict` counts it as failed.
 
 mod lanes;
 mod program;
 mod results;
+mod times;
 
 use crate::{Outcome, workspace};
 use results::Results;
@@ -29,7 +31,9 @@ pub fn run(root: &Path, options: &[&str]) -> Outcome {
     println!("tests: {} programs built in {:.0} s", programs.len(), built.elapsed().as_secs_f64());
     let mut lines = Vec::new();
     let mut failed = Vec::new();
-    let all = lanes::run_all(programs);
+    let known = times::read(root);
+    let all = lanes::run_all(times::longest_first(programs, &known));
+    times::write(root, &known, &all);
     lines.push(slowest(&all));
     for results in all.iter().filter(|results| !results.passed) {
         for (name, steady) in again(results) {

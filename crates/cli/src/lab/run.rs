@@ -196,6 +196,7 @@ fn append(joined: &mut Trace, trace: &Trace, limit: usize) {
             ..shoal_trace::Record::default()
         };
         joined.push(&record, SIZE_UNKNOWN);
+        debug_assert!(joined.requests().len() <= limit, "a joined trace keeps to its limit");
     }
 }
 
@@ -223,6 +224,8 @@ fn render(report: &Report) -> String {
         |column: &usize| *column == 0 || findings().any(|finding| value(finding, *column).is_some());
     let columns: Vec<usize> = (0..report.columns.len()).filter(is_filled).collect();
     let names: Vec<String> = columns.iter().map(|column| report.columns[*column].clone()).collect();
+    let most = report.columns.len().max(1);
+    assert!(findings().all(|finding| finding.found.len() <= most), "a column for each value");
     line("finding", "paper", &names);
     for finding in findings() {
         let shown =
@@ -245,6 +248,7 @@ fn plainly(report: &Report) -> String {
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..table.heading.len()).map(width).collect();
+        assert!(table.rows.iter().all(|row| row.len() == widths.len()), "{}: a cell each", table.title);
         let _ = writeln!(text, "\n{}", table.title);
         for row in [&table.heading].into_iter().chain(&table.rows) {
             let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));

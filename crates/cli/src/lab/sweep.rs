@@ -101,7 +101,11 @@ fn cores() -> usize {
 
 fn counts(sweep: &Sweep) -> Vec<(&'static str, usize)> {
     let count = |name: &str| sweep.cells.iter().filter(|cell| cell.kind.name == name).count();
-    KINDS.iter().map(|kind| (kind.name, count(kind.name))).filter(|(_, count)| *count > 0).collect()
+    let all = KINDS.iter().map(|kind| (kind.name, count(kind.name)));
+    let counts: Vec<(&str, usize)> = all.filter(|(_, count)| *count > 0).collect();
+    let sum: usize = counts.iter().map(|(_, count)| count).sum();
+    assert_eq!(sum, sweep.cells.len(), "each cell is of one kind");
+    counts
 }
 
 fn checked(sweep: &Sweep, as_json: bool) -> String {
@@ -121,6 +125,8 @@ fn checked(sweep: &Sweep, as_json: bool) -> String {
 
 fn render(summary: &Summary) -> String {
     let Summary { cells, computed, refused, files, notes } = summary;
+    assert!(computed <= cells, "{computed} of {cells} cells were computed now");
+    assert!(refused <= cells, "{refused} of {cells} cells make no sense");
     let mut text = format!("{cells} cells: {computed} computed now, {} before\n", cells - computed);
     for note in notes {
         let _ = writeln!(text, "trace {note}");

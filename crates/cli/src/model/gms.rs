@@ -104,6 +104,7 @@ impl ModelGmsOptions {
             };
             simulate(&network, &setting).map_err(wrong)
         });
+        assert_eq!(solution.loads.len(), network.servers.len(), "each server has its load");
         Ok(ModelGmsRow { network, solution, measured: measured.transpose()? })
     }
 

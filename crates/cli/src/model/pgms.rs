@@ -106,6 +106,11 @@ impl ModelPgmsOptions {
     fn row(&self, program: &Program, idle: usize, costs: PrefetchCosts) -> Result<ModelPgmsRow, Failure> {
         let setting = self.setting(idle, costs)?;
         let pgms = simulate(std::slice::from_ref(program), &setting).map_err(wrong)?.programs[0];
+        let stall = pgms.stall_seconds();
+        assert!(
+            stall <= pgms.elapsed_seconds * (1.0 + 1e-9),
+            "a program waits for part of its time: {stall}"
+        );
         Ok(ModelPgmsRow { idle, gms: self.gms(program, &setting)?, pgms })
     }
 

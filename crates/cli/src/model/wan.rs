@@ -132,9 +132,12 @@ impl ModelWanOptions {
         let schemes: &[Scheme] = if self.levels.is_empty() { &[] } else { &Scheme::ALL };
         let performance =
             |scheme: &Scheme| Ok((*scheme, model.performance(*scheme, &region).map_err(wrong)?));
+        let shared = model.shared(clients).map_err(wrong)?;
+        let hits = shared.cacheable.total();
+        assert!((0.0..=1.0 + 1e-9).contains(&hits), "{hits} of the cacheable requests hit");
         Ok(ModelWanRow {
             clients,
-            shared: model.shared(clients).map_err(wrong)?,
+            shared,
             finite,
             schemes: schemes.iter().map(performance).collect::<Result<_, Failure>>()?,
         })

@@ -133,6 +133,7 @@ fn keeper(
     let room = usage.bytes_max.saturating_sub(usage.bytes);
     // A new object is charged before the object that it replaces is released.
     let limit = room - room / ROOM_SPARED;
+    assert!(limit <= room, "the driver keeps to the store's room");
     Ok(DriverReplacement::new((policy.construct)(), source.trace.objects().len(), limit, BLOCK_BYTES))
 }
 
@@ -171,6 +172,7 @@ fn drive(
         },
     );
     progress.finish();
+    assert!(failed.is_some() || sides.len() <= 2, "a replay has a warm-up and a measured part");
     match failed {
         // A disk that fails during the run also fails at its end. The first failure is reported.
         Some(error) if outcome.end == End::Done => Err(error),

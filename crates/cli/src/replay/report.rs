@@ -55,6 +55,10 @@ impl<'a> Report<'a> {
     /// Makes a report of these facts.
     pub fn new(facts: ReportInput<'a>) -> Self {
         let usage = facts.store.usage();
+        for counts in [&facts.outcome.warm_up, &facts.outcome.measured] {
+            assert!(counts.hits <= counts.requests, "{} hits of {}", counts.hits, counts.requests);
+            assert!(counts.hit_bytes <= counts.bytes, "bytes of hits are among all");
+        }
         Self { facts, usage }
     }
 
@@ -192,6 +196,8 @@ fn calls(counts: &ReplayCounts, side: &PartReadings) -> String {
         if latency.calls == 0 {
             continue;
         }
+        debug_assert!(latency.p50_ns <= latency.p99_ns, "quantiles rise");
+        debug_assert!(latency.p99_ns <= latency.max_ns, "the longest call is the longest");
         let micros = |nanos: u64| format!("{:>9.1}", nanos as f64 / 1000.0);
         text += &format!("{:<12}{:>11}", call.name(), count(latency.calls));
         text += &micros(latency.total_ns / latency.calls);

@@ -123,6 +123,7 @@ fn copy(body: &dyn StoredBody, out: &mut impl Write) -> Result<(), Failure> {
         }
         at += bytes.len() as u64;
     }
+    assert_eq!(at, body.length(), "the whole body, and no more");
     out.flush().or_else(ended)
 }
 

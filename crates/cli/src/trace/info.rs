@@ -169,6 +169,7 @@ fn infinite(character: &Character, line: &mut dyn FnMut(&str, String)) {
 }
 
 fn share(share: f64) -> String {
+    assert!((0.0..=1.0 + 1e-9).contains(&share), "{share} is no share");
     format!("{:.1}%", share * 100.0)
 }
 

@@ -97,12 +97,26 @@ impl ServedTrace {
             *made += 1;
             *made - 1
         };
-        Self { ages: clients.iter().map(&mut age).collect(), clients, sizes, infinite, alike }
+        let served = Self { ages: clients.iter().map(&mut age).collect(), clients, sizes, infinite, alike };
+        served.invariants();
+        served
+    }
+
+    /// Checks that all pasts tell of the same requests.
+    fn invariants(&self) {
+        assert_eq!(self.ages.len(), self.clients.len(), "each request has its client's age");
+        assert_eq!(self.infinite.requests(), self.clients.len(), "the infinite cache serves all");
+        assert_eq!(self.alike.requests(), self.clients.len(), "so does the one of objects alike");
+        for size in &self.sizes {
+            assert_eq!(size.past.requests(), self.clients.len(), "a size serves all requests");
+            assert!(size.disk_bytes >= LEAST_DISK && size.ram_bytes >= LEAST_RAM, "a cache has room");
+        }
     }
 
     /// Returns the facts known at a cut, and the true hit ratio after it.
     fn at<'a>(&'a self, past: &'a Past, share: f64) -> (ForecastInput<'a>, f64) {
         let cut = (past.requests() as f64 * share) as usize;
+        assert!(cut <= past.requests(), "a cut lies in the trace");
         let requests = cut.min(past.requests() - cut);
         let known =
             ForecastInput { past, cut, clients: &self.clients[..cut], ages: &self.ages[..cut], requests };
@@ -216,6 +230,8 @@ fn errors(served: &ServedTrace) -> Section {
 fn trial(served: &ServedTrace, past: &Past, cut: f64) -> (f64, f64, f64) {
     let (known, came) = served.at(past, cut);
     let forecast = Forecast::after(known.seen(), known.requests);
+    assert!((0.0..=1.0).contains(&forecast.hit_ratio), "{} is no hit ratio", forecast.hit_ratio);
+    assert!(forecast.error >= 0.0, "{} is no error", forecast.error);
     let stretches = Returns::of(known.seen()).stretches(known.seen());
     let middle = mean(&stretches);
     let variance =
@@ -268,6 +284,11 @@ fn reasons(served: &ServedTrace) -> Section {
         let (kept_forecast, kept) = (forecast / returning.max(1e-9), came / returned.max(1e-9));
         let for_new = (returning - returned) * (kept_forecast + kept) / 2.0;
         let for_kept = (kept_forecast - kept) * (returning + returned) / 2.0;
+        let parts = for_new + for_kept;
+        debug_assert!(
+            returned < 1e-6 || (parts - (forecast - came)).abs() < 1e-6,
+            "{parts} is not the error"
+        );
         let (ram, disk) =
             (Unit::Bytes.shown(size.ram_bytes as f64), Unit::Bytes.shown(size.disk_bytes as f64));
         table.row(&[

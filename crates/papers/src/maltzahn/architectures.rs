@@ -14,6 +14,7 @@ pub fn cern_section(infinite: &Outcomes, logged: Vec<RunResult>) -> Section {
     let outcomes = &Outcomes { modelled: shown, real: infinite.real.clone() };
     let bars = outcomes.modelled.iter().map(|outcome| {
         let reads = outcome.files.reads + outcome.mapped.reads;
+        assert!(reads <= outcome.ios(), "{}: reads are I/Os", outcome.name);
         Bar::new(&outcome.name, &[reads as f64, (outcome.ios() - reads) as f64])
     });
     let bars = Bars {
@@ -134,6 +135,7 @@ pub fn table(title: &str, outcomes: &[RunResult]) -> Table {
     ];
     let mut table = Table::new(title, &heading);
     for outcome in outcomes {
+        assert!((0.0..=1.0).contains(&outcome.hit_ratio()), "{}: hits are requests", outcome.name);
         let count = |number: u64| Unit::Count.shown(number as f64);
         let mean = |mean: Option<f64>| mean.map_or("–".into(), |mean| Unit::Bytes.shown(mean));
         table.row(&[

@@ -41,7 +41,10 @@ impl Small {
     pub fn of(trace: &Trace, warm_up: usize) -> Self {
         let (trace, warm_up) = at_most(trace, warm_up, paper::PAGE_BYTES);
         let workload = Workload::new(&trace, warm_up);
-        Self { sizes: workload.sizes(), trace, workload }
+        let sizes = workload.sizes();
+        assert!(sizes.iter().all(|bytes| *bytes <= paper::PAGE_BYTES), "each object fits a page");
+        assert!(workload.warm_up <= workload.requests.len(), "the warm-up is part of the trace");
+        Self { sizes, trace, workload }
     }
 
     /// Returns the requests.
@@ -87,6 +90,7 @@ impl<'a> MachineRuns<'a> {
         };
         let mut outcomes = ARCHITECTURES.iter().map(run).collect::<Result<Vec<_>, _>>()?;
         outcomes.push(httpd::run(httpd::NAME, Lock::Renamed, self, &|_| (), progress)?);
+        assert_eq!(outcomes.len(), ARCHITECTURES.len() + 1, "a run an architecture, and httpd's");
         Ok(outcomes)
     }
 
@@ -112,6 +116,7 @@ impl<'a> MachineRuns<'a> {
     /// each demand.
     pub fn stale(&self, progress: &mut dyn Progress) -> Result<(Vec<RunResult>, [u64; 3]), LabError> {
         let demands = Staleness::default().demands(self.workload, self.seed);
+        assert_eq!(demands.len(), self.workload.requests.len(), "a demand for each request");
         let run = |architecture: &str| {
             let name = format!("{architecture}, stale");
             let demands = Some(demands.as_slice());
@@ -235,6 +240,7 @@ impl<'a> MachineRuns<'a> {
         small: &Small,
         progress: &mut dyn Progress,
     ) -> Result<RunResult, LabError> {
+        assert!(part > 0.0 && part <= 1.0, "{part} is no part of the file");
         let bytes = (self.finite_file_bytes() as f64 * part) as u64;
         let bytes = bytes.max(paper::PAGE_BYTES);
         let segments = SegmentSettings { bytes, policy, ..SegmentSettings::default() };

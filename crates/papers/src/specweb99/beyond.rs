@@ -29,6 +29,7 @@ pub(super) fn policies(inputs: &Inputs, progress: &mut dyn Progress) -> Section 
             let found = steady(&set.population, (policy.construct)(), (fraction * all, THROUGHPUT), inputs);
             row.extend([percent(found.outcome.hit_ratio), left(&found.outcome)]);
         }
+        assert_eq!(row.len(), table.heading.len(), "{}: two cells a size", policy.name);
         table.rows.push(row);
         progress.done(1);
     }
@@ -75,6 +76,7 @@ pub(super) fn threads(inputs: &Inputs, progress: &mut dyn Progress) -> Section {
             seed: inputs.seed,
         };
         let found = threads::simulate(&set.population, Box::new(Lru::default()), &setting);
+        assert!((0.0..=1.0).contains(&found.shared), "those that wait for a read are requests");
         table.rows.push(vec![
             threads.to_string(),
             percent(found.outcome.hit_ratio),
@@ -108,6 +110,7 @@ pub(super) fn log() -> Section {
     let cache_bytes = FRACTIONS[0] * set.ranked.total_bytes();
     for keeping in LogMode::ALL {
         let cost = keeping.cost(POSTS);
+        assert!(cost.reads >= 0.0 && cost.writes >= 0.0 && cost.cache_bytes >= 0.0, "a log costs");
         let mut outcome = che::outcome(&set.population, (cache_bytes - cost.cache_bytes).max(0.0));
         outcome.transfers += cost.reads + cost.writes;
         table.rows.push(vec![
@@ -198,7 +201,9 @@ fn replayed(inputs: &Inputs, cache_bytes: u64) -> f64 {
         .map(|request| Request { object: request.object.into(), bytes: sizes[request.object as usize] });
     let mut cache = Simulator::new(Lru::default(), Capacity::Bytes(cache_bytes));
     let warm = cache.run(requests.by_ref().take(workload.warm_up));
-    1.0 - cache.run(requests).since(&warm).miss_ratio()
+    let misses = cache.run(requests).since(&warm).miss_ratio();
+    assert!((0.0..=1.0).contains(&misses), "{misses} is no miss ratio");
+    1.0 - misses
 }
 
 fn percent(share: f64) -> String {

@@ -79,11 +79,23 @@ impl CacheSweep {
     fn of(set: &Set) -> Self {
         let all = set.ranked.total_bytes();
         let model = |share: f64| set.ranked.solve(share * all, REUSE).outcome(RateDerivation::Restored);
-        Self {
+        let swept = Self {
             throughput: set.throughput,
             model: SHARES.iter().map(|share| (*share, model(*share))).collect(),
             time: SHARES.iter().map(|share| (*share, che::outcome(&set.population, share * all))).collect(),
+        };
+        swept.invariants();
+        swept
+    }
+
+    /// Checks that hit ratios are shares, and that a larger cache hits no less.
+    fn invariants(&self) {
+        for points in [&self.model, &self.time] {
+            assert!(points.iter().all(|point| (0.0..=1.0).contains(&point.1.hit_ratio)), "a hit ratio");
+            assert!(points.iter().all(|point| point.1.transfers >= 0.0), "transfers are no credit");
         }
+        let grows = |pair: &[(f64, FileCacheResult)]| pair[0].1.hit_ratio <= pair[1].1.hit_ratio + 1e-9;
+        assert!(self.time.windows(2).all(grows), "LRU hits more with more room");
     }
 
     fn series(
@@ -158,11 +170,10 @@ impl NeededShare {
         let time = |time: f64| path.throughput(&che::after(&set.population, time));
         // The search is over the logarithm: times span orders of magnitude.
         let time = halved((0.0, 25.0), |exponent| time(exponent.exp())).exp();
-        Self {
-            throughput: set.throughput,
-            model: halved((0.0, 1.0), model),
-            time: che::room(&set.population, time) / all,
-        }
+        let (model, time) = (halved((0.0, 1.0), model), che::room(&set.population, time) / all);
+        assert!((0.0..=1.0).contains(&model), "the model needs {model} of the file set");
+        assert!((0.0..=1.0 + 1e-9).contains(&time), "the estimate needs {time} of the file set");
+        Self { throughput: set.throughput, model, time }
     }
 }
 
@@ -170,6 +181,7 @@ impl NeededShare {
 fn halved((mut low, mut high): (f64, f64), of: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..30 {
         let middle = (low + high) / 2.0;
+        debug_assert!(low <= middle && middle <= high, "the search keeps its bounds");
         if of(middle) < KEPT { low = middle } else { high = middle }
     }
     high

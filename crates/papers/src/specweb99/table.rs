@@ -61,6 +61,7 @@ fn answers(inputs: &Inputs, progress: &mut dyn Progress) -> Vec<Answers> {
         let bytes = case.fraction * set.population.bytes();
         let model = set.ranked.solve(bytes, REUSE);
         let left = |outcome: FileCacheResult| {
+            assert!((0.0..=1.0).contains(&outcome.hit_ratio), "{} is no hit ratio", outcome.hit_ratio);
             (outcome, PathLength::default().throughput(&outcome) * case.throughput)
         };
         let run = !inputs.is_small || case.throughput == TABLE[0].throughput;
@@ -78,6 +79,7 @@ fn answers(inputs: &Inputs, progress: &mut dyn Progress) -> Vec<Answers> {
         });
         progress.done(1);
     }
+    assert_eq!(answers.len(), TABLE.len(), "each case has its answers");
     answers
 }
 
@@ -160,6 +162,7 @@ fn readings(cases: &[Answers]) -> Table {
             let printed = (column.printed)(&case.analytic).unwrap_or_default();
             [show(printed), ours(answers.literal), ours(answers.per_miss), ours(answers.restored.0)]
         };
+        assert!(case.fraction > 0.0 && case.fraction <= 1.0, "a part of the files is cached");
         let name = format!("{}, {:.1}%", Unit::Count.shown(case.throughput), case.fraction * 100.0);
         let cells = [name].into_iter().chain(columns(&KILO_TRANSFERS)).chain(columns(&MEGABYTES));
         table.rows.push(cells.collect());

@@ -56,6 +56,7 @@ pub fn fit(
     ];
     for (values, set, of) in searches {
         let wanted = of(character);
+        assert!(!values.is_empty() && wanted.is_finite(), "a value is searched for among some");
         let value = nearest(traffic, values, progress, set, |made| of(made) - wanted)?;
         set(&mut traffic, value);
     }
@@ -119,6 +120,7 @@ fn embedded(trace: &Trace) -> f64 {
         .collect();
     let images = trace.requests().iter().filter(|request| is_image[request.object as usize]).count() as f64;
     let pages = trace.requests().len() as f64 - images;
+    assert!(pages >= 0.0, "images are requests");
     (images / pages.max(1.0)).clamp(0.0, 50.0)
 }
 
@@ -133,9 +135,11 @@ fn sizes(trace: &Trace) -> Sizes {
         return Sizes::default();
     }
     sizes.sort_unstable_by(f64::total_cmp);
+    debug_assert!(sizes.is_sorted(), "quantiles are read off sorted sizes");
     let at = |share: f64| sizes[((sizes.len() - 1) as f64 * share) as usize];
     let tail = Sizes::default().tail;
     let largest = &sizes[((sizes.len() as f64) * (1.0 - tail)) as usize..];
+    assert!(!largest.is_empty(), "the tail has an object");
     let hill = largest.iter().map(|bytes| (bytes / largest[0]).ln()).sum::<f64>() / largest.len() as f64;
     Sizes {
         median: at(0.5 * (1.0 - tail)),

@@ -167,6 +167,7 @@ fn programs(inputs: &Inputs, effort: &SchemeEffort) -> Result<Vec<ProgramReferen
             .map(|page| (*page, random.below(REFERENCES_A_WRITE) == 0))
             .collect();
         let pages = references.iter().map(|reference| reference.0 as usize + 1).max().unwrap_or(1);
+        assert!(references.len() <= effort.references, "no program is longer than the effort");
         programs.push(ProgramReferences { name: one.short_name(), references, pages });
     }
     Ok(programs)
@@ -183,6 +184,7 @@ impl ProgramReferences {
     ) -> ClusterCounts {
         let options =
             SchemeOptions { idle: size.nodes.len().saturating_sub(1), region, ..SchemeOptions::default() };
+        assert!(self.pages <= size.objects, "{}: the cluster knows all pages", self.name);
         let access = |reference: &(u32, bool)| Access {
             node: 0,
             object: reference.0,

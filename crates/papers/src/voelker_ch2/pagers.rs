@@ -69,7 +69,9 @@ fn cost(programs: &[ProgramReferences], progress: &mut dyn Progress) -> Section 
 
 /// Returns the mean times of a reference and of the blocks it sent away, in milliseconds.
 fn parts(counts: &ClusterCounts) -> [f64; 2] {
-    [counts.mean_ms(), counts.mean_ms_with_pageouts() - counts.mean_ms()]
+    let pageouts = counts.mean_ms_with_pageouts() - counts.mean_ms();
+    assert!(pageouts >= 0.0, "page-outs take {pageouts} ms");
+    [counts.mean_ms(), pageouts]
 }
 
 fn row(
@@ -123,6 +125,7 @@ fn loss(programs: &[ProgramReferences], progress: &mut dyn Progress) -> Section 
                 &count(counts.rebuilt),
                 &count(counts.forwarded),
             ]);
+            assert!(counts.lost == 0 || redundancy == "none", "{redundancy} loses no page");
             progress.done(1);
         }
     }

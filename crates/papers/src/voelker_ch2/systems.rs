@@ -92,6 +92,8 @@ fn comparison(ran: &[Ran], size: &ClusterSize) -> Section {
 }
 
 pub(super) fn shares(counts: &ClusterCounts) -> [f64; 4] {
+    let served = counts.local + counts.remote + counts.server + counts.disk;
+    assert!(served <= counts.requests, "{served} of {} requests are served", counts.requests);
     let all = counts.requests.max(1) as f64;
     [counts.local, counts.remote, counts.server, counts.disk].map(|count| count as f64 / all)
 }
@@ -113,6 +115,10 @@ fn waiting(ran: &[Ran]) -> Section {
         ["system", "a second", "delay", "processor", "disk", "server", "its disks", "balance", "underused"];
     let mut table = Table::new("Where requests wait for processors and disks", &heading);
     for Ran { name, queued, .. } in ran {
+        assert!(
+            (0.0..=1.0).contains(&queued.underused()),
+            "{name}: nodes are underused for a share of the time"
+        );
         let most = |of: fn(&shoal_lab::cluster::NodeUtilization) -> f64| {
             queued.nodes.iter().map(of).fold(0.0, f64::max)
         };

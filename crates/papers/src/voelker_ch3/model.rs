@@ -165,6 +165,7 @@ fn figure_3_8() -> Section {
         let without = solved(&Network::balanced(OO7, nodes, servers, 0, 0.0)).response_seconds;
         let with = solved(&Network::balanced(OO7, nodes, servers, servers, share));
         let local = with.loads.last().map_or(0.0, |load| load.utilization);
+        assert!(with.response_seconds <= without * (1.0 + 1e-9), "more servers never answer later");
         (local, 1.0 - with.response_seconds / without)
     };
     let shares = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7];
@@ -253,6 +254,8 @@ fn methods(seed: u64, effort: &Effort) -> Section {
                 }
             }
         }
+        assert_eq!(row.len(), METHODS_HEADING.len(), "a cell for each method");
+        assert_eq!(cells.len(), ASSUMPTIONS_HEADING.len(), "a cell for each assumption");
         by_method.rows.push(row);
         by_assumption.rows.push(cells);
     }
@@ -311,6 +314,7 @@ impl Quotation {
         let found = answer(&network);
         let other = other.map_or(Answer::default(), |other| answer(&other));
         let error = (found.half_width + other.half_width) / (self.scale)(other.response_seconds);
+        assert!(error >= 0.0, "{}: an error of {error}", self.key);
         ((self.value)(&found, other.response_seconds), error)
     }
 }
@@ -432,9 +436,13 @@ fn solved(network: &Network) -> Solution {
 }
 
 fn solve(network: &Network, method: Method) -> Solution {
-    network
+    let solution = network
         .solve(method)
-        .expect("the networks of the figures have probabilities that sum to one and few nodes")
+        .expect("the networks of the figures have probabilities that sum to one and few nodes");
+    let is_share = |load: f64| (0.0..=1.0 + 1e-6).contains(&load);
+    assert!(solution.loads.iter().all(|load| is_share(load.utilization)), "no server is busier than always");
+    assert!(solution.response_seconds > 0.0, "an answer takes time");
+    solution
 }
 
 fn finding(key: &str, what: &str, unit: Unit, claim: Claim, found: f64) -> Finding {

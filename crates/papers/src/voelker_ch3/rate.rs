@@ -61,6 +61,8 @@ impl Grid {
             grid.steady.push(steady);
             grid.joining.push(joining);
         }
+        assert_eq!(grid.steady.len(), effort.global_nodes.len(), "a row for each number of nodes");
+        assert!(grid.steady.iter().flatten().all(|rates| rates.len() == effort.rates.len()), "all rates");
         grid
     }
 }
@@ -191,6 +193,7 @@ fn ways_section(
             at(BalancingRate::Tuned(0.5), true, Targets::Memory).seconds,
             at(BalancingRate::Fixed(1.0), false, Targets::Equal).seconds,
         ];
+        assert!(gms > 0.0 && found.iter().all(|seconds| *seconds > 0.0), "references take time");
         let mut row = vec![program.name.clone()];
         row.extend(found.iter().map(|seconds| Unit::Share.shown(seconds / gms - 1.0)));
         row.push(Unit::Ratio.tick(tuned.rates.last().copied().unwrap_or(0.0)));
@@ -247,6 +250,7 @@ fn skew_table(programs: &[&Application], seed: u64, nodes: usize) -> Table {
         ];
         for (way, found) in ways {
             let busiest = found.utilizations.iter().copied().fold(0.0, f64::max);
+            assert!(busiest <= 1.0 + 1e-9, "{way}: a server is busy for {busiest} of the time");
             table.row(&[
                 &format!("{}, {way}", program.name),
                 &Unit::Milliseconds.shown(found.getpage_seconds * 1e3),
@@ -263,10 +267,12 @@ fn skew_table(programs: &[&Application], seed: u64, nodes: usize) -> Table {
 fn cut(program: &Application, references: usize) -> Application {
     let references: Vec<u32> = program.references.iter().copied().take(references).collect();
     let pages = references.iter().max().map_or(0, |last| *last as usize + 1);
+    assert!(pages <= program.pages, "a part has no more pages than the whole");
     Application { name: program.name.clone(), references, pages, clients: Vec::new() }
 }
 
 fn best_of(outcomes: &[ContentionResult]) -> usize {
+    assert!(!outcomes.is_empty(), "the best of some");
     (0..outcomes.len()).min_by(|a, b| outcomes[*a].seconds.total_cmp(&outcomes[*b].seconds)).unwrap_or(0)
 }
 

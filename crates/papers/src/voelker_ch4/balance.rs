@@ -34,6 +34,8 @@ pub(super) fn section(bench: &Bench, progress: &mut dyn Progress) -> Result<Sect
     );
     for row in &rows {
         let name = format!("{}{}", row.busy, if row.prefetching { ", prefetching" } else { ", GMS" });
+        assert_eq!(row.by_rate.len(), RATES.len(), "a time for each rate");
+        assert!((0.0..=1.0).contains(&row.last_rate), "the tuner's rate is a share");
         let beside = |seconds: f64| Unit::Share.shown(seconds / row.by_rate[0] - 1.0);
         let mut cells = vec![name];
         cells.extend(row.by_rate.iter().skip(1).map(|seconds| beside(*seconds)));
@@ -110,6 +112,7 @@ fn run(
     let mut frames = vec![each; busy];
     frames.extend([idle / 2, idle / 2, idle / 2, 3 * idle]);
     let joining = JoiningNode { node: busy + 3, after_seconds: JOINS_AFTER_SECONDS / f64::from(scale) };
+    assert!(joining.node < frames.len(), "the node that joins has frames");
     let setting = PrefetchSetup {
         frames,
         homes: (0..busy).collect(),

@@ -85,6 +85,8 @@ fn sizes(bench: &Bench, hinting: HintCoverage) -> Result<MemorySpeedups, LabErro
 fn fixed_total(bench: &Bench, mut setting: PrefetchSetup) -> PrefetchSetup {
     let idle = setting.frames.len() - 1;
     setting.frames.iter_mut().skip(1).for_each(|frames| *frames = 4 * bench.frames() / idle);
+    let shared: usize = setting.frames.iter().skip(1).sum();
+    assert!(shared <= 4 * bench.frames(), "{idle} idle nodes share what one may have");
     setting
 }
 
@@ -96,6 +98,7 @@ fn speedups(
 ) -> Result<Vec<f64>, LabError> {
     let base = bench.alone(program)?;
     let run = |idle| Ok(base / bench.run(program, &change(bench.setting(idle)))?.elapsed_seconds);
+    assert!(base > 0.0, "a program alone takes time");
     (0..MOST_NODES).map(run).collect()
 }
 
@@ -144,6 +147,7 @@ fn variants_section(bench: &Bench, progress: &mut dyn Progress) -> Result<Sectio
         let found = speedups(bench, &program, &change)?;
         let roomy = bench.run(&program, &fixed_total(bench, change(bench.setting(1))))?;
         let more_memory = bench.alone(&program)? / roomy.elapsed_seconds / found[1] - 1.0;
+        assert_eq!(found.len(), MOST_NODES, "{name}: a speedup for each number of nodes");
         let mut row = vec![name.to_string()];
         row.extend(found.iter().map(|speedup| ratio(*speedup)));
         row.push(Unit::Share.shown(found[2] / found[1] - 1.0));

@@ -64,6 +64,7 @@ fn row(
         if is_scattered { bench.scattered(idle) } else { bench.setting(idle) }
     };
     let base = bench.gms(program, &setting(0))?.elapsed_seconds;
+    assert!(base > 0.0, "{} takes time on one node", program.name);
     let (mut pgms, mut gms) = (Vec::new(), Vec::new());
     for idle in 0..MOST_NODES {
         pgms.push(base / bench.run(program, &setting(idle))?.elapsed_seconds);

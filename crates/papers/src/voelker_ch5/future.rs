@@ -114,6 +114,7 @@ fn finite_row(model: &Model, clients: f64, name: &str, all: f64) -> Result<Vec<S
     let (mut low, mut high) = (1e6, all);
     while high / low > 1.01 {
         let middle = f64::sqrt(low * high);
+        debug_assert!(low <= middle && middle <= high, "the search keeps its bounds");
         let enough = hits(middle)? >= 0.95 * infinite;
         if enough { high = middle } else { low = middle }
     }
@@ -161,6 +162,8 @@ pub(super) fn streams() -> Result<Section, LabError> {
     );
     for clients in [5e5, 5e6, 5e7] {
         let streams = model.streams(clients, clients / CLIENTS_A_PROXY, TITLE_SECONDS)?;
+        assert!(streams.separate <= streams.unicast, "caches add no streams");
+        assert!(streams.multicast <= streams.unicast, "nor does multicast");
         let web = model.web();
         let storage = |hit_rate: f64| web.documents as f64 * hit_rate * web.mean_bytes;
         let row = [

@@ -35,6 +35,7 @@ pub(super) fn made(requests: usize, population: f64, rates: Rates) -> ModelStrea
     let per_document = paper.requests_per_day * population / paper.documents as f64;
     let objects = (requests as f64 / (per_document * DAYS)).clamp(LEAST_OBJECTS, MOST_OBJECTS);
     let popular = objects * paper.popular as f64 / paper.documents as f64;
+    assert!(popular <= objects, "popular objects are some of all");
     ModelStream {
         objects: objects as u32,
         popular: popular.round() as u32,
@@ -67,6 +68,7 @@ pub(super) fn model_of(made: &ModelStream) -> Result<Model, LabError> {
 
 pub(super) fn plan(region: Region, cooperation: Cooperation, stream: &Stream) -> WideAreaSetup {
     let warm_up = stream.visits.len() / 3 * 2;
+    assert!(warm_up < stream.visits.len(), "some requests are measured");
     WideAreaSetup { region, cooperation, cache_bytes: None, origin_seconds: 1.9, warm_up }
 }
 

@@ -155,6 +155,8 @@ pub(super) fn loss(inputs: &Inputs, trace: &Stream) -> Result<Section, LabError>
     let mut table = Table::new("One of nine proxies is lost as the measured part begins", &heading);
     for (name, rule) in RULES {
         let found = run(rule, Some(loss))?;
+        assert_eq!(found.course.len(), COURSE_PARTS, "{name}: a point for each part");
+        assert!(found.course.iter().all(|(hits, requests)| hits <= requests), "{name}: hits are requests");
         let point = |(part, (hits, requests)): (usize, &(u64, u64))| {
             let at = trace.visits.len() as f64 * (part as f64 + 0.5) / COURSE_PARTS as f64;
             (at, *hits as f64 / (*requests).max(1) as f64)

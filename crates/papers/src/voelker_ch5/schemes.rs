@@ -62,6 +62,7 @@ fn counted_once() -> Result<Table, LabError> {
         let (twice, once) = (model.performance(twice, &region)?, model.performance(once, &region)?);
         let clients = printed.population;
         let own = model.hit_rate(clients / region.proxies())?;
+        assert!(own <= model.hit_rate(clients)?, "more clients hit no less");
         let others = model.hit_rate(clients * (1.0 - 1.0 / region.proxies()))?;
         let counted = (1.0 - model.hit_rate(clients)?) + (1.0 - own) * others + own;
         let million = |rate: &Performance| format!("{:.1} million", rate.arrivals_per_day[0] / 1e6);
@@ -102,6 +103,7 @@ fn subscripts() -> Result<Table, LabError> {
         let (all, own) =
             (model.hit_rate(printed.population)?, model.hit_rate(printed.population / region.proxies())?);
         let (far, near) = (region.latency_seconds[0], region.latency_seconds[region.levels() - 1]);
+        assert!(near <= far, "the lowest level is the nearest");
         let (hierarchy, directory) = (read(Scheme::Hierarchy)?, read(Scheme::Directory)?);
         let mut row = vec![printed.name.to_string()];
         let cells = [
@@ -139,6 +141,7 @@ pub(super) fn tiers() -> Result<Section, LabError> {
         let found: Result<Vec<Performance>, _> =
             PrintedRegion::ALL.iter().map(|printed| model.performance(scheme, &printed.region())).collect();
         let found = found?;
+        assert_eq!(found.len(), PrintedRegion::ALL.len(), "a performance for each region");
         let points = PrintedRegion::ALL
             .iter()
             .zip(&found)

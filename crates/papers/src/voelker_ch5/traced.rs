@@ -78,6 +78,7 @@ impl FittedModel {
         // Requests are the clock: their rate varies by hour and month, and only their number
         // counts.
         let first = days * inputs.workload.warm_up as f64 / trace.visits.len().max(1) as f64;
+        assert!((0.0..=days).contains(&first), "the measured part lies in the trace");
         Ok(Self { model: model(high)?, clients, measured: (first, days) })
     }
 
@@ -89,7 +90,9 @@ impl FittedModel {
         let hits: Result<f64, _> = (0..PARTS)
             .map(|part| Ok(self.model.since_empty(clients, at(part))?.total()))
             .sum::<Result<f64, LabError>>();
-        Ok(hits? / f64::from(PARTS))
+        let rate = hits? / f64::from(PARTS);
+        assert!((0.0..=1.0 + 1e-9).contains(&rate), "{rate} is no hit rate");
+        Ok(rate)
     }
 }
 
@@ -134,6 +137,7 @@ fn growing(fitted: &FittedModel, inputs: &Inputs, trace: &Stream) -> Result<Vec<
             points.push((activity * fitted.clients, found.hit_rate()));
         }
     }
+    assert!(points.windows(2).all(|pair| pair[0].0 <= pair[1].0), "more clients ask no less");
     Ok(points)
 }
 
@@ -148,6 +152,8 @@ fn shuffled(trace: &Stream, seed: u64) -> Stream {
         visits[last] = Visit { day: a.day, client: a.client, ..b };
         visits[other] = Visit { day: b.day, client: b.client, ..a };
     }
+    let is_in_place = |(old, new): (&Visit, &Visit)| (old.day, old.client) == (new.day, new.client);
+    debug_assert!(trace.visits.iter().zip(&visits).all(is_in_place), "clients and times stay");
     Stream { visits, ..*trace }
 }
 

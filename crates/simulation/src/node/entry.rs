@@ -49,7 +49,8 @@ impl Node {
         // In a view without homes each node fetches for itself.
         let excused = !may_ask || self.view.homes(&full_key(object)).first().is_none();
         let flight = EntryFlight { object, steps, began, waiters, asked, excused };
-        self.entry_flights.insert(id, flight);
+        let before = self.entry_flights.insert(id, flight);
+        assert!(before.is_none(), "flight {id} begins once");
         self.entry_joinable.insert(object, id);
         self.advance_entry(id, near);
     }
@@ -202,6 +203,18 @@ impl Node {
         match object {
             Some(object) => drop(self.entry_joinable.remove(&object)),
             None => self.entry_joinable.clear(),
+        }
+    }
+
+    /// Checks that each flight has a request, and that objects lead to their flights.
+    pub(super) fn entry_invariants(&self) {
+        for (object, id) in &self.entry_joinable {
+            let flight = self.entry_flights.get(id).expect("a joinable flight exists");
+            assert_eq!(flight.object, *object, "a request joins the flight of its object");
+        }
+        for flight in self.entry_flights.values() {
+            assert!(!flight.waiters.is_empty(), "a flight has a request");
+            assert!(flight.asked <= self.shelf.position(), "a flight asks at a position that has been");
         }
     }
 

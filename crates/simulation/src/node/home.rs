@@ -38,6 +38,17 @@ impl HomeFlight {
     pub(super) fn has_entry(&self, entry: u64) -> bool {
         self.waiters.contains(&Waiter::Entry(entry))
     }
+
+    /// Returns the asks of peers that wait, and the number of those that count as load.
+    fn peers(&self) -> (impl Iterator<Item = AskId>, u32) {
+        let asks = self.waiters.iter().filter_map(|waiter| match waiter {
+            Waiter::Peer { ask, .. } => Some(*ask),
+            Waiter::Entry(_) => None,
+        });
+        let counted =
+            self.waiters.iter().filter(|waiter| matches!(waiter, Waiter::Peer { counted: true, .. }));
+        (asks, counted.count() as u32)
+    }
 }
 
 impl Node {
@@ -105,7 +116,9 @@ impl Node {
         let homes = self.view.members().iter().filter(|member| member.is_home());
         let (count, sum) = homes.fold((0.0, 0.0), |(count, sum), member| (count + 1.0, sum + member.weight));
         let own = self.view.member(self.id).map_or(1.0, |member| member.weight);
-        if sum > 0.0 { own * count / sum } else { 1.0 }
+        let share = if sum > 0.0 { own * count / sum } else { 1.0 };
+        assert!(share.is_finite() && share >= 0.0, "{share} is no share");
+        share
     }
 
     /// Joins or starts a flight of the home's kind for a flight of this node as entry. Without a
@@ -170,7 +183,8 @@ impl Node {
             excused: excused || (is_asked && homes.first() != Some(self.id)),
             view: self.view.fingerprint(),
         };
-        self.home_flights.insert(id, flight);
+        let before = self.home_flights.insert(id, flight);
+        assert!(before.is_none(), "flight {id} begins once");
         self.home_joinable.insert(object, id);
         near.effects.push(Effect::Wake(SIGN_INTERVAL, Timer::Sign(id)));
         id
@@ -200,6 +214,7 @@ impl Node {
                 self.send_ask(ask, FlightId::Home(id), message, near);
             }
             Step::Here | Step::Origin => {
+                assert!(!flight.at_origin, "a flight asks the origin once");
                 flight.at_origin = true;
                 let (excused, view) = (flight.excused, flight.view);
                 let fetch = Fetch { node: self.index, flight: id, excused, view };
@@ -250,6 +265,7 @@ impl Node {
         for (at, waiter) in flight.waiters.into_iter().enumerate() {
             match waiter {
                 Waiter::Peer { to, ask, counted } => {
+                    assert!(self.in_flight >= u32::from(counted), "an ask ends that was never counted");
                     self.in_flight -= u32::from(counted);
                     let reply = match body {
                         // The first waiter began the fetch; the others ask for themselves.
@@ -264,6 +280,23 @@ impl Node {
                 Waiter::Entry(entry) => self.finish_entry(entry, body, None, near),
             }
         }
+    }
+
+    /// Checks that flights, the objects that lead to them, and asks of peers agree.
+    pub(super) fn home_invariants(&self) {
+        for (object, id) in &self.home_joinable {
+            let flight = self.home_flights.get(id).expect("a joinable flight exists");
+            assert_eq!(flight.object, *object, "a request joins the flight of its object");
+        }
+        let mut counted = 0;
+        for (id, flight) in &self.home_flights {
+            let (mut asks, of_flight) = flight.peers();
+            counted += of_flight;
+            let waits = |ask| self.serving.get(&ask) == Some(&FlightId::Home(*id));
+            assert!(asks.all(waits), "an ask waits for the flight that it is listed at");
+            assert_eq!(id >> 40, self.index as u64, "a flight has its node's numbers");
+        }
+        assert_eq!(self.in_flight, counted, "asks in flight are those that wait and count");
     }
 
     fn reply(&mut self, to: NodeId, id: AskId, reply: Reply, near: &mut Surroundings<'_>) {

@@ -231,6 +231,20 @@ impl Node {
         self.in_flight = 0;
     }
 
+    /// Checks that the node's tables agree with each other.
+    pub fn invariants(&self) {
+        self.entry_invariants();
+        self.home_invariants();
+        self.shelf.invariants();
+        self.purging.invariants();
+        let is_known = |peer: &NodeId| self.view.member(*peer).is_some();
+        assert!(self.health.keys().all(is_known), "health is kept of members alone");
+        assert!(
+            self.asks.values().all(|ask| ask.sign.is_none_or(|sign| sign >= ask.sent)),
+            "signs follow asks"
+        );
+    }
+
     /// Takes another view.
     pub fn take_view(&mut self, view: Arc<View>, now: Duration) {
         if view.fingerprint() != self.view.fingerprint() {
@@ -251,7 +265,9 @@ impl Node {
             timeout: ask.timeout,
             sign: None,
         };
-        self.asks.insert(id, sent);
+        assert_ne!(ask.node, self.id, "a node does not ask itself");
+        let before = self.asks.insert(id, sent);
+        assert!(before.is_none(), "ask {id} is sent once");
         near.effects.push(Effect::Send(ask.node, Message::Ask(message)));
         if near.mutation != Some(Mutation::AskWaitsForever) {
             near.effects.push(Effect::Wake(ask.timeout, Timer::Ask(id)));
@@ -354,6 +370,7 @@ impl Node {
 
     fn number(&mut self) -> u64 {
         self.numbers += 1;
+        assert!(self.numbers < 1 << 40, "the node's index stands above its numbers");
         ((self.index as u64) << 40) | self.numbers
     }
 

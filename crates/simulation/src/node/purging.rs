@@ -74,6 +74,7 @@ impl PurgeState {
     /// Loses all that is not on disk. Writes under way may have reached the disk, in their order.
     pub(super) fn restart(&mut self, shelf: &mut Shelf, life: u64, start: &mut Restart<'_>) {
         let clock = start.clock;
+        assert!(life > self.ledger.life(), "each start has a life of its own");
         let written = start.random.index(self.unwritten.len() + 1);
         let unwritten = std::mem::take(&mut self.unwritten);
         for purges in &unwritten[..written] {
@@ -125,6 +126,18 @@ impl PurgeState {
     pub(super) fn may_ask_peers(&self, object: ObjectId) -> bool {
         let reaches = |reach: &Reach| *reach == Reach::All || *reach == Reach::Object(object);
         !self.uncovered.values().any(reaches)
+    }
+
+    /// Checks the bounds, and that purges under way are on their way to the disk.
+    pub(super) fn invariants(&self) {
+        assert!(self.unconfirmed.len() <= UNCONFIRMED_MAX, "purges to confirm are bounded");
+        assert!(self.arrivals.len() <= ARRIVALS_MAX, "purges that wait are bounded");
+        assert!(self.waiting.len() <= WAITING_MAX, "purges without confirmation are bounded");
+        let is_unwritten =
+            |admitted: &Arc<Vec<Purge>>| self.unwritten.iter().any(|other| Arc::ptr_eq(other, admitted));
+        assert!(self.admitted.as_ref().is_none_or(is_unwritten), "admitted purges are being written");
+        assert!(self.waiting.iter().all(|waiting| !waiting.purges.is_empty()), "a purge waits, not nothing");
+        assert!(self.caught_up || self.ledger.life() > 1, "a first life has nothing to catch up with");
     }
 
     fn is_idle(&self) -> bool {

@@ -240,6 +240,7 @@ impl World {
         let view = self.members.believed(node, &self.network, self.now);
         let (now, random) = (self.now, &mut self.random);
         self.nodes[node].restart(Restart { view, clock, now, random });
+        self.nodes[node].invariants();
         self.change(node, MemberState::Joining);
         let life = self.nodes[node].life;
         self.queue.push(self.now, Event::Wake { node, life, timer: Timer::Heartbeat });
@@ -254,7 +255,9 @@ impl World {
     pub(super) fn heal_all(&mut self) {
         // Nodes that stand still go on when their time has come.
         let frozen = self.status.iter().filter_map(|status| status.frozen_until);
-        self.healed = Some(frozen.max().unwrap_or(self.now));
+        let healed = frozen.max().unwrap_or(self.now);
+        assert!(healed >= self.now, "no node thaws in the past");
+        self.healed = Some(healed);
         self.trace.note(self.now, "healed", [0; 3]);
         self.network = crate::network::Network::new(Links::LOCAL);
         self.origin = super::Origin::default();

@@ -26,6 +26,7 @@ impl HeardLoads {
         let (sum, count) = counts.fold((f64::from(own), 1.0), |(sum, count), (_, (load, _))| {
             (sum + f64::from(*load), count + 1.0)
         });
+        assert!(sum >= f64::from(own), "the own load is in the sum");
         (count > 1.0).then_some(sum / count)
     }
 
@@ -126,6 +127,7 @@ impl World {
         for object in 0..keys {
             *counts.entry(view.homes(&full_key(object)).first()).or_insert(0_u32) += 1;
         }
+        assert_eq!(counts.values().sum::<u32>(), keys, "each key has one first home");
         for member in view.members() {
             let expected = f64::from(keys) * member.weight / total;
             let found = f64::from(counts.get(&Some(member.id)).copied().unwrap_or(0));

@@ -292,6 +292,9 @@ impl World {
         };
         action(&mut self.nodes[index], &mut near);
         let effects = near.effects;
+        if cfg!(debug_assertions) && self.trace.count().is_multiple_of(4) {
+            self.nodes[index].invariants();
+        }
         effects.into_iter().for_each(|effect| self.carry_out(index, effect));
         self.check_sizes(index);
     }
@@ -347,11 +350,23 @@ impl World {
         }
     }
 
+    /// Checks that requests are counted once, and that nodes, members and processes agree.
+    fn invariants(&self) {
+        self.oracle.invariants();
+        assert_eq!(self.status.len(), self.nodes.len(), "each node has a process");
+        for node in &self.nodes {
+            assert_eq!(node.id, self.members.id(node.index), "a node has its member's number");
+            assert!(node.life >= 1, "a node's lives begin at one");
+        }
+        assert_eq!(self.oracle.counts.requests, self.requests, "each request is known to the oracle");
+    }
+
     fn id(&self, node: usize) -> NodeId {
         self.members.id(node)
     }
 
     fn outcome(self) -> Outcome {
+        self.invariants();
         let Settings { seed, fault, nodes, events, .. } = self.settings;
         let violation = self.oracle.violation().map(|(invariant, text)| {
             let head = format!(

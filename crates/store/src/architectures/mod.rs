@@ -5,13 +5,13 @@
 //! new row and the parts that it names.
 
 mod cern;
-mod defaults;
 mod files;
 mod inspecting;
 mod keyed;
 mod maintenance;
 mod naming;
 mod opening;
+mod options;
 mod pins;
 mod released;
 mod repair;
@@ -27,8 +27,9 @@ mod volume;
 pub use inspecting::{format, inspect};
 pub use keyed::secret_of;
 pub use naming::{ByHost, ClusteredNaming, Naming, Squid};
-pub use opening::{ArchitectureOptions, StoreEnv, open, open_store, open_through};
-pub use replacement::REPLACEMENTS;
+pub use opening::{open, open_store, open_through};
+pub use options::{ArchitectureOptions, StoreEnv};
+pub use replacement::{REPLACEMENT_DEFAULT, REPLACEMENTS};
 pub use segments::{SegmentPolicy, SegmentSettings};
 pub use volume::{PinSettings, VolumeSettings};
 

@@ -7,16 +7,16 @@ use super::maintenance::Maintenance;
 use super::released::ReleasedFilePool;
 use super::replacement;
 use super::seal::Seal;
-use super::segments::{self, SegmentSettings, Segments};
+use super::segments::{self, Segments};
 use super::signature::Signature;
 use super::space::blocks_of;
 use super::{
-    ARCHITECTURES, Architecture, Design, IndexedParts, Naming, NamingFor, NewStoreSpec, ReleasedFilePolicy,
-    SQUID, SmallObjects, Squid, VolumeSettings, cern, volume,
+    ARCHITECTURES, Architecture, ArchitectureOptions, Design, IndexedParts, Naming, NamingFor, NewStoreSpec,
+    ReleasedFilePolicy, SQUID, SmallObjects, Squid, StoreEnv, cern, volume,
 };
 use crate::fs::device::DeviceIo;
 use crate::fs::{Access, DeviceFs, FileSystem, OsBlockDevice, OsFs, private, transient};
-use crate::index::{Condition, FileHome, Index, IndexGeometry, IndexShape, IndexStorage, MemoryHome, Words};
+use crate::index::{Condition, FileHome, Index, IndexGeometry, IndexShape, MemoryHome, Words};
 use crate::{Error, OpenOptions, Store};
 use parking_lot::RwLock;
 use rustix::fs::{FlockOperation, flock};
@@ -25,51 +25,9 @@ use shoal_core::{Key, Timestamp};
 use shoal_policy::CyclicPolicy;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use tracing::{info, warn};
-
-/// Settings that an operator decides.
-#[derive(Clone, Copy, Debug)]
-pub struct ArchitectureOptions {
-    /// Limit of disk space in bytes.
-    pub disk_bytes: u64,
-    /// Limit of objects; 0 derives it from `disk_bytes`.
-    pub max_objects: u64,
-    /// Largest body stored, in bytes.
-    pub object_max_bytes: u64,
-    /// Limit of files in a folder, where the architecture leaves it to the operator; 0 means 384.
-    pub files_per_folder: u32,
-    /// Name of the replacement policy (see [`REPLACEMENTS`](super::REPLACEMENTS)).
-    pub replacement: &'static str,
-    /// Settings of the mapped file for small objects, where the architecture has one.
-    pub segments: SegmentSettings,
-    /// Settings of the volume, for the architecture of that name.
-    pub volume: VolumeSettings,
-    /// Time of opening; used only to number objects.
-    pub now: Timestamp,
-}
-
-/// Parts that a store is built on.
-pub struct StoreEnv {
-    /// File system for object files.
-    pub files: Arc<dyn FileSystem>,
-    /// Storage of the index.
-    pub index: Box<dyn IndexStorage>,
-    /// Identifier of the machine's current boot. An index last written in another boot may have
-    /// lost pages.
-    pub boot: u64,
-    /// Lock held while the store or any of its bodies is in use.
-    pub lock: Option<OwnedFd>,
-    /// File system that survives the process but no power loss, where there is one. No disk sees
-    /// its writes.
-    pub transient: Option<Arc<dyn FileSystem>>,
-    /// `true` gives background work a thread. Without the thread nothing happens between calls:
-    /// equal calls then do equal work on the disk, and a volume finds the end of its log before it
-    /// is open.
-    pub background: bool,
-}
 
 /// Opens or creates the store in a folder of the real file system. See [`crate::open`].
 pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
@@ -97,7 +55,7 @@ pub fn open_through(
     let lock = lock(directory)?;
     private::root(directory).map_err(|error| unusable(directory, "read", &error))?;
     let files = OsFs::open(directory).map_err(|error| unusable(directory, "open", &error))?;
-    let settings = settings(options, options.disk_bytes)?;
+    let settings = ArchitectureOptions::of(options, options.disk_bytes)?;
     let parts = StoreEnv {
         files: wrap(Arc::new(files)),
         index: Box::new(FileHome(directory.clone())),
@@ -129,25 +87,12 @@ fn open_device(
     let medium = OsBlockDevice::open(&options.directory, Access::Write)?;
     let usable = medium.bytes().saturating_sub(DeviceFs::OWN_BYTES);
     let files = DeviceFs::open(Box::new(medium), Access::Write).map_err(named)?;
-    let settings = settings(options, options.disk_bytes.min(usable))?;
+    let settings = ArchitectureOptions::of(options, options.disk_bytes.min(usable))?;
     // The claim of the device stands in for a lock.
     let (files, index) = (wrap(Arc::new(files)), Box::new(MemoryHome::default()));
     let boot = boot(options.now);
     let parts = StoreEnv { files, index, boot, lock: None, transient: transient::files(), background: true };
     open_store(&options.architecture, &settings, parts).map_err(named)
-}
-
-fn settings(options: &OpenOptions, disk_bytes: u64) -> Result<ArchitectureOptions, Error> {
-    Ok(ArchitectureOptions {
-        disk_bytes,
-        max_objects: options.max_objects,
-        object_max_bytes: options.object_max_bytes,
-        files_per_folder: options.files_per_folder,
-        replacement: replacement::known(&options.replacement)?,
-        segments: options.segments,
-        volume: options.volume,
-        now: options.now,
-    })
 }
 
 /// Opens or creates a store of the named architecture on the given parts.

@@ -16,11 +16,36 @@ use crate::Error;
 use crate::index::{Index, IndexedObject, NumberState};
 use parking_lot::Mutex;
 use shoal_core::Key;
-use shoal_policy::{Clock, CyclicPolicy, FifoHand, Handle, Replacement, ReplacementPolicy};
+use shoal_policy::{Clock, CyclicPolicy, FifoHand, Handle, POLICIES, Replacement, ReplacementPolicy};
 
-/// Names of the replacement policies of stores of files. The first is the default.
-pub const REPLACEMENTS: &[&str] =
-    &["clock", "fifo", "lru", "slru", "lfu_da", "gdsf", "s3_fifo", "sieve", "w_tinylfu"];
+/// Names of the replacement policies of stores of files: all that need not be told the capacity.
+pub const REPLACEMENTS: &[&str] = &offered();
+
+/// Name of the default replacement policy.
+pub const REPLACEMENT_DEFAULT: &str = "clock";
+
+/// Number of names that the table has for stores.
+const OFFERED: usize = {
+    let (mut at, mut found) = (0, 0);
+    while at < POLICIES.len() {
+        found += !POLICIES[at].needs_capacity as usize;
+        at += 1;
+    }
+    found
+};
+
+const fn offered() -> [&'static str; OFFERED] {
+    let (mut names, mut at, mut found) = ([""; OFFERED], 0, 0);
+    while at < POLICIES.len() {
+        if !POLICIES[at].needs_capacity {
+            names[found] = POLICIES[at].name;
+            found += 1;
+        }
+        at += 1;
+    }
+    assert!(found == OFFERED, "each policy for stores has its name");
+    names
+}
 
 /// Returns the policy's name as the table has it.
 pub(super) fn known(name: &str) -> Result<&'static str, Error> {

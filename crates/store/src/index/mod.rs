@@ -255,6 +255,31 @@ impl Index {
         Ok(())
     }
 
+    /// Checks a sound index of a test: the totals are those of the entries, and each stored object
+    /// is on the chain of its key. Damaged files break this, so that a node does not ask for it.
+    #[cfg(test)]
+    pub(super) fn invariants(&self) {
+        let live = self.live.read();
+        self.check_berths(&live);
+        assert!(live.audit.is_none(), "an audit knows the sums at its end");
+        let (mut objects, mut blocks) = (0, 0);
+        for number in 0..self.geometry.max_objects {
+            let Some(entry) = self.entry(number) else { panic!("entry {number} is damaged") };
+            let (charged, counted) = change::weigh(&entry);
+            (objects, blocks) = (objects + counted, blocks + charged);
+            let is_busy = entry.state == EntryState::Busy;
+            assert!(!is_busy || live.busy.contains_key(&number), "{number} is busy without a session");
+            if entry.state == EntryState::Stored {
+                let load = |at| self.words.load(at);
+                let bucket = self.geometry.bucket_of(entry.key);
+                let mut chain = Chain::new(&self.geometry, &load, bucket);
+                assert!(chain.any(|link| link.number == number), "{number} is on the chain of its key");
+            }
+        }
+        assert_eq!(self.totals(), IndexTotals { objects, blocks }, "totals are those of the entries");
+        assert!(objects <= u64::from(self.geometry.max_objects), "an object has a number");
+    }
+
     /// Checks the session: each berth is free or a busy number's.
     fn check_berths(&self, live: &IndexSession) {
         let held = live.busy.values().flatten().count();

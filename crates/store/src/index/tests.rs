@@ -132,6 +132,7 @@ fn agrees_with_a_map_over_many_sessions() {
                 assert_eq!(found, map.get(&n).copied(), "seed {seed}, session {session}, key {n}");
                 assert_eq!(index.may_contain(key(n)), map.contains_key(&n));
             }
+            index.invariants();
         }
     }
 }
@@ -159,6 +160,7 @@ fn colliding_keys_are_refused_and_harm_no_others() {
     insert(&index, key(1), 1, |_| {}).unwrap();
     (0..taken as u8).rev().for_each(|n| assert_eq!(index.retire_key(colliding(n)).len(), 1));
     assert!(index.may_contain(key(1)));
+    index.invariants();
 }
 
 #[test]
@@ -194,6 +196,7 @@ fn hand_finds_removals_without_berth_next_session() {
     }
     assert_eq!(swept, &removed - &berthed);
     assert_eq!(index.totals(), IndexTotals { objects: 100, blocks: 100 });
+    index.invariants();
 }
 
 #[test]
@@ -232,6 +235,7 @@ fn commit_instead_of_gone_object_is_refused() {
     assert_eq!(index.commit(number, key(1), 0, Some(old), None), Err(CommitRefusal::Superseded));
     assert_eq!(index.peek(key(1), |_| {}).unwrap().blocks, 2);
     assert!(!index.is_current(old));
+    index.invariants();
 }
 
 fn with_sides() -> RamWords {
@@ -260,6 +264,7 @@ fn side_words_come_with_claim_and_commit() {
     assert_eq!(again.retire_key(key(2)), [second]);
     assert!(!again.update_side(IndexedObject { side: 14, ..found }, 16), "the object is gone");
     assert_eq!(again.side(second), 14, "who removes the file needs to know");
+    again.invariants();
 }
 
 #[test]
@@ -317,6 +322,7 @@ fn claim_takes_lowest_or_next_free_number() {
         let wrapped: &[u32] = if numbers == Numbers::Next { &[3, 7] } else { &[] };
         let counted: Vec<u32> = (expected[3] + 1..OBJECTS).chain(wrapped.iter().copied()).collect();
         assert_eq!(rest, counted, "{numbers:?}: all there are, in order");
+        index.invariants();
     }
 }
 

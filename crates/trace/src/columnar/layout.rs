@@ -177,6 +177,8 @@ pub(super) fn places(header: &Header) -> Option<([usize; Section::ALL.len()], u6
         at = at.checked_add(cells.checked_mul(width)?)?.checked_next_multiple_of(8)?;
     }
     at.checked_add(TAIL_BYTES as u64)?;
+    debug_assert!(starts.is_sorted(), "sections follow each other");
+    debug_assert!(starts.iter().all(|start| start.is_multiple_of(8)), "sections begin at words");
     Some((starts, at))
 }
 
@@ -209,6 +211,7 @@ fn header(head: &[u8]) -> Option<Header> {
 /// Reads a little-endian number of at most 8 bytes.
 #[inline]
 fn word(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
+    debug_assert!(width <= 8, "a number has at most 8 bytes");
     let cell = bytes.get(at..at.checked_add(width)?)?;
     Some(cell.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
 }

@@ -71,6 +71,7 @@ impl<'a> Versions<'a> {
             *bytes = if edited == *bytes { edited + 1 } else { edited };
             // Several changes between two requests count as one.
             *due = pause(time_ms);
+            debug_assert!(*due > time_ms, "the next change is to come");
         }
         *bytes
     }

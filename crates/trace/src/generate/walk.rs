@@ -59,6 +59,7 @@ impl<'a> Walk<'a> {
             return Step { time_ms: 0, client: 0, object: 0 };
         };
         let client = &mut self.clients[number as usize];
+        debug_assert!(client.place < self.web.objects_of(client.page), "an object of the page");
         let object = self.web.object(client.page, client.place);
         client.place += 1;
         let pause_us = if client.place < self.web.objects_of(client.page) {
@@ -67,7 +68,9 @@ impl<'a> Walk<'a> {
             self.turn(number);
             self.random.exponential(self.think_us)
         };
+        debug_assert!(pause_us >= 0.0, "a client does not go back in time: {pause_us} µs");
         self.due.push(Reverse((now_us + pause_us as u64, number)));
+        debug_assert_eq!(self.due.len(), self.clients.len(), "each client is due once");
         Step { time_ms: now_us / 1000, client: number, object }
     }
 

@@ -118,6 +118,7 @@ impl Column {
                 (true, _) => self.number(Some(0)),
             }
         }
+        debug_assert!(!self.required || self.present.all_set(), "a required column has all values");
     }
 
     /// Returns `true` if the values exceed a page of the size that readers expect.
@@ -129,6 +130,7 @@ impl Column {
     pub(super) fn take_page(&mut self) -> Vec<u8> {
         let mut page = Vec::new();
         let present = std::mem::take(&mut self.present);
+        assert_eq!(present.bytes.len(), present.count.div_ceil(8), "a bit for each row");
         if !self.required {
             // One bit-packed run of groups of eight.
             let mut levels = varint((present.bytes.len() as u64) << 1 | 1);
@@ -150,6 +152,12 @@ struct Bits {
 }
 
 impl Bits {
+    /// Returns `true` if each bit is set.
+    fn all_set(&self) -> bool {
+        let set: u32 = self.bytes.iter().map(|byte| byte.count_ones()).sum();
+        set as usize == self.count
+    }
+
     fn push(&mut self, bit: bool) {
         if self.count.is_multiple_of(8) {
             self.bytes.push(0);

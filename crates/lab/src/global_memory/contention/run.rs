@@ -124,7 +124,12 @@ impl<'a> ContentionRun<'a> {
             seconds: elapsed / run_over,
             getpage_seconds: per(self.getpage_seconds, getpages),
             fault_seconds: per(self.fault_seconds, getpages + disk),
-            utilizations: self.busy.iter().map(|busy| busy / elapsed.max(f64::MIN_POSITIVE)).collect(),
+            // Work that is queued at the end is done after it.
+            utilizations: self
+                .busy
+                .iter()
+                .map(|busy| (busy / elapsed.max(f64::MIN_POSITIVE)).min(1.0))
+                .collect(),
             ..self.found
         }
     }

@@ -8,7 +8,7 @@ use crate::architectures::files::LogOnce;
 use crate::architectures::opening::{BLOCK_MIN, check_maker};
 use crate::architectures::pins::NumberPins;
 use crate::architectures::signature::Signature;
-use crate::architectures::{ArchitectureOptions, REPLACEMENTS, StoreEnv};
+use crate::architectures::{ArchitectureOptions, REPLACEMENT_DEFAULT, StoreEnv};
 use parking_lot::{Mutex, RwLock};
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -20,8 +20,8 @@ impl UrlTree {
         settings: &ArchitectureOptions,
         parts: StoreEnv,
     ) -> Result<Self, Error> {
-        if settings.replacement != REPLACEMENTS[0] {
-            let (wanted, own) = (settings.replacement, REPLACEMENTS[0]);
+        if settings.replacement != REPLACEMENT_DEFAULT {
+            let (wanted, own) = (settings.replacement, REPLACEMENT_DEFAULT);
             return Err(Error::Unusable(format!(
                 "{name} gives up what its walk finds unasked for, and knows no replacement by {wanted}; leave it at {own}"
             )));
