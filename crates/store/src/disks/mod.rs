@@ -12,12 +12,13 @@
 //! remembered, and repeated on it before it serves again, so that a purge holds. An object stored
 //! on one disk is removed from the others. Another disk may have an older one, from a time when a
 //! third was out. While no disk is in service, the store misses and declines until an operator
-//! brings one back.
+//! brings one back. A disk may also be released to another process: see [`handed_over`].
 //!
 //! A call costs that of the disk's own store, plus a logarithm for each disk. With any number of
 //! disks, a call goes to one device only. A removal goes to each disk that has the key.
 
 mod disk;
+mod handed_over;
 mod missed;
 mod serving;
 #[cfg(test)]
@@ -205,6 +206,9 @@ impl DisksState {
     fn record_result<T>(&self, at: usize, outcome: Result<T, Error>) -> Result<T, Error> {
         assert!(at < self.disks.len());
         let disk = &self.disks[at];
+        if disk.is_released() {
+            return outcome;
+        }
         match &outcome {
             Ok(_) => disk.succeeded(),
             Err(error) => {
@@ -228,6 +232,7 @@ impl DisksState {
         let home = but.or_else(|| self.disk_for(key.hash()).map(|(at, _)| at));
         for (at, disk) in self.disks.iter().enumerate().filter(|(at, _)| Some(*at) != but) {
             let removed = match disk.store() {
+                Some(store) if disk.is_released() => Ok(self.remove_released(at, &**store, key)),
                 Some(store) if Some(at) == home || may_come(&**store, key) => {
                     let removed = store.remove(key);
                     if removed.is_err() {
@@ -277,7 +282,7 @@ fn may_come(store: &dyn Store, key: &ObjectKey) -> bool {
 
 impl Store for Disks {
     fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
-        let Some((at, store)) = self.shared.disk_for(key.hash()) else { return Ok(None) };
+        let Some((at, store)) = self.shared.readable(key) else { return Ok(None) };
         let Some(stored) = self.shared.record_result(at, store.open(key))? else { return Ok(None) };
         let body = Arc::new(MeteredBody::new(stored.body, at, &self.shared, store));
         Ok(Some(OpenObject { metadata: stored.metadata, body }))
@@ -289,7 +294,7 @@ impl Store for Disks {
         metadata: &[u8],
         body_bytes: Option<u64>,
     ) -> Result<Box<dyn Insert>, Error> {
-        let Some((at, store)) = self.shared.disk_for(key.hash()) else {
+        let Some((at, store)) = self.shared.writable(key) else {
             return Err(self.shared.declined(key));
         };
         let insert = self.shared.record_result(at, store.insert(key, metadata, body_bytes))?;
@@ -302,7 +307,7 @@ impl Store for Disks {
         metadata: &[u8],
         replaces: &dyn Fn(&[u8]) -> bool,
     ) -> Result<bool, Error> {
-        let Some((at, store)) = self.shared.disk_for(key.hash()) else { return Ok(false) };
+        let Some((at, store)) = self.shared.writable(key) else { return Ok(false) };
         self.shared.record_result(at, store.update_metadata(key, metadata, replaces))
     }
 
@@ -313,7 +318,8 @@ impl Store for Disks {
     /// Closes all disks in parallel. A slow disk does not delay the others, nor the caller for
     /// ever.
     fn close(&self) -> Result<(), Error> {
-        let stores = self.shared.disks.iter().filter_map(Disk::store);
+        let own = self.shared.disks.iter().filter(|disk| !disk.is_released());
+        let stores = own.filter_map(Disk::store);
         let close = |store: Arc<OpenStore>| move || store.close();
         // `close` waits for each disk, even after another has failed.
         let closed = all_within(CLOSE_WAIT_MAX, "shoal-close", stores.map(close).collect());
@@ -324,7 +330,7 @@ impl Store for Disks {
 
 impl PromptStore for Disks {
     fn try_open(&self, key: &ObjectKey) -> Option<OpenObject> {
-        let (at, store) = self.shared.disk_for(key.hash())?;
+        let (at, store) = self.shared.readable(key)?;
         let OpenObject { metadata, body } = store.try_open(key)?;
         Some(OpenObject { metadata, body: Arc::new(MeteredBody::new(body, at, &self.shared, store)) })
     }
@@ -336,7 +342,7 @@ impl PromptStore for Disks {
         body: &Bytes,
         still: &dyn Fn() -> bool,
     ) -> Result<TryInsert, Error> {
-        let Some((at, store)) = self.shared.disk_for(key.hash()) else {
+        let Some((at, store)) = self.shared.writable(key) else {
             return Err(self.shared.declined(key));
         };
         // An older object on another disk must be removed there, and the removal may need that
@@ -367,7 +373,7 @@ impl StoreView for Disks {
     }
 
     fn may_contain(&self, key: &ObjectKey) -> bool {
-        self.shared.disk_for(key.hash()).is_some_and(|(_, store)| store.may_contain(key))
+        self.shared.readable(key).is_some_and(|(_, store)| store.may_contain(key))
     }
 
     fn index_is_complete(&self) -> bool {
@@ -409,6 +415,9 @@ impl StoreView for Disks {
 impl StoreUpkeep for Disks {
     fn flush_due(&self, key: Key) -> Result<(), Error> {
         let Some((at, store)) = self.shared.disk_for(key) else { return Ok(()) };
+        if self.shared.disks[at].is_released() {
+            return Ok(());
+        }
         self.shared.record_result(at, store.flush_due(key))
     }
 
@@ -436,7 +445,7 @@ impl StoreUpkeep for Disks {
 
 impl Peek for Disks {
     fn peek(&self, key: &ObjectKey) -> Result<Option<ObjectSummary>, Error> {
-        self.shared.disk_for(key.hash()).map_or(Ok(None), |(_, store)| store.peek(key))
+        self.shared.readable(key).map_or(Ok(None), |(_, store)| store.peek(key))
     }
 }
 
