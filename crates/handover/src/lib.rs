@@ -27,5 +27,5 @@ mod sys;
 pub use activation::{Activation, ActivationFault, activated};
 pub use request::{PendingRequest, UpgradeOutcome, UpgradeRequest, UpgradeSocket, request_upgrade};
 pub use channel::{Channel, ChannelFault, DESCRIPTORS_MAX, MESSAGE_BYTES_MAX};
-pub use message::{Message, PROTOCOL, PROTOCOL_LEAST, agree};
+pub use message::{Change, Message, PROTOCOL, PROTOCOL_LEAST, agree};
 pub use sockets::{InheritedSockets, SocketName, SocketUse};

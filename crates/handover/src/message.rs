@@ -41,6 +41,8 @@ pub enum Message {
     },
     /// The old process has written the store and lets the new one open it.
     Released {
+        /// Disks that were in service. The new process refuses if it cannot open one.
+        disks: Vec<String>,
         /// Members of the cluster, to ask for the others.
         members: Vec<String>,
     },
@@ -48,16 +50,39 @@ pub enum Message {
     Serving,
     /// The hand-over is complete: the new process is the node.
     Entrusted,
-    /// A change after the store was released, as the sender's purges write it.
+    /// Stored responses were purged after the store was released.
     Changed {
-        /// Bytes of the change, in hexadecimal digits.
-        change: String,
+        /// The responses.
+        change: Change,
     },
     /// The sender cannot go on; one line of reason.
     Refused {
         /// The reason.
         why: String,
     },
+}
+
+/// Responses that one process has purged, and the other must purge too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// Every response.
+    All,
+    /// Responses of an origin's host.
+    Host(String),
+    /// Responses with a tag.
+    Tag(String),
+    /// Responses in a cache group of an origin.
+    Group {
+        /// Scheme, host and port.
+        origin: String,
+        /// The group.
+        group: String,
+        /// `true` if an operator has purged it, not the origin.
+        is_operators: bool,
+    },
+    /// Responses of a URL.
+    Url(String),
 }
 
 /// Returns the version of messages for two processes, the greatest that both speak.

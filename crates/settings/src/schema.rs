@@ -23,7 +23,7 @@ use ipnet::IpNet;
 pub use listen::{Certificate, ClientCertificate, Listen, Mode};
 pub use mirror::{Mirror, MirrorKind, MirrorRights};
 pub use neighbour::{CARP_KEY_PARTS, CarpMode, Neighbour, NeighbourKind, Neighbours};
-pub use operation::{Admin, Log, LogFormat, LogLevel, Warm};
+pub use operation::{Admin, Drain, Log, LogFormat, LogLevel, Warm};
 pub use rule::{OriginDirective, Rule, Satisfy};
 use shoal_core::ByteCount;
 use std::path::PathBuf;
@@ -46,6 +46,8 @@ section! {
         /// node cuts them.
         #[limits(Duration::ZERO..=Duration::from_secs(86_400))]
         pub drain_timeout: Duration = Duration::from_secs(30),
+        /// Steps of a stop.
+        pub drain: Drain = Drain::default(),
         /// Addresses that accept clients.
         pub listen: Vec<Listen> = vec![Listen::forward(([127, 0, 0, 1], 3128).into())],
         /// Sites served in reverse mode. The site with the most specific host answers, and among

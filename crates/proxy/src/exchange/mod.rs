@@ -34,6 +34,7 @@ mod blocks;
 mod body;
 mod body_writer;
 mod cache;
+mod change_tap;
 mod client_access;
 mod deliver;
 mod denials;
@@ -78,6 +79,7 @@ mod variant;
 
 pub use cache::Cache;
 pub(crate) use error_pages::read as read_page;
+pub(crate) use change_tap::apply_change;
 pub(crate) use invalidate::EngineTarget;
 pub(crate) use mirrored::{IndexVersion, OwnAnswer, OwnFreshness, OwnRequest, own_client};
 pub use neighbours::ClearOutcome;
