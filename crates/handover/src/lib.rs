@@ -8,7 +8,8 @@
 //!  writes the store, lets it go, Released ──────────►  opens the store, accepts
 //!                 ◄──────────────────────────────────  Serving
 //!  Entrusted, ends what runs ───────────────────────►  tells the service manager
-//!                 ◄───── Changed, both ways ────────►  until the old process ends
+//!  Changed, Stored, Removed ────────────────────────►  until the old process ends
+//!                 ◄──────────────────────────────────  Changed
 //! ```
 //!
 //! Until `Entrusted` the old process can go on as if nothing had happened. The messages travel over
@@ -20,6 +21,7 @@
 mod activation;
 mod request;
 mod channel;
+mod late;
 mod message;
 mod sockets;
 mod sys;
@@ -27,5 +29,6 @@ mod sys;
 pub use activation::{Activation, ActivationFault, activated};
 pub use request::{PendingRequest, UpgradeOutcome, UpgradeRequest, UpgradeSocket, request_upgrade};
 pub use channel::{Channel, ChannelFault, DESCRIPTORS_MAX, MESSAGE_BYTES_MAX};
+pub use late::{ObjectParts, from_digits, read_object, send_object, to_digits};
 pub use message::{Change, Message, PROTOCOL, PROTOCOL_LEAST, agree};
 pub use sockets::{InheritedSockets, SocketName, SocketUse};

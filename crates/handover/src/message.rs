@@ -55,6 +55,21 @@ pub enum Message {
         /// The responses.
         change: Change,
     },
+    /// An object came too late for the store of the old process. Its key, metadata and body stand in
+    /// this order in a file that comes with the message.
+    Stored {
+        /// Bytes of the key.
+        key_bytes: u32,
+        /// Bytes of the metadata.
+        metadata_bytes: u32,
+        /// Bytes of the body.
+        body_bytes: u32,
+    },
+    /// The old process has removed an object.
+    Removed {
+        /// Key of the object, in hexadecimal digits.
+        key: String,
+    },
     /// The sender cannot go on; one line of reason.
     Refused {
         /// The reason.

@@ -46,6 +46,10 @@ section! {
         /// node cuts them.
         #[limits(Duration::ZERO..=Duration::from_secs(86_400))]
         pub drain_timeout: Duration = Duration::from_secs(30),
+        /// Longest wait, in an upgrade, for each of two steps of the new process: to read its settings,
+        /// and to open the store and accept clients. After this time the running process goes on.
+        #[limits(Duration::from_millis(100)..=Duration::from_secs(3600))]
+        pub upgrade_timeout: Duration = Duration::from_secs(30),
         /// Steps of a stop.
         pub drain: Drain = Drain::default(),
         /// Addresses that accept clients.

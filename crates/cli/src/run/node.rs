@@ -67,6 +67,11 @@ impl RunningNode {
         self.settings.lock().drain.lame_duck
     }
 
+    /// Returns the longest wait for each step of a process that is to take over.
+    pub fn upgrade_timeout(&self) -> Duration {
+        self.settings.lock().upgrade_timeout
+    }
+
     /// Lets health checks see that the node drains.
     pub fn announce_drain(&self) {
         self.node.announce_drain();

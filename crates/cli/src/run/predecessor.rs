@@ -6,8 +6,12 @@
 
 use super::node::RunningNode;
 use crate::failure::Failure;
-use shoal_handover::{Change, Channel, ChannelFault, InheritedSockets, Message, PROTOCOL, SocketName, agree};
-use shoal_proxy::node::StoreRelease;
+use shoal_core::ObjectKey;
+use shoal_handover::{
+    Change, Channel, ChannelFault, InheritedSockets, Message, ObjectParts, PROTOCOL, SocketName, agree,
+    from_digits, read_object,
+};
+use shoal_proxy::node::{LateObject, StoreRelease};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -20,8 +24,8 @@ pub struct Predecessor {
     channel: Arc<Channel>,
     program: String,
     protocol: u32,
-    /// Purges that it has told, and that are not made here yet.
-    changes: Mutex<Vec<Change>>,
+    /// Events that it has told, and that are not followed here yet.
+    news: Mutex<Vec<HeardNews>>,
     has_entrusted: AtomicBool,
 }
 
@@ -49,7 +53,7 @@ impl Predecessor {
             channel,
             program,
             protocol,
-            changes: Mutex::default(),
+            news: Mutex::default(),
             has_entrusted: AtomicBool::new(false),
         };
         match agree(least, most) {
@@ -130,14 +134,12 @@ impl Predecessor {
         }
     }
 
-    /// Returns the next message that is no change. Changes are kept for later.
+    /// Returns the next message of the hand-over. Events are kept for later.
     fn next(&self) -> Result<Message, ChannelFault> {
         loop {
-            match self.channel.receive(STEP_WAIT_MAX)? {
-                Message::Changed { change } => {
-                    self.changes.lock().unwrap_or_else(PoisonError::into_inner).push(change);
-                }
-                message => return Ok(message),
+            match receive(&self.channel, STEP_WAIT_MAX)? {
+                Heard::News(news) => self.news.lock().unwrap_or_else(PoisonError::into_inner).push(news),
+                Heard::Step(message) => return Ok(message),
             }
         }
     }
@@ -153,8 +155,8 @@ impl Predecessor {
     /// of their own until that process has ended.
     fn follow(&self, running: &Arc<RunningNode>, own: Receiver<Change>) {
         tracing::info!(before = self.program, "took over from the process before");
-        let changes = std::mem::take(&mut *self.changes.lock().unwrap_or_else(PoisonError::into_inner));
-        changes.into_iter().for_each(|change| running.node().apply_change(change));
+        let news = std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner));
+        news.into_iter().for_each(|news| follow(running, news));
         let channel = Arc::clone(&self.channel);
         let send = move || {
             while let Ok(change) = own.recv() {
@@ -164,11 +166,11 @@ impl Predecessor {
             }
         };
         let (channel, running) = (Arc::clone(&self.channel), Arc::downgrade(running));
-        let receive = move || {
+        let hear = move || {
             loop {
-                match (channel.receive(MESSAGE_WAIT_MAX), running.upgrade()) {
+                match (receive(&channel, MESSAGE_WAIT_MAX), running.upgrade()) {
                     (_, None) => return,
-                    (Ok(Message::Changed { change }), Some(running)) => running.node().apply_change(change),
+                    (Ok(Heard::News(news)), Some(running)) => follow(&running, news),
                     (Ok(_) | Err(ChannelFault::Silent), Some(_)) => {}
                     (Err(_), Some(running)) => {
                         running.node().tell_changes(None);
@@ -178,8 +180,59 @@ impl Predecessor {
             }
         };
         let spawn = |work: Box<dyn FnOnce() + Send>| std::thread::Builder::new().name("heir".into()).spawn(work);
-        if let Err(error) = spawn(Box::new(send)).and_then(|_| spawn(Box::new(receive))) {
+        if let Err(error) = spawn(Box::new(send)).and_then(|_| spawn(Box::new(hear))) {
             tracing::warn!(%error, "purges of the process before are not followed");
+        }
+    }
+}
+
+/// Message of the process before.
+enum Heard {
+    /// Step of the hand-over.
+    Step(Message),
+    /// Event after it has let the store go.
+    News(HeardNews),
+}
+
+/// Event of the process before. Keys are bytes: the store that knows their hash may not be open.
+enum HeardNews {
+    Changed(Change),
+    Removed(Vec<u8>),
+    Stored(ObjectParts),
+}
+
+/// Receives a message. An object that cannot be read is left out.
+fn receive(channel: &Channel, limit: Duration) -> Result<Heard, ChannelFault> {
+    loop {
+        let (message, descriptors) = channel.receive_with(limit)?;
+        let mut descriptors = descriptors.into_iter();
+        match message {
+            Message::Changed { change } => return Ok(Heard::News(HeardNews::Changed(change))),
+            Message::Removed { key } => {
+                let key = from_digits(&key).ok_or(ChannelFault::Malformed("a key"))?;
+                return Ok(Heard::News(HeardNews::Removed(key)));
+            }
+            Message::Stored { key_bytes, metadata_bytes, body_bytes } => {
+                let lengths = [key_bytes, metadata_bytes, body_bytes];
+                let read = descriptors.next().and_then(|file| read_object(lengths, file).ok());
+                if let Some(parts) = read {
+                    return Ok(Heard::News(HeardNews::Stored(parts)));
+                }
+            }
+            step => return Ok(Heard::Step(step)),
+        }
+    }
+}
+
+/// Follows an event of the process before.
+fn follow(running: &RunningNode, news: HeardNews) {
+    let node = running.node();
+    match news {
+        HeardNews::Changed(change) => node.apply_change(change),
+        HeardNews::Removed(key) => node.remove_late(&ObjectKey::new(key)),
+        HeardNews::Stored((key, metadata, body)) => {
+            let (key, metadata, body) = (ObjectKey::new(key), metadata.into(), body.into());
+            node.adopt(&LateObject { key, metadata, body });
         }
     }
 }

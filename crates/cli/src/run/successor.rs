@@ -4,15 +4,16 @@
 use super::node::RunningNode;
 use super::predecessor::VARIABLE;
 use shoal_handover::{
-    Change, Channel, ChannelFault, DESCRIPTORS_MAX, Message, PROTOCOL, PROTOCOL_LEAST, SocketName,
+    Change, Channel, ChannelFault, DESCRIPTORS_MAX, Message, PROTOCOL, PROTOCOL_LEAST, SocketName, send_object,
+    to_digits,
 };
 use shoal_proxy::admin::AdminListener;
-use shoal_proxy::node::StoreRelease;
+use shoal_proxy::node::{LateNews, LateObject, StoreRelease};
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
@@ -38,6 +39,8 @@ pub struct Estate<'a> {
     pub running: &'a Arc<RunningNode>,
     /// Its admin listener, if there is one.
     pub admin: Option<&'a AdminListener>,
+    /// Longest wait for each step of the new process.
+    pub patience: Duration,
 }
 
 impl Estate<'_> {
@@ -69,7 +72,7 @@ impl Estate<'_> {
         is_cancelled: &AtomicBool,
     ) -> Result<Successor, Vec<String>> {
         candidate.offer(self.offers().map_err(|error| vec![format!("sockets: {error}")])?)?;
-        let prepared = candidate.next(PREPARE_WAIT_MAX, is_cancelled)?;
+        let prepared = candidate.next(self.patience, is_cancelled)?;
         let Message::Prepared { program, .. } = prepared else { return Err(candidate.misunderstood()) };
         if !self.admin.is_none_or(|admin| admin.pause(CHANGES_WAIT_MAX)) {
             return Err(vec!["a purge or another change is still under way; ask again".into()]);
@@ -91,13 +94,15 @@ impl Estate<'_> {
     /// this process's again.
     fn release_to(&self, candidate: &mut Candidate, is_cancelled: &AtomicBool) -> Result<(), Vec<String>> {
         let node = self.running.node();
-        let told = teller(&candidate.channel);
+        let queue = NewsQueue::start(&candidate.channel);
+        let kept = Arc::clone(&queue.kept);
+        let told = move |news| queue.tell(news);
         let begun = Instant::now();
         let StoreRelease { disks, members } = node.release(told).map_err(|why| vec![why])?;
         tracing::info!(milliseconds = begun.elapsed().as_millis() as u64, "the store is written and let go");
         let released = candidate.channel.send(&Message::Released { disks, members });
         let served = released.map_err(|error| vec![error.to_string()]).and_then(|()| {
-            match candidate.next(SERVE_WAIT_MAX, is_cancelled)? {
+            match candidate.next(self.patience, is_cancelled)? {
                 Message::Serving => Ok(()),
                 _ => Err(candidate.misunderstood()),
             }
@@ -106,6 +111,8 @@ impl Estate<'_> {
             // The other process must not write any longer.
             candidate.end();
             node.take_back();
+            let kept = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
+            node.store_again(kept.objects);
         }
         served
     }
@@ -215,31 +222,76 @@ impl Successor {
     }
 }
 
-/// Returns the function that tells the other process of purges, through a thread and a queue.
-fn teller(channel: &Arc<Channel>) -> impl Fn(Change) + Send + Sync + 'static {
-    let (told, heard) = sync_channel::<Change>(CHANGES_MAX);
-    let is_overrun = Arc::new(AtomicBool::new(false));
-    let (channel, overrun) = (Arc::downgrade(channel), Arc::clone(&is_overrun));
-    let work = move || {
-        while let Ok(change) = heard.recv() {
-            let change = if overrun.swap(false, SeqCst) { Change::All } else { change };
-            let Some(channel) = channel.upgrade() else { return };
-            // While the other process starts, it may take none.
-            while let Err(ChannelFault::Silent) = channel.send(&Message::Changed { change: change.clone() }) {}
-        }
-    };
-    let thread = std::thread::Builder::new().name("tell-purges".into()).spawn(work);
-    if let Err(error) = thread {
-        tracing::error!(%error, "no thread tells the new process of purges");
-    }
-    move |change| tell(&told, &is_overrun, change)
+/// Events that wait to be told to the other process.
+struct NewsQueue {
+    told: SyncSender<LateNews>,
+    /// `true` if an event found the queue full: everything counts as purged then. The other process
+    /// fetches again, and serves nothing that was purged.
+    is_overrun: Arc<AtomicBool>,
+    /// Objects passed on, for this process if the other one does not come up.
+    kept: Arc<Mutex<KeptObjects>>,
 }
 
-/// Queues a change. If the queue is full, everything counts as purged: the other process then
-/// fetches again, and serves nothing that was purged.
-fn tell(told: &SyncSender<Change>, is_overrun: &AtomicBool, change: Change) {
-    if let Err(TrySendError::Full(_)) = told.try_send(change) {
-        is_overrun.store(true, SeqCst);
+/// Objects passed on to a process that is not trusted yet.
+#[derive(Default)]
+struct KeptObjects {
+    objects: Vec<LateObject>,
+    bytes: usize,
+}
+
+impl NewsQueue {
+    /// Makes the queue, and a thread that tells its events.
+    fn start(channel: &Arc<Channel>) -> Self {
+        let (told, heard) = sync_channel::<LateNews>(NEWS_MAX);
+        let is_overrun = Arc::new(AtomicBool::new(false));
+        let (channel, overrun) = (Arc::downgrade(channel), Arc::clone(&is_overrun));
+        let work = move || {
+            while let Ok(news) = heard.recv() {
+                let news =
+                    if overrun.swap(false, SeqCst) { LateNews::Changed(Change::All) } else { news };
+                let Some(channel) = channel.upgrade() else { return };
+                // While the other process starts, it may take none.
+                while let Err(ChannelFault::Silent) = send(&channel, &news) {}
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("tell-news".into()).spawn(work) {
+            tracing::error!(%error, "no thread tells the new process of purges");
+        }
+        Self { told, is_overrun, kept: Arc::default() }
+    }
+
+    /// Queues an event. Returns `false` if it cannot be told.
+    fn tell(&self, news: LateNews) -> bool {
+        if let LateNews::Stored(object) = &news {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.bytes + object.body.len() > KEPT_BYTES_MAX {
+                return false;
+            }
+            kept.bytes += object.body.len();
+            kept.objects.push(object.clone());
+        }
+        let is_object = matches!(news, LateNews::Stored(_));
+        match self.told.try_send(news) {
+            Ok(()) => true,
+            // An object that is left out is fetched again.
+            Err(TrySendError::Full(_)) if is_object => false,
+            Err(TrySendError::Full(_)) => {
+                self.is_overrun.store(true, SeqCst);
+                true
+            }
+            Err(TrySendError::Disconnected(_)) => false,
+        }
+    }
+}
+
+/// Sends an event to the other process.
+fn send(channel: &Channel, news: &LateNews) -> Result<(), ChannelFault> {
+    match news {
+        LateNews::Changed(change) => channel.send(&Message::Changed { change: change.clone() }),
+        LateNews::Removed(key) => channel.send(&Message::Removed { key: to_digits(key.full()) }),
+        LateNews::Stored(object) => {
+            send_object(channel, object.key.full(), &object.metadata, &object.body)
+        }
     }
 }
 
@@ -248,17 +300,14 @@ fn own_program() -> PathBuf {
     std::env::args_os().next().map_or_else(|| "shoal".into(), PathBuf::from)
 }
 
-/// Longest wait for the new process to read its settings and take the sockets.
-const PREPARE_WAIT_MAX: Duration = Duration::from_secs(30);
-
-/// Longest wait for the new process to open the store and accept clients.
-const SERVE_WAIT_MAX: Duration = Duration::from_secs(30);
-
 /// Longest wait for changes through the admin listener.
 const CHANGES_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Interval of looks at a stop of the node.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Most purges that wait to be told.
-const CHANGES_MAX: usize = 4096;
+/// Most events that wait to be told.
+const NEWS_MAX: usize = 4096;
+
+/// Most bytes of objects that are passed on.
+const KEPT_BYTES_MAX: usize = 64 << 20;

@@ -32,7 +32,8 @@ impl RunLoop {
         let mut done = {
             let (running, cancelled, told) = (self.running.clone(), is_cancelled.clone(), outcome.clone());
             self.signals.watch("upgrade", move || {
-                let estate = Estate { running: &running, admin: admin.as_ref() };
+                let patience = running.upgrade_timeout();
+                let estate = Estate { running: &running, admin: admin.as_ref(), patience };
                 let handed_over = estate.hand_over(program, &cancelled);
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some((handed_over, admin));
             })

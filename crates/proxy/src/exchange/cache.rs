@@ -31,4 +31,9 @@ impl Cache {
         let (invalidations, flights) = (Invalidations::new(), Flights::new());
         Arc::new(Self { objects, purge_table, invalidations, flights, changes: ChangeTap::default() })
     }
+
+    /// Returns `true` if no URL was invalidated since the start.
+    pub(crate) fn has_invalidated_nothing(&self) -> bool {
+        self.invalidations.is_empty()
+    }
 }

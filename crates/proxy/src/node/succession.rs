@@ -16,9 +16,11 @@ use crate::exchange::{PurgeScope, apply_change};
 use crate::metrics::Metrics;
 use crate::server::RunningServer;
 use crate::storage::{OPEN_PATIENCE, StorageError, StorageStack, attach_purge_table};
+use shoal_core::ObjectKey;
 use shoal_handover::{Change, InheritedSockets, SocketName, SocketUse};
 use shoal_settings::Settings;
-use shoal_store::disks::{DiskState, ServiceState};
+use shoal_store::Store;
+use shoal_store::disks::{DiskState, Heir, LateObject, ServiceState};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -43,6 +45,30 @@ pub struct StoreRelease {
     pub members: Vec<String>,
 }
 
+/// Event in a node that has let its store go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LateNews {
+    /// Stored responses were purged.
+    Changed(Change),
+    /// An object would have been stored.
+    Stored(LateObject),
+    /// An object was removed, with this key.
+    Removed(ObjectKey),
+}
+
+/// Adapter from the store's events.
+struct NewsHeir<F>(Arc<F>);
+
+impl<F: Fn(LateNews) -> bool + Send + Sync> Heir for NewsHeir<F> {
+    fn insert(&self, object: LateObject) -> bool {
+        (self.0)(LateNews::Stored(object))
+    }
+
+    fn remove(&self, key: &ObjectKey) {
+        let _ = (self.0)(LateNews::Removed(key.clone()));
+    }
+}
+
 impl Node {
     /// Returns handles of all sockets that others know, with their names, for another process.
     ///
@@ -61,12 +87,12 @@ impl Node {
         Ok(offers)
     }
 
-    /// Writes everything, lets another process open the store, and tells `changed` of each purge
-    /// from now on. Blocks. After an error the node is as before.
+    /// Writes everything, lets another process open the store, and tells `told` of all that happens
+    /// too late from now on; it must not block. Blocks. After an error the node is as before.
     ///
     /// # Errors
     /// The reason, in a line.
-    pub fn release(&self, changed: impl Fn(Change) + Send + Sync + 'static) -> Result<StoreRelease, String> {
+    pub fn release(&self, told: impl Fn(LateNews) -> bool + Send + Sync + 'static) -> Result<StoreRelease, String> {
         let _no_reload = self.reloading.lock();
         let mut left = StoreRelease::default();
         if let (Some(membership), Some(cluster)) = (&self.membership, &self.cluster) {
@@ -81,7 +107,12 @@ impl Node {
         }
         self.wait_for_disk_jobs();
         // From here on a purge is written, or told, or both.
-        self.exchange.cache().changes.set(Some(Box::new(changed)));
+        let told = Arc::new(told);
+        let changed = Arc::clone(&told);
+        self.exchange.cache().changes.set(Some(Box::new(move |change| {
+            // A listener that takes no more purges everything.
+            let _ = changed(LateNews::Changed(change));
+        })));
         let Some(disks) = &self.disks else { return Ok(left) };
         let in_service = |disk: DiskState| (disk.service == ServiceState::InService).then_some(disk.path);
         left.disks = disks.states().into_iter().filter_map(in_service).collect();
@@ -95,7 +126,7 @@ impl Node {
             }
             purge_table.release_file();
         }
-        match disks.release() {
+        match disks.release(Arc::new(NewsHeir(told))) {
             Ok(()) => Ok(left),
             Err(error) => {
                 self.take_back();
@@ -167,6 +198,28 @@ impl Node {
         self.exchange.cache().changes.set(told);
     }
 
+    /// Stores an object of the process before, unless this node has one of its key, or has removed
+    /// any. Blocks on the disk.
+    pub fn adopt(&self, object: &LateObject) {
+        let Some(disk) = self.objects.disk() else { return };
+        if self.objects.on_disk(&object.key) || !self.exchange.cache().has_invalidated_nothing() {
+            return;
+        }
+        if let Err(error) = store(&**disk, object) {
+            tracing::debug!(%error, "an object of the process before is not stored");
+        }
+    }
+
+    /// Stores objects again that were to be stored while another process had the disks.
+    pub fn store_again(&self, objects: Vec<LateObject>) {
+        objects.iter().for_each(|object| self.adopt(object));
+    }
+
+    /// Removes an object that the process before has removed. Blocks.
+    pub fn remove_late(&self, key: &ObjectKey) {
+        let _ = super::timers().map(|runtime| runtime.block_on(self.objects.remove(key)));
+    }
+
     /// Makes a purge of the process before. Blocks.
     pub fn apply_change(&self, change: Change) {
         let _ = super::timers().map(|runtime| runtime.block_on(apply_change(&self.exchange, change)));
@@ -180,6 +233,12 @@ impl Node {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
+}
+
+fn store(disk: &dyn Store, object: &LateObject) -> Result<(), shoal_store::Error> {
+    let mut insert = disk.insert(&object.key, &object.metadata, Some(object.body.len() as u64))?;
+    insert.append(&object.body)?;
+    insert.commit(None)
 }
 
 /// Opens the storage, once the process before, if there is one, has let it go. Also returns the

@@ -6,13 +6,13 @@
 //!      └────── opened again ◄───────┘ the other process does not come up
 //! ```
 //!
-//! A released disk serves hits and takes nothing. Objects that would be inserted, replaced or
-//! removed are hidden here, and remembered: when this process opens the disk again, they are
-//! removed from it. A store that two processes cannot read at once goes out of service instead.
+//! A released disk serves hits and takes nothing. Objects that would be inserted are given to an
+//! [`Heir`](super::Heir). Objects that were inserted, replaced or removed are hidden here, and
+//! remembered: when this process opens the disk again, they are removed from it. A store that two processes cannot read at once goes out of service instead.
 
 use super::disk::Disk;
 use super::serving::OpenStore;
-use super::{Disks, DisksState, Ready, ServiceState, may_come};
+use super::{Disks, DisksState, Heir, Ready, ServiceState, may_come};
 use crate::patience::all_within;
 use crate::{Error, Store};
 use shoal_core::ObjectKey;
@@ -23,12 +23,14 @@ use tracing::{info, warn};
 
 
 impl Disks {
-    /// Writes everything and lets another process open the disks. If one cannot be released, all
-    /// are in service as before. Blocks, for at most 10 s (`RELEASE_WAIT_MAX`).
+    /// Writes everything and lets another process open the disks. `heir` gets all that comes too
+    /// late. If a disk cannot be released, all are in service as before. Blocks, for at most 10 s
+    /// (`RELEASE_WAIT_MAX`).
     ///
     /// # Errors
     /// The first disk's failure.
-    pub fn release(&self) -> Result<(), Error> {
+    pub fn release(&self, heir: Arc<dyn Heir>) -> Result<(), Error> {
+        *self.shared.heir.write() = Some(heir);
         let release = |at: usize| {
             let shared = Arc::clone(&self.shared);
             move || shared.disks[at].release()
@@ -46,6 +48,7 @@ impl Disks {
     /// Opens the released disks again. A disk that cannot be opened is out of service until it is
     /// [opened again](Self::open_again). Calls `ready` once a store is open, before it serves.
     pub fn take_back(&self, ready: &Ready) {
+        *self.shared.heir.write() = None;
         for disk in self.shared.disks.iter().filter(|disk| disk.is_away()) {
             match disk.take_back(self.shared.gave_up.get(), &**ready) {
                 Ok(()) => info!(disk = disk.path(), "the disk is in service again"),
@@ -161,11 +164,35 @@ const RELEASE_WAIT_MAX: Duration = Duration::from_secs(10);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disks::{DiskOpener, DiskSpec, Disks};
+    use crate::disks::{DiskOpener, DiskSpec, Disks, LATE_BODY_MAX, LateObject};
     use crate::{InsertRefusal, OpenOptions, StoreView};
+    use parking_lot::Mutex;
     use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
     const OBJECTS: u32 = 60;
+
+    #[derive(Default)]
+    struct Told {
+        objects: Mutex<Vec<LateObject>>,
+        removed: Mutex<Vec<ObjectKey>>,
+        is_full: AtomicBool,
+    }
+
+    impl Heir for Told {
+        fn insert(&self, object: LateObject) -> bool {
+            let is_taken = !self.is_full.load(SeqCst);
+            is_taken.then(|| self.objects.lock().push(object)).is_some()
+        }
+
+        fn remove(&self, key: &ObjectKey) {
+            self.removed.lock().push(key.clone());
+        }
+    }
+
+    fn heir() -> Arc<dyn Heir> {
+        Arc::new(Told::default())
+    }
 
     fn disks(folder: &Path, architecture: &'static str) -> Disks {
         let open = |name: &str| {
@@ -212,18 +239,27 @@ mod tests {
         let old = disks(folder.path(), "volume");
         (0..OBJECTS).for_each(|number| put(&old, number, 0).expect("stored"));
         let bodies: Vec<_> = (0..OBJECTS).map(|number| old.open(&key(number)).expect("sound")).collect();
-        old.release().expect("everything is written");
+        let told = Arc::new(Told::default());
+        old.release(Arc::clone(&told) as Arc<dyn Heir>).expect("everything is written");
         let new = disks(folder.path(), "volume");
         assert!(new.states().iter().all(|disk| disk.service == ServiceState::InService && !disk.is_recovering));
         for number in 0..OBJECTS {
             assert_eq!((found(&old, number), found(&new, number)), (Some(0), Some(0)), "{number}");
         }
         // The old process takes nothing, and hides what has changed.
-        let refusal = put(&old, 1, 1).expect_err("another process has it");
+        put(&old, 1, 1).expect("the other process gets it");
+        let late = LateObject { key: key(1), metadata: b"meta".as_slice().into(), body: body(1, 1).into() };
+        assert_eq!(std::mem::take(&mut *told.objects.lock()), [late]);
+        told.is_full.store(true, SeqCst);
+        let refusal = put(&old, 1, 1).expect_err("too many wait");
         assert!(matches!(refusal, Error::Declined(InsertRefusal::OutOfService)), "{refusal}");
+        let large = old.insert(&key(5), b"meta", Some(LATE_BODY_MAX + 1)).map(drop);
+        assert!(matches!(large, Err(Error::Declined(InsertRefusal::OutOfService))));
         assert_eq!((found(&old, 1), found(&old, 2)), (None, Some(0)));
+        assert_eq!(*told.removed.lock(), []);
         assert!(old.remove(&key(2)).expect("hidden") && !old.remove(&key(2)).expect("hidden"));
         assert!(found(&old, 2).is_none() && !old.may_contain(&key(2)));
+        assert_eq!(*told.removed.lock(), [key(2), key(2)]);
         assert_eq!(found(&new, 2), Some(0), "the other process learns of it from its caller");
         put(&new, 3, 7).expect("the new process writes");
         assert_eq!(found(&new, 3), Some(7));
@@ -246,7 +282,7 @@ mod tests {
             let old = disks(folder.path(), architecture);
             (0..OBJECTS).for_each(|number| put(&old, number, 0).expect("stored"));
             for round in 0..3 {
-                old.release().expect("everything is written");
+                old.release(heir()).expect("everything is written");
                 drop(old.remove(&key(round)));
                 drop(put(&old, 10 + round, 1));
                 {
@@ -273,7 +309,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let old = disks(folder.path(), "volume");
         (0..OBJECTS).for_each(|number| put(&old, number, 0).expect("stored"));
-        old.release().expect("everything is written");
+        old.release(heir()).expect("everything is written");
         let new = disks(folder.path(), "volume");
         take_back(&old);
         assert!(old.states().iter().all(|disk| disk.service == ServiceState::Unopened));
@@ -289,11 +325,11 @@ mod tests {
         let old = disks(folder.path(), "squid");
         (0..OBJECTS).for_each(|number| put(&old, number, 0).expect("stored"));
         let reading = old.open(&key(1)).expect("sound").expect("there");
-        let refusal = old.release().expect_err("a body is read").to_string();
+        let refusal = old.release(heir()).expect_err("a body is read").to_string();
         assert!(refusal.contains("in use by 1 requests"), "{refusal}");
         assert_eq!((0..OBJECTS).filter(|number| found(&old, *number) == Some(0)).count(), OBJECTS as usize);
         drop(reading);
-        old.release().expect("nobody reads");
+        old.release(heir()).expect("nobody reads");
         take_back(&old);
         assert_eq!(found(&old, 1), Some(0));
     }

@@ -19,6 +19,7 @@
 
 mod disk;
 mod handed_over;
+mod heir;
 mod missed;
 mod serving;
 #[cfg(test)]
@@ -26,6 +27,7 @@ mod tests;
 mod watched;
 
 pub use disk::{DiskState, ServiceState};
+pub use heir::{Heir, LATE_BODY_MAX, LateObject};
 
 use crate::patience::{all_within, within};
 use crate::{
@@ -35,7 +37,9 @@ use crate::{
 use bytes::Bytes;
 use disk::Disk;
 use serving::OpenStore;
+use parking_lot::RwLock;
 use shoal_core::{Key, ObjectKey, rendezvous_score};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tracing::{error, info};
@@ -50,6 +54,10 @@ pub struct Disks {
 struct DisksState {
     disks: Vec<Disk>,
     gave_up: OnceLock<EvictionCallback>,
+    /// Receiver of objects while another process has the disks.
+    heir: RwLock<Option<Arc<dyn Heir>>>,
+    /// Bytes gathered for the receiver.
+    gathered: Arc<AtomicU64>,
 }
 
 /// A disk as an operator describes it.
@@ -83,7 +91,8 @@ impl Disks {
             let same = disks[..at].iter().find(|other| other.path() == disk.path());
             debug_assert!(same.is_none(), "two disks of one name");
         }
-        let shared = Arc::new(DisksState { disks, gave_up: OnceLock::new() });
+        let (gave_up, heir, gathered) = (OnceLock::new(), RwLock::default(), Arc::default());
+        let shared = Arc::new(DisksState { disks, gave_up, heir, gathered });
         let start = |at: usize| {
             let shared = Arc::clone(&shared);
             move || shared.disks[at].start()
@@ -227,6 +236,7 @@ impl DisksState {
     /// when they come back.
     fn remove(&self, key: &ObjectKey, but: Option<usize>) -> Result<bool, Error> {
         let mut found = Ok(false);
+        self.remove_late(key);
         // The key's own disk gets the removal even if it does not find the object. Only then does
         // the removal hold after a crash.
         let home = but.or_else(|| self.disk_for(key.hash()).map(|(at, _)| at));
@@ -295,7 +305,7 @@ impl Store for Disks {
         body_bytes: Option<u64>,
     ) -> Result<Box<dyn Insert>, Error> {
         let Some((at, store)) = self.shared.writable(key) else {
-            return Err(self.shared.declined(key));
+            return self.shared.begin_late(key, metadata, body_bytes);
         };
         let insert = self.shared.record_result(at, store.insert(key, metadata, body_bytes))?;
         Ok(Box::new(MeteredInsert::new(insert, (key.clone(), at), &self.shared, store)))
@@ -343,7 +353,7 @@ impl PromptStore for Disks {
         still: &dyn Fn() -> bool,
     ) -> Result<TryInsert, Error> {
         let Some((at, store)) = self.shared.writable(key) else {
-            return Err(self.shared.declined(key));
+            return self.shared.bequeath_if((key, metadata, body), still);
         };
         // An older object on another disk must be removed there, and the removal may need that
         // disk's device.
