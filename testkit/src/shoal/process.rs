@@ -61,7 +61,9 @@ impl Shoal {
     pub fn upgrade(&mut self, program: Option<&Path>) -> Result<String, String> {
         let mut command = Command::new(binary());
         command.args(["upgrade", "--admin", &self.admin().to_string()]);
-        program.iter().for_each(|program| drop(command.arg("--program").arg(program)));
+        if let Some(program) = program {
+            command.arg("--program").arg(program);
+        }
         let output = command.output().expect("the binary starts");
         self.follow_upgrade();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
