@@ -64,7 +64,7 @@ impl Shoal {
         if let Some(program) = program {
             command.arg("--program").arg(program);
         }
-        let output = command.output().expect("the binary starts");
+        let output = command.env_remove("SHOAL_BIN").output().expect("the binary starts");
         self.follow_upgrade();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }

@@ -124,6 +124,12 @@ async fn accept_all<H: Handler>(
             () = drain.draining() => return,
             accepted = accept(&listener, &places, &shared.metrics) => accepted,
         };
+        // An accepted connection waits for its permit even if the server drains meanwhile: nobody
+        // else would serve it.
+        let accepted = match accepted {
+            Ok(arrived) => seat(arrived, &places, &shared.metrics).await,
+            Err(error) => Err(error),
+        };
         match accepted {
             Ok(arrival) => {
                 match &entrance.door {
@@ -187,20 +193,28 @@ impl ListenerContext {
 }
 
 /// Accepts one connection once a permit is free. Until then connections wait in the kernel's
-/// backlog. If another worker takes the last permit in between, the accepted connection waits here,
-/// unread.
+/// backlog.
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
     metrics: &Arc<Metrics>,
-) -> io::Result<AcceptedConnection> {
+) -> io::Result<(TcpStream, SocketAddr)> {
     if places.available_permits() == 0 {
         metrics.connections_full.increment();
     }
     // Hold the permit for an instant only: a worker waiting for connections must not keep a permit
     // from the others.
     drop(places.acquire().await.map_err(io::Error::other)?);
-    let (stream, peer) = listener.accept().await?;
+    listener.accept().await
+}
+
+/// Gives an accepted connection its permit. If another worker has taken the last one since, the
+/// connection waits here, unread.
+async fn seat(
+    (stream, peer): (TcpStream, SocketAddr),
+    places: &Arc<Semaphore>,
+    metrics: &Arc<Metrics>,
+) -> io::Result<AcceptedConnection> {
     let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
     Ok(AcceptedConnection { stream, peer, seat: ConnectionPermit::new(Arc::clone(metrics), place) })
 }
