@@ -12,7 +12,8 @@
 
 use super::{Node, NodeError, reopening};
 use crate::cluster::{ClusterInheritance, peer_address};
-use crate::exchange::{PurgeScope, apply_change};
+use crate::exchange::apply_change;
+use crate::purge_table::PurgeScope;
 use crate::metrics::Metrics;
 use crate::server::RunningServer;
 use crate::storage::{OPEN_PATIENCE, StorageError, StorageStack, attach_purge_table};
