@@ -210,8 +210,9 @@ section! {
         /// RAM for stored responses and for bodies in flight: a hard limit. The process takes about
         /// a twelfth more for gaps and lists, and 30 MiB for itself, one volume and its buffers. An
         /// index takes ten bytes for each 8 KB of disk; its part above 5 MB also comes on top. If
-        /// the process's memory is limited, leave 10 MiB more for the pages of its program.
-        #[takes_effect(restart)]
+        /// the process's memory is limited, leave 10 MiB more for the pages of its program. A reload
+        /// with less evicts at once; the number of shards, and the share of
+        /// `store.neighbourhood_percent`, stay those of the start.
         #[limits(ByteCount::mib(4)..=ByteCount::mib(1 << 24))]
         pub ram: ByteCount = ByteCount::mib(256),
         /// Largest body kept in RAM.

@@ -2,6 +2,7 @@
 //! stored is lost. If it does not come up, the running one goes on.
 
 use rustix::process::Signal;
+use shoal_testkit::cluster::{joined, members, peers, setup};
 use shoal_testkit::shoal::binary;
 use shoal_testkit::wait;
 use shoal_testkit::{Answer, Connection, Gate, Origin, Request, Response, Setup, Shoal};
@@ -91,12 +92,14 @@ fn program_that_fails_leaves_the_node() {
     let real = binary().display().to_string();
     let foreign = script(&shoal, "foreign", &format!("SHOAL_STORE__ARCHITECTURE=squid exec {real} \"$@\""));
     let mistaken = script(&shoal, "mistaken", &format!("SHOAL_WORKERS=many exec {real} \"$@\""));
+    let few = script(&shoal, "few", &format!("ulimit -n 14; exec {real} \"$@\""));
     let absent = shoal.folder().join("absent");
     for (program, why) in [
         (PathBuf::from("/bin/false"), "ended before it was ready"),
         (hangs, "not ready in time"),
         (mistaken, "SHOAL_WORKERS"),
         (foreign, "set the architecture to volume"),
+        (few, "goes on"),
         (absent, "cannot start"),
     ] {
         let refusal = shoal.upgrade(Some(&program)).expect_err("it cannot take over");
@@ -110,7 +113,7 @@ fn program_that_fails_leaves_the_node() {
         shoal.ask_admin(&Request::new("POST", "/purge?url=http://site.test/none")).expect_status(200);
     }
     shoal.upgrade(None).expect("the right program takes over");
-    for path in ["/a", "/false", "/hangs", "/mistaken", "/foreign", "/absent"] {
+    for path in ["/a", "/false", "/hangs", "/mistaken", "/foreign", "/few", "/absent"] {
         shoal.get(path).expect_body("body").expect_hit();
     }
 }
@@ -220,6 +223,32 @@ fn lame_duck_is_told_while_clients_are_accepted() {
     }
     assert_eq!(shoal.wait_for_exit(Duration::from_secs(30)).and_then(|status| status.code()), Some(0));
     assert!(begun.elapsed() >= Duration::from_secs(3));
+}
+
+/// The other nodes notice nothing: the node keeps its place and its objects.
+#[test]
+fn node_of_a_cluster_passes_too() {
+    let origin = Origin::start();
+    origin.on("/*", Answer::fresh("there", 600));
+    let addresses = peers(2);
+    let node = |own| setup(&origin, own, &addresses).set("store.admission", "always").start();
+    let mut nodes = joined(vec![node(addresses[0]), node(addresses[1])]);
+    for number in 0..30 {
+        nodes[1].get(&format!("/{number}")).expect_body("there");
+    }
+    nodes[0].upgrade(None).expect("it takes over");
+    wait::until("both see both", || nodes.iter().all(|node| members(node) == 2));
+    for number in 30..60 {
+        nodes[1].get(&format!("/{number}")).expect_body("there");
+        nodes[0].get(&format!("/{number}")).expect_body("there");
+    }
+    let fetched = (30..60).map(|number| origin.count(&format!("/{number}"))).sum::<usize>();
+    assert_eq!(fetched, 30, "each object is fetched once by the two");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(3) {
+        assert_eq!(members(&nodes[1]), 2, "nobody has left");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// The small form of `bench/upgrade.py`.

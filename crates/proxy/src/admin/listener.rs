@@ -465,4 +465,61 @@ mod tests {
         let ended = tokio::time::timeout(WRITE_TIMEOUT * 3, serving).await;
         ended.expect("the connection ends by itself").expect("in order");
     }
+
+    fn health(path: &Path) -> io::Result<String> {
+        use std::io::{Read, Write};
+        let mut stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(Duration::from_millis(300)))?;
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    #[test]
+    fn unix_socket_passes_to_another_listener() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("admin.sock");
+        let address = AdminAddress::Unix(path.clone());
+        let control = || Arc::new(Scripted::default()) as Arc<dyn Control>;
+        let old = BoundAdmin::bind(&address).expect("bound").start(control(), &[]).expect("started");
+        assert!(health(&path).expect("an answer").contains("200 OK"));
+        assert!(old.pause(Duration::from_secs(1)), "nothing changes");
+        assert!(health(&path).is_err(), "connections wait");
+        let pass = || {
+            let mut inherited = InheritedSockets::default();
+            let (name, socket) = old.offer().expect("a handle");
+            inherited.add(name, socket);
+            BoundAdmin::take_or_bind(&address, &mut inherited).expect("taken")
+        };
+        drop(pass());
+        assert!(path.exists(), "the file is still the old listener's");
+        old.resume();
+        assert!(health(&path).expect("an answer").contains("200 OK"));
+        assert!(old.pause(Duration::from_secs(1)), "nothing changes");
+        let new = pass().start(control(), &[]).expect("started");
+        old.leave();
+        new.own();
+        drop(old);
+        assert!(path.exists(), "the file is the new listener's");
+        assert!(health(&path).expect("an answer").contains("200 OK"));
+        drop(new);
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn changes_are_refused_once_another_process_has_taken_over() {
+        let changes = Arc::new(Semaphore::new(1));
+        let control = Arc::new(Scripted::default());
+        let calls =
+            ControlCalls { control, changes: Arc::clone(&changes), lists: Arc::new(Semaphore::new(1)) };
+        changes.close();
+        let head = |method: &str| {
+            let request = Request::builder().method(method).uri("/healthz").body(()).expect("a request");
+            request.into_parts().0
+        };
+        let refused = calls.clone().answer(head("POST"), Bytes::new()).await;
+        assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(calls.answer(head("GET"), Bytes::new()).await.status, StatusCode::OK);
+    }
 }

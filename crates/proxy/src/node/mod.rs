@@ -193,6 +193,10 @@ impl Node {
         if let Some(log) = log {
             self.exchange.replace_log(log);
         }
+        if new.cache.ram != settings.cache.ram {
+            let held = self.objects.set_ram(new.cache.ram.0);
+            tracing::info!(ram = %new.cache.ram, before = %settings.cache.ram, held, "the RAM of the cache has changed");
+        }
         if let Some(cluster) = &self.cluster {
             cluster.reload(&new);
             if let Some(membership) = &self.membership {
