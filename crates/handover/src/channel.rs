@@ -135,12 +135,8 @@ impl Channel {
         let mut bytes = vec![0; MESSAGE_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let received = recvmsg(
-            &self.0,
-            &mut [IoSliceMut::new(&mut bytes)],
-            &mut ancillary,
-            RecvFlags::CMSG_CLOEXEC,
-        )?;
+        let received =
+            recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
         let mut descriptors = Vec::new();
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {

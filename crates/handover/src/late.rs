@@ -60,7 +60,9 @@ pub fn to_digits(bytes: &[u8]) -> String {
 /// Returns the bytes of hexadecimal digits; `None` if they are none.
 pub fn from_digits(text: &str) -> Option<Vec<u8>> {
     let pairs = text.as_bytes().chunks(2);
-    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok().filter(|it| it.len() == 2)?, 16).ok()).collect()
+    pairs
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok().filter(|it| it.len() == 2)?, 16).ok())
+        .collect()
 }
 
 /// Most bytes of a part.
@@ -77,7 +79,9 @@ mod tests {
         let body = vec![7; 300_000];
         send_object(&one, b"key", b"", &body).expect("sent");
         let (message, mut descriptors) = other.receive_with(Duration::from_secs(1)).expect("a message");
-        let Message::Stored { key_bytes, metadata_bytes, body_bytes } = message else { panic!("{message:?}") };
+        let Message::Stored { key_bytes, metadata_bytes, body_bytes } = message else {
+            panic!("{message:?}")
+        };
         let lengths = [key_bytes, metadata_bytes, body_bytes];
         assert_eq!(lengths, [3, 0, 300_000]);
         let descriptor = descriptors.pop().expect("the file");

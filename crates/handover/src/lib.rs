@@ -19,16 +19,16 @@
 #![deny(unsafe_code)]
 
 mod activation;
-mod request;
 mod channel;
 mod late;
 mod message;
+mod request;
 mod sockets;
 mod sys;
 
 pub use activation::{Activation, ActivationFault, activated};
-pub use request::{PendingRequest, UpgradeOutcome, UpgradeRequest, UpgradeSocket, request_upgrade};
 pub use channel::{Channel, ChannelFault, DESCRIPTORS_MAX, MESSAGE_BYTES_MAX};
 pub use late::{ObjectParts, from_digits, read_object, send_object, to_digits};
 pub use message::{Change, Message, PROTOCOL, PROTOCOL_LEAST, agree};
+pub use request::{PendingRequest, UpgradeOutcome, UpgradeRequest, UpgradeSocket, request_upgrade};
 pub use sockets::{InheritedSockets, SocketName, SocketUse};

@@ -50,7 +50,8 @@ impl InheritedSockets {
     /// settings have one address, the first call gets those of the first.
     pub fn take(&mut self, used_for: SocketUse, asked: &str) -> Vec<OwnedFd> {
         let fits = |name: &SocketName| name.used_for.is_none_or(|it| it == used_for) && name.asked == asked;
-        let Some(bound) = self.sockets.iter().find(|(name, _)| fits(name)).map(|(name, _)| name.bound.clone())
+        let Some(bound) =
+            self.sockets.iter().find(|(name, _)| fits(name)).map(|(name, _)| name.bound.clone())
         else {
             return Vec::new();
         };

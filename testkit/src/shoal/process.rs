@@ -73,7 +73,8 @@ impl Shoal {
     /// Notes the process that the node is now, to end it with this instance.
     pub fn follow_upgrade(&mut self) {
         let pid = self.node_pid();
-        let is_new = pid != self.pid() && self.heirs.iter().all(|heir| heir.as_raw_nonzero().get() != pid as i32);
+        let is_new =
+            pid != self.pid() && self.heirs.iter().all(|heir| heir.as_raw_nonzero().get() != pid as i32);
         self.heirs.extend(Pid::from_raw(pid as i32).filter(|_| is_new));
     }
 

@@ -204,12 +204,12 @@ fn reload(shoal: &Shoal) {
 #[test]
 fn ram_of_the_cache_changes_while_serving() {
     let origin = Origin::start();
-    origin.on("/*", Answer::fresh(&"x".repeat(20_000), 600));
+    origin.on("/*", Answer::fresh("x".repeat(20_000), 600));
     let mut shoal = Setup::to(&origin).set("cache.ram", "16 MiB").set("store.admission", "always").start();
     let ask = |shoal: &Shoal| (0..400).for_each(|number| drop(shoal.get(&format!("/{number}"))));
     ask(&shoal);
     let ram = |shoal: &Shoal, name: &str| shoal.status()["ram"][name].as_u64().expect("a number");
-    let mut reload = |shoal: &mut Shoal, from: &str, to: &str| {
+    let reload = |shoal: &mut Shoal, from: &str, to: &str| {
         shoal.change(|text| text.replace(&format!("ram = \"{from}\""), &format!("ram = \"{to}\"")));
         let answer = shoal.ask_admin(&Request::new("POST", "/reload"));
         assert!(!answer.expect_status(200).text().contains("cache.ram"), "it does not wait for a start");

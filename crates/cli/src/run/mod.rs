@@ -94,12 +94,11 @@ fn run_logging(
 
     let admin = bind_admin(&settings, &mut sockets)?;
     let admin_address = admin.as_ref().map(|bound| bound.address().clone());
-    let store = predecessor.clone().map(|predecessor| {
-        Box::new(move || predecessor.wait_for_store()) as Box<dyn FnOnce() -> _ + Send>
-    });
+    let store = predecessor
+        .clone()
+        .map(|predecessor| Box::new(move || predecessor.wait_for_store()) as Box<dyn FnOnce() -> _ + Send>);
     let inherited = Inheritance { sockets, store };
-    let running =
-        RunningNode::start(configuration, settings.clone(), admin_address, error_log, inherited)?;
+    let running = RunningNode::start(configuration, settings.clone(), admin_address, error_log, inherited)?;
     let running = Arc::new(running);
     panics::report_and_count(running.clone());
     upgrade_socket.iter().for_each(|path| running.set_upgrade_socket(path));
@@ -202,7 +201,10 @@ impl RunLoop {
         self.notifier.send_state(State::Stopping);
         let lame_duck = self.running.lame_duck();
         if !lame_duck.is_zero() {
-            tracing::info!(seconds = lame_duck.as_secs_f64(), "health checks fail; clients are still accepted");
+            tracing::info!(
+                seconds = lame_duck.as_secs_f64(),
+                "health checks fail; clients are still accepted"
+            );
             self.running.announce_drain();
             let mut over = self.signals.watch("lame-duck", move || std::thread::sleep(lame_duck));
             self.wait_for(&mut over);

@@ -179,7 +179,8 @@ impl Predecessor {
                 }
             }
         };
-        let spawn = |work: Box<dyn FnOnce() + Send>| std::thread::Builder::new().name("heir".into()).spawn(work);
+        let spawn =
+            |work: Box<dyn FnOnce() + Send>| std::thread::Builder::new().name("heir".into()).spawn(work);
         if let Err(error) = spawn(Box::new(send)).and_then(|_| spawn(Box::new(hear))) {
             tracing::warn!(%error, "purges of the process before are not followed");
         }

@@ -4,8 +4,8 @@
 use super::node::RunningNode;
 use super::predecessor::VARIABLE;
 use shoal_handover::{
-    Change, Channel, ChannelFault, DESCRIPTORS_MAX, Message, PROTOCOL, PROTOCOL_LEAST, SocketName, send_object,
-    to_digits,
+    Change, Channel, ChannelFault, DESCRIPTORS_MAX, Message, PROTOCOL, PROTOCOL_LEAST, SocketName,
+    send_object, to_digits,
 };
 use shoal_proxy::admin::AdminListener;
 use shoal_proxy::node::{LateNews, LateObject, StoreRelease};
@@ -13,9 +13,9 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The process that has become this node.
@@ -247,8 +247,7 @@ impl NewsQueue {
         let (channel, overrun) = (Arc::downgrade(channel), Arc::clone(&is_overrun));
         let work = move || {
             while let Ok(news) = heard.recv() {
-                let news =
-                    if overrun.swap(false, SeqCst) { LateNews::Changed(Change::All) } else { news };
+                let news = if overrun.swap(false, SeqCst) { LateNews::Changed(Change::All) } else { news };
                 let Some(channel) = channel.upgrade() else { return };
                 // While the other process starts, it may take none.
                 while let Err(ChannelFault::Silent) = send(&channel, &news) {}
@@ -289,9 +288,7 @@ fn send(channel: &Channel, news: &LateNews) -> Result<(), ChannelFault> {
     match news {
         LateNews::Changed(change) => channel.send(&Message::Changed { change: change.clone() }),
         LateNews::Removed(key) => channel.send(&Message::Removed { key: to_digits(key.full()) }),
-        LateNews::Stored(object) => {
-            send_object(channel, object.key.full(), &object.metadata, &object.body)
-        }
+        LateNews::Stored(object) => send_object(channel, object.key.full(), &object.metadata, &object.body),
     }
 }
 

@@ -289,12 +289,7 @@ fn guard(socket: &Socket, hosts: &[String]) -> HostGuard {
 
 /// Accepts connections, at most [`CONNECTIONS`] at a time; further ones wait in the backlog.
 /// No connection is accepted while `paused`.
-async fn accept(
-    socket: Socket,
-    calls: ControlCalls,
-    guard: HostGuard,
-    mut paused: watch::Receiver<bool>,
-) {
+async fn accept(socket: Socket, calls: ControlCalls, guard: HostGuard, mut paused: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let place = places.clone().acquire_owned().await.expect("never closed");

@@ -33,8 +33,6 @@ use crate::warming::WarmJobs;
 pub use error::NodeError;
 use in_force::in_force;
 pub use named_files::{file_mistakes, file_warnings};
-pub use shoal_store::disks::LateObject;
-pub use succession::{Inheritance, LateNews, StoreRelease};
 use parking_lot::Mutex;
 use reopening::{OpenedUp, Purges, RetryThread};
 use shoal_cluster::Cluster;
@@ -42,12 +40,14 @@ use shoal_core::Key;
 use shoal_memory as memory;
 use shoal_settings::{AdminAddress, Mode, Settings};
 use shoal_store::StoreView;
+pub use shoal_store::disks::LateObject;
 use shoal_store::disks::{DiskState, Disks};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+pub use succession::{Inheritance, LateNews, StoreRelease};
 use tokio::runtime::{Handle, Runtime};
 
 /// A running node.

@@ -13,8 +13,8 @@
 use super::{Node, NodeError, reopening};
 use crate::cluster::{ClusterInheritance, peer_address};
 use crate::exchange::apply_change;
-use crate::purge_table::PurgeScope;
 use crate::metrics::Metrics;
+use crate::purge_table::PurgeScope;
 use crate::server::RunningServer;
 use crate::storage::{OPEN_PATIENCE, StorageError, StorageStack, attach_purge_table};
 use shoal_core::ObjectKey;
@@ -93,7 +93,10 @@ impl Node {
     ///
     /// # Errors
     /// The reason, in a line.
-    pub fn release(&self, told: impl Fn(LateNews) -> bool + Send + Sync + 'static) -> Result<StoreRelease, String> {
+    pub fn release(
+        &self,
+        told: impl Fn(LateNews) -> bool + Send + Sync + 'static,
+    ) -> Result<StoreRelease, String> {
         let _no_reload = self.reloading.lock();
         let mut left = StoreRelease::default();
         if let (Some(membership), Some(cluster)) = (&self.membership, &self.cluster) {
@@ -120,7 +123,8 @@ impl Node {
         let purge_table = self.exchange.purge_table();
         if !purge_table.are_lost() {
             purge_table.note_time();
-            let written = super::timers().map(|runtime| runtime.block_on(self.exchange.cache().purges_written()));
+            let written =
+                super::timers().map(|runtime| runtime.block_on(self.exchange.cache().purges_written()));
             if let Err(error) = written {
                 self.take_back();
                 return Err(format!("the purges cannot be written: {error}"));

@@ -17,10 +17,8 @@ use crate::patience::all_within;
 use crate::{Error, Store};
 use shoal_core::ObjectKey;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tracing::{info, warn};
-
-
 
 impl Disks {
     /// Writes everything and lets another process open the disks. `heir` gets all that comes too
@@ -82,6 +80,8 @@ impl Disk {
     fn release(&self) -> Result<(), Error> {
         let Some(store) = self.store() else { return Ok(()) };
         self.set_released(true);
+        // Their objects are written with the others.
+        self.wait_for_inserts(INSERT_LOOKS_MAX);
         match store.release() {
             Ok(()) => Ok(()),
             Err(Error::Unusable(_)) => {
@@ -109,10 +109,11 @@ impl Disk {
 
     /// Takes a disk out of service for another process, once nobody reads it.
     fn release_whole(&self, store: Arc<OpenStore>) -> Result<(), Error> {
-        let end = Instant::now() + UNREAD_WAIT_MAX;
+        let mut looks = 0;
         // The disk and this function hold the store too.
         while Arc::strong_count(&store) > 2 {
-            if Instant::now() > end {
+            looks += 1;
+            if looks > READER_LOOKS_MAX {
                 let (path, readers) = (self.path(), Arc::strong_count(&store) - 2);
                 return Err(Error::Unusable(format!(
                     "{path} is in use by {readers} requests, and {} lets no second process read it; ask again when \
@@ -120,7 +121,7 @@ impl Disk {
                     store.name()
                 )));
             }
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(READER_LOOK_PAUSE);
         }
         drop(store);
         let Some(store) = self.take_offline(ServiceState::Released, "another process has it") else {
@@ -156,8 +157,13 @@ impl Disk {
     }
 }
 
-/// Longest wait for the readers of a disk that two processes cannot read at once.
-const UNREAD_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Longest wait for inserts that have begun, in milliseconds: for those of small objects, not for
+/// arriving bodies.
+const INSERT_LOOKS_MAX: u32 = 100;
+/// Looks for readers of a disk that two processes cannot read at once, and the pause between two: 2 s
+/// in all.
+const READER_LOOKS_MAX: u32 = 400;
+const READER_LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// Longest wait for all disks to write everything.
 const RELEASE_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -242,7 +248,9 @@ mod tests {
         let told = Arc::new(Told::default());
         old.release(Arc::clone(&told) as Arc<dyn Heir>).expect("everything is written");
         let new = disks(folder.path(), "volume");
-        assert!(new.states().iter().all(|disk| disk.service == ServiceState::InService && !disk.is_recovering));
+        assert!(
+            new.states().iter().all(|disk| disk.service == ServiceState::InService && !disk.is_recovering)
+        );
         for number in 0..OBJECTS {
             assert_eq!((found(&old, number), found(&new, number)), (Some(0), Some(0)), "{number}");
         }

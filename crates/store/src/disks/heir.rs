@@ -85,7 +85,12 @@ impl DisksState {
         }
         let body = LateBody { bytes: RwLock::default(), gathered: Arc::clone(&self.gathered) };
         let metadata = Bytes::copy_from_slice(metadata);
-        Ok(Box::new(LateInsert { shared: Arc::clone(self), key: key.clone(), metadata, body: Arc::new(body) }))
+        Ok(Box::new(LateInsert {
+            shared: Arc::clone(self),
+            key: key.clone(),
+            metadata,
+            body: Arc::new(body),
+        }))
     }
 
     /// Tells the other process of a removal.

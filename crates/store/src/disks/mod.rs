@@ -36,14 +36,14 @@ use crate::{
 };
 use bytes::Bytes;
 use disk::Disk;
-use serving::OpenStore;
 use parking_lot::RwLock;
+use serving::OpenStore;
 use shoal_core::{Key, ObjectKey, rendezvous_score};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tracing::{error, info};
-use watched::{MeteredBody, MeteredInsert};
+use watched::{BegunInsert, MeteredBody, MeteredInsert};
 
 /// A store over several disks.
 pub struct Disks {
@@ -307,8 +307,13 @@ impl Store for Disks {
         let Some((at, store)) = self.shared.writable(key) else {
             return self.shared.begin_late(key, metadata, body_bytes);
         };
+        let begun = BegunInsert::new(at, &self.shared);
+        // A disk that is released meanwhile waits for this insert, or gets none.
+        if self.shared.disks[at].is_released() {
+            return self.shared.begin_late(key, metadata, body_bytes);
+        }
         let insert = self.shared.record_result(at, store.insert(key, metadata, body_bytes))?;
-        Ok(Box::new(MeteredInsert::new(insert, (key.clone(), at), &self.shared, store)))
+        Ok(Box::new(MeteredInsert::new(insert, (key.clone(), begun), &self.shared, store)))
     }
 
     fn update_metadata(
@@ -353,6 +358,9 @@ impl PromptStore for Disks {
         still: &dyn Fn() -> bool,
     ) -> Result<TryInsert, Error> {
         let Some((at, store)) = self.shared.writable(key) else {
+            return self.shared.bequeath_if((key, metadata, body), still);
+        };
+        let Some(_inserting) = self.shared.disks[at].insert_at_once() else {
             return self.shared.bequeath_if((key, metadata, body), still);
         };
         // An older object on another disk must be removed there, and the removal may need that

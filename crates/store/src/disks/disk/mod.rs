@@ -7,12 +7,12 @@ use super::missed::MissedChanges;
 use super::serving::{ClosingStore, OpenStore};
 use super::{DiskOpener, DiskSpec, may_come};
 use crate::{Error, EvictionCallback, InsertRefusal, Usage};
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use shoal_core::{Key, ObjectKey};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
 use std::time::Duration;
@@ -39,6 +39,10 @@ pub(super) struct Disk {
     coming: Mutex<()>,
     /// `true` while another process has the disk's store, which this process only reads.
     is_released: AtomicBool,
+    /// Held for reading by calls that insert at once.
+    inserting: RwLock<()>,
+    /// Inserts that have begun and not ended.
+    inserts: AtomicUsize,
     /// `true` once the start is over: a disk that opens later is dropped. Set while the state is
     /// locked.
     has_started: AtomicBool,
@@ -123,6 +127,8 @@ impl Disk {
             failures: AtomicU64::new(0),
             coming: Mutex::new(()),
             is_released: AtomicBool::new(false),
+            inserting: RwLock::new(()),
+            inserts: AtomicUsize::new(0),
             has_started: AtomicBool::new(false),
         }
     }
@@ -221,6 +227,32 @@ impl Disk {
 
     pub(super) fn set_released(&self, is_released: bool) {
         self.is_released.store(is_released, SeqCst);
+    }
+
+    /// Keeps the disk from being released while an object is inserted at once. Returns `None` if it
+    /// is released already.
+    pub(super) fn insert_at_once(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        let guard = self.inserting.read();
+        (!self.is_released()).then_some(guard)
+    }
+
+    /// Notes that an insert has begun, or has ended.
+    pub(super) fn count_insert(&self, has_begun: bool) {
+        match has_begun {
+            true => self.inserts.fetch_add(1, SeqCst),
+            false => self.inserts.fetch_sub(1, SeqCst),
+        };
+    }
+
+    /// Waits until no call inserts at once, and no insert has begun and not ended. For the latter it
+    /// looks `looks` times, a millisecond apart: an arriving body may take long.
+    pub(super) fn wait_for_inserts(&self, looks: u32) {
+        drop(self.inserting.write());
+        let mut left = looks;
+        while self.inserts.load(SeqCst) > 0 && left > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+            left -= 1;
+        }
     }
 
     /// Returns `true` if the object has changed since the disk was released.
