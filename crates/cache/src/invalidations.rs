@@ -54,6 +54,11 @@ impl Invalidations {
         self.bucket(primary.hash()).lock().mark(primary.hash(), number);
     }
 
+    /// Returns `true` if no URL was ever marked.
+    pub fn is_empty(&self) -> bool {
+        self.latest.load(Ordering::SeqCst) == 0
+    }
+
     /// Takes a snapshot for this URL.
     #[inline]
     pub fn snapshot(self: &Arc<Self>, primary: &ObjectKey) -> ValiditySnapshot {

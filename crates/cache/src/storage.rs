@@ -43,12 +43,16 @@ pub enum StorageError {
 
 impl StorageStack {
     /// Creates or opens all storage. Unusable disks are logged. Without any disk, RAM serves alone
-    /// until one can be opened, unless a disk is required.
-    pub fn open(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Self, StorageError> {
+    /// until one can be opened, unless a disk is required. Waits for disks for at most `patience`.
+    pub fn open_within(
+        patience: Duration,
+        settings: &Settings,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, StorageError> {
         shoal_memory::return_freed_bytes();
         install_secret(&settings.store).map_err(StorageError::Threads)?;
         let windows = windows_bytes(settings);
-        let disks = open_disks(settings, windows);
+        let disks = open_disks(patience, settings, windows);
         if let Some(disks) = disks.as_ref().filter(|disks| !disks.is_in_service()) {
             if settings.store.is_required() {
                 return Err(StorageError::NoDisk(disks.states().into_iter().map(|disk| disk.why).collect()));
@@ -178,7 +182,7 @@ fn windows_bytes(settings: &Settings) -> u64 {
 }
 
 /// Opens all usable disks. Each has its share of RAM for windows.
-fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
+fn open_disks(patience: Duration, settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
     let store = &settings.store;
     let disks = store.all_disks();
     if disks.is_empty() {
@@ -200,7 +204,7 @@ fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
         });
         (share, opener)
     };
-    Some(Arc::new(Disks::open_within(OPEN_PATIENCE, disks.into_iter().enumerate().map(with_opener))))
+    Some(Arc::new(Disks::open_within(patience, disks.into_iter().enumerate().map(with_opener))))
 }
 
 /// Logs that a new store is about to be made. If the operator expected an existing store, a mount
@@ -275,10 +279,11 @@ const MEMORY_SHARD_BYTES: u64 = 4 << 20;
 /// Interval at which free pages and unheld entries are returned.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 
-/// Longest waits of the start for all its disks: for secrets, for opening stores, and for purge
-/// tables.
+/// Longest wait of the start for the secrets of all disks.
 const SECRET_PATIENCE: Duration = Duration::from_millis(500);
-const OPEN_PATIENCE: Duration = Duration::from_millis(1500);
+/// Longest wait of the start for opening all disks.
+pub const OPEN_PATIENCE: Duration = Duration::from_millis(1500);
+/// Longest wait of the start for the purge table.
 const PURGES_PATIENCE: Duration = Duration::from_millis(500);
 /// File of the purge table, beside the store's own files.
 const PURGES: &str = "purges";

@@ -31,6 +31,7 @@ mod store;
 mod table;
 mod top;
 mod trace;
+mod upgrade;
 mod warm;
 
 use clap::{Parser, Subcommand};
@@ -72,6 +73,7 @@ enum ShoalCommand {
     Purge(purge::PurgeOptions),
     Cluster(cluster::ClusterOptions),
     Reload(reload::ReloadOptions),
+    Upgrade(upgrade::UpgradeOptions),
     Explain(explain::ExplainOptions),
     Store(store::StoreOptions),
     Replay(replay::ReplayOptions),
@@ -99,6 +101,7 @@ impl ShoalCommand {
             Self::Purge(options) => options.perform(),
             Self::Cluster(options) => options.perform(),
             Self::Reload(options) => options.perform(),
+            Self::Upgrade(options) => options.perform(),
             Self::Explain(options) => options.perform(),
             Self::Store(options) => options.perform(),
             Self::Replay(options) => options.perform(),

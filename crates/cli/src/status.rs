@@ -194,6 +194,8 @@ disk     out of service: RAM serves alone (squid in shoal-cache)
             name: "shoal".into(),
             version: "0.1.0".into(),
             readiness: Readiness::Ready,
+            pid: 7,
+            upgrade_socket: None,
             uptime_seconds: 61,
             addresses: vec!["127.0.0.1:3128".into()],
             responses: Responses {

@@ -4,6 +4,7 @@
 //! Lookups ([`super::lookup`]), the plan of storing ([`super::store_plan`]) and invalidation
 //! ([`super::invalidate`]) work on it.
 
+use super::change_tap::ChangeTap;
 use super::flight::Flights;
 use super::hybrid_cache::HybridCache;
 use super::invalidations::Invalidations;
@@ -20,11 +21,19 @@ pub struct Cache {
     pub(super) invalidations: Arc<Invalidations>,
     /// Fetches that several requests share.
     pub(super) flights: Arc<Flights>,
+    /// Changes for another process of this node.
+    pub changes: ChangeTap,
 }
 
 impl Cache {
     /// Creates a cache over `objects`, without current fetches.
     pub(super) fn new(objects: Arc<HybridCache>, purge_table: Arc<PurgeTable>) -> Arc<Self> {
-        Arc::new(Self { objects, purge_table, invalidations: Invalidations::new(), flights: Flights::new() })
+        let (invalidations, flights) = (Invalidations::new(), Flights::new());
+        Arc::new(Self { objects, purge_table, invalidations, flights, changes: ChangeTap::default() })
+    }
+
+    /// Returns `true` if no URL was invalidated since the start.
+    pub fn has_invalidated_nothing(&self) -> bool {
+        self.invalidations.is_empty()
     }
 }

@@ -240,6 +240,12 @@ impl Cache {
 
     /// Removes the responses of this scope. Purges by name are written to disk soon.
     async fn apply_unwritten(&self, live: &ExchangeSettings, scope: &Scope) -> PurgeOutcome {
+        self.changes.tell(scope);
+        self.apply_here(live, scope).await
+    }
+
+    /// Removes the responses of this scope in this process only.
+    pub(super) async fn apply_here(&self, live: &ExchangeSettings, scope: &Scope) -> PurgeOutcome {
         let table = &self.purge_table;
         match scope {
             Scope::Start { .. } => return PurgeOutcome::Purged { responses: Some(0) },

@@ -33,6 +33,7 @@ mod admit;
 mod answers;
 mod awaited;
 mod cache;
+mod change_tap;
 mod client_access;
 mod deliver;
 mod denials;
@@ -68,6 +69,7 @@ mod upstream_request;
 mod variant;
 
 pub use cache::Cache;
+pub use change_tap::{ChangeTap, apply_change};
 pub use error_pages::read as read_page;
 pub use invalidate::EngineTarget;
 pub use mirrored::{OwnAnswer, OwnFreshness, OwnRequest, own_client};

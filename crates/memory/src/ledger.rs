@@ -2,7 +2,7 @@
 //!
 //! The limit is hard: the sum of all reservations never exceeds it, at no instant. When a
 //! reservation does not fit, registered holders are asked to give back the bytes that they can
-//! spare.
+//! spare. When the limit is lowered, no reservation succeeds until the sum is below it.
 
 use parking_lot::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,7 +20,9 @@ pub trait Reclaim: Send + Sync {
 
 /// Budget of bytes; see the file's head.
 pub struct MemoryBudget {
-    limit: u64,
+    limit: AtomicU64,
+    /// Greatest limit so far, which the sum never exceeds.
+    highest: AtomicU64,
     used: AtomicU64,
     refused: AtomicU64,
     givers: RwLock<Vec<Weak<dyn Reclaim>>>,
@@ -30,7 +32,8 @@ impl MemoryBudget {
     /// Creates a budget of `limit` bytes.
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self {
-            limit,
+            limit: AtomicU64::new(limit),
+            highest: AtomicU64::new(limit),
             used: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             givers: RwLock::new(Vec::new()),
@@ -46,7 +49,7 @@ impl MemoryBudget {
     /// available.
     pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
         let reservation = self.take(bytes).then(|| Reservation { ledger: Arc::clone(self), bytes });
-        debug_assert!(reservation.is_none() || bytes <= self.limit);
+        debug_assert!(reservation.is_none() || bytes <= self.highest());
         self.invariants();
         reservation
     }
@@ -54,7 +57,8 @@ impl MemoryBudget {
     /// Checks in debug builds that the limit holds. It holds at each instant, also while others
     /// reserve and release.
     fn invariants(&self) {
-        debug_assert!(self.used() <= self.limit, "{} of {} bytes are reserved", self.used(), self.limit);
+        let (used, highest) = (self.used(), self.highest());
+        debug_assert!(used <= highest, "{used} of {highest} bytes are reserved");
     }
 
     /// Returns the bytes reserved now.
@@ -64,7 +68,30 @@ impl MemoryBudget {
 
     /// Returns the most bytes that may be reserved.
     pub fn limit(&self) -> u64 {
-        self.limit
+        self.limit.load(Relaxed)
+    }
+
+    fn highest(&self) -> u64 {
+        self.highest.load(Relaxed)
+    }
+
+    /// Sets another limit. If more is reserved, holders give back what they can before this returns;
+    /// the rest comes back with the reservations of bodies in flight. Returns the bytes that are
+    /// still reserved beyond the limit.
+    pub fn set_limit(&self, limit: u64) -> u64 {
+        self.highest.fetch_max(limit, Relaxed);
+        self.limit.store(limit, Relaxed);
+        for _ in 0..TRIES {
+            let beyond = self.used().saturating_sub(limit);
+            if beyond == 0 {
+                return 0;
+            }
+            let givers: Vec<_> = self.givers.read().iter().filter_map(Weak::upgrade).collect();
+            if givers.iter().map(|giver| giver.reclaim(beyond)).sum::<u64>() == 0 {
+                break;
+            }
+        }
+        self.used().saturating_sub(limit)
     }
 
     /// Returns the number of reservations refused so far.
@@ -92,11 +119,12 @@ impl MemoryBudget {
 
     /// Takes `bytes` if they are free. The error is the number of missing bytes.
     fn take_free(&self, bytes: u64) -> Result<(), u64> {
-        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        let limit = self.limit();
+        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
         self.used
             .fetch_update(Relaxed, Relaxed, fits)
             .map(|_| ())
-            .map_err(|used| bytes.saturating_sub(self.limit - used))
+            .map_err(|used| used.saturating_add(bytes).saturating_sub(limit))
     }
 
     /// Asks for `missing` bytes. Returns `false` if that cannot help: no holder gives up all its
@@ -134,7 +162,7 @@ impl Reservation {
         let taken = self.ledger.take(more_bytes);
         if taken {
             self.bytes += more_bytes;
-            debug_assert!(self.bytes <= self.ledger.limit);
+            debug_assert!(self.bytes <= self.ledger.highest());
         }
         taken
     }

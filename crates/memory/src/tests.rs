@@ -42,6 +42,25 @@ pub(super) fn key(n: u64) -> Key {
     Key::of(&n.to_le_bytes())
 }
 
+#[test]
+fn changed_limit_evicts_and_admits() {
+    let ledger = MemoryBudget::new(1 << 20);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 4);
+    let fill = || (0..4000).filter(|number| tier.insert(key(*number), Arc::new(*number), 1000)).count();
+    assert_eq!(fill(), 4000, "older objects make room");
+    let body = ledger.try_reserve(300_000).expect("objects make room");
+    assert_eq!(ledger.set_limit(400_000), 0);
+    assert!(ledger.used() <= 400_000 && tier.usage().objects > 50, "{:?}", tier.usage());
+    assert_eq!(ledger.set_limit(200_000), 100_000, "the body in flight stays");
+    assert!(tier.usage().objects == 0 && ledger.try_reserve(1).is_none());
+    assert!(!tier.insert(key(1), Arc::new(1), 1000));
+    drop(body);
+    assert!(tier.insert(key(1), Arc::new(1), 1000));
+    assert_eq!(ledger.set_limit(8 << 20), 0);
+    assert_eq!(fill(), 4000);
+    assert!(tier.usage().objects == 4000 && ledger.used() <= 8 << 20, "all have room now");
+}
+
 /// A caller that makes `still_may` return `false` and then removes the key has removed it.
 /// `still_may` runs under the lock that the removal takes.
 #[test]

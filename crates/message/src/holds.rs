@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Account of held bytes.
 pub struct Holds {
-    limit: u64,
+    limit: AtomicU64,
+    /// Greatest limit so far.
+    highest: AtomicU64,
     held: AtomicU64,
     refused: AtomicU64,
 }
@@ -23,7 +25,14 @@ pub struct Hold {
 impl Holds {
     /// Creates an account of `limit` bytes.
     pub fn new(limit: u64) -> Arc<Self> {
-        Arc::new(Self { limit, held: AtomicU64::new(0), refused: AtomicU64::new(0) })
+        let [limit, highest] = [limit; 2].map(AtomicU64::new);
+        Arc::new(Self { limit, highest, held: AtomicU64::new(0), refused: AtomicU64::new(0) })
+    }
+
+    /// Sets another limit. Bytes held beyond it stay held.
+    pub fn set_limit(&self, limit: u64) {
+        self.highest.fetch_max(limit, Relaxed);
+        self.limit.store(limit, Relaxed);
     }
 
     /// Begins to hold `bytes`. Returns `None`, and counts a refusal, if the share has no room.
@@ -33,7 +42,8 @@ impl Holds {
 
     /// Takes `bytes` like `hold`; the caller must [release](Self::release) them.
     pub fn take(&self, bytes: u64) -> bool {
-        let fits = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        let limit = self.limit.load(Relaxed);
+        let fits = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= limit);
         let taken = self.held.fetch_update(Relaxed, Relaxed, fits).is_ok();
         if !taken {
             self.refused.fetch_add(1, Relaxed);
@@ -45,7 +55,7 @@ impl Holds {
     pub fn release(&self, bytes: u64) {
         let before = self.held.fetch_sub(bytes, Relaxed);
         debug_assert!(before >= bytes, "more is let go than was held");
-        debug_assert!(before <= self.limit, "more is held than the share");
+        debug_assert!(before <= self.highest.load(Relaxed), "more is held than the share");
     }
 
     /// Returns the bytes held now.
@@ -67,7 +77,7 @@ impl Hold {
         let taken = self.holds.take(more);
         if taken {
             self.bytes += more;
-            debug_assert!(self.bytes <= self.holds.limit);
+            debug_assert!(self.bytes <= self.holds.highest.load(Relaxed));
             debug_assert!(self.bytes >= bytes);
         }
         taken
@@ -96,7 +106,12 @@ mod tests {
         let mut second = second;
         assert!(second.grow_to(90) && second.grow_to(50) && !second.grow_to(101));
         assert_eq!(holds.held(), 90);
+        holds.set_limit(50);
+        assert!(!second.grow_to(91) && holds.hold(1).is_none(), "more is held than the new share");
         drop(second);
         assert_eq!(holds.held(), 0);
+        assert!(holds.hold(51).is_none() && holds.hold(50).is_some());
+        holds.set_limit(200);
+        assert!(holds.hold(200).is_some());
     }
 }

@@ -1,9 +1,15 @@
 //! Drain signal: tells connections to finish current requests and close.
+//!
+//! The signal has two steps. From the first on, no connection is accepted, and each response says
+//! that its connection closes. At the second, idle connections are closed. A node that stops gives
+//! both at once. A node that another process replaces leaves time in between: an idle client may
+//! send its next request, and learns from the response that the connection closes.
 
+use crate::transport::Deadline;
 use parking_lot::{Condvar, Mutex};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -19,14 +25,24 @@ pub(super) struct Drain {
 struct DrainState {
     given: AtomicBool,
     notify: Arc<Notify>,
+    /// Time at which idle connections are closed; set before `given`.
+    idle_until: OnceLock<Instant>,
     /// Wakes threads outside any runtime.
     lock: Mutex<()>,
     condition: Condvar,
 }
 
 impl Drain {
-    /// Starts draining. Draining cannot be undone.
+    /// Starts draining, and closes idle connections. Draining cannot be undone.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub fn begin(&self) {
+        self.begin_with_idle(Duration::ZERO);
+    }
+
+    /// Starts draining. Idle connections are closed after `idle`.
+    pub fn begin_with_idle(&self, idle: Duration) {
+        // The first call decides, like the first signal.
+        let _ = self.word.idle_until.set(Instant::now() + idle);
         self.word.given.store(true, Ordering::Release);
         self.word.notify.notify_waiters();
         // The lock reaches a thread that has checked the flag but does not wait yet.
@@ -76,6 +92,17 @@ impl DrainWatch {
         self.word.given.load(Ordering::Acquire)
     }
 
+    /// Returns ready once idle connections are to be closed. `deadline` is the caller's own, and
+    /// wakes its task at that time.
+    pub fn poll_idle_over(&mut self, context: &mut Context<'_>, deadline: &mut Deadline) -> Poll<()> {
+        if self.poll_draining(context).is_pending() {
+            return Poll::Pending;
+        }
+        let Some(until) = self.word.idle_until.get() else { return Poll::Ready(()) };
+        deadline.bring_forward(*until);
+        deadline.poll_passed(context)
+    }
+
     /// Returns ready once draining has begun. Further polls by the same task take no lock.
     pub fn poll_draining(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.is_draining() {
@@ -111,6 +138,24 @@ mod tests {
         waiting.await.expect("woken");
         idle.draining().await;
         drain.watch().draining().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_connections_have_their_time() {
+        let drain = Drain::default();
+        let (mut watch, mut deadline) = (drain.watch(), Deadline::after(Duration::from_secs(60)));
+        drain.begin_with_idle(Duration::from_millis(30));
+        assert!(watch.is_draining());
+        let poll = |watch: &mut DrainWatch, deadline: &mut Deadline, context: &mut Context<'_>| {
+            watch.poll_idle_over(context, deadline)
+        };
+        let now = std::future::poll_fn(|context| Poll::Ready(poll(&mut watch, &mut deadline, context))).await;
+        assert!(now.is_pending());
+        std::future::poll_fn(|context| poll(&mut watch, &mut deadline, context)).await;
+        let at_once = Drain::default();
+        at_once.begin();
+        let mut watch = at_once.watch();
+        std::future::poll_fn(|context| poll(&mut watch, &mut deadline, context)).await;
     }
 
     #[test]

@@ -45,7 +45,9 @@ mod worker;
 
 pub use detached::StreamServer;
 pub use error::Error;
-pub use running::{BoundServer, Reloader, RunningServer, bind, check};
+#[cfg(test)]
+use running::bind;
+pub use running::{BoundServer, Reloader, RunningServer, bind_or_take, check};
 
 use shoal_access as access;
 use shoal_access::settings_file;

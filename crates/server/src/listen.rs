@@ -1,6 +1,11 @@
 //! Listening sockets: one per address and worker, all on the same port.
+//!
+//! Sockets from another process are used as they are: clients may wait in their queues. Each gets a
+//! worker, so that no queue is left unserved. If there are too few, the workers share them, or
+//! further ones are bound beside them.
 
 use super::Error;
+use shoal_handover::{InheritedSockets, SocketName, SocketUse};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::{SocketAddr, TcpListener};
 
@@ -12,6 +17,49 @@ pub(super) fn bind(address: SocketAddr, workers: usize) -> Result<Vec<TcpListene
     let bound = first.local_addr().map_err(failed)?;
     let others = (1..workers).map(|_| bind_one(bound).map_err(failed));
     std::iter::once(Ok(first)).chain(others).collect()
+}
+
+/// Returns the sockets of a listener, from another process if it passed some, for each worker in
+/// turn.
+pub(super) fn take_or_bind(
+    address: SocketAddr,
+    used_for: SocketUse,
+    (workers, inherited): (usize, &mut InheritedSockets),
+) -> Result<Vec<TcpListener>, Error> {
+    let passed = inherited.take(used_for, &address.to_string());
+    if passed.is_empty() {
+        return bind(address, workers);
+    }
+    let failed = |source| Error::Listen { address, source };
+    let may_bind = passed.iter().all(InheritedSockets::may_bind_beside);
+    let mut listeners: Vec<TcpListener> = passed.into_iter().map(TcpListener::from).collect();
+    for listener in &listeners {
+        listener.set_nonblocking(true).map_err(failed)?;
+        let socket = socket2::SockRef::from(listener);
+        socket.set_tcp_nodelay(true).map_err(failed)?;
+    }
+    let bound = listeners[0].local_addr().map_err(failed)?;
+    let count = listeners.len();
+    for further in count..workers {
+        let beside = if may_bind { bind_one(bound).ok() } else { None };
+        let listener = beside.map_or_else(|| listeners[further % count].try_clone(), Ok);
+        listeners.push(listener.map_err(failed)?);
+    }
+    Ok(listeners)
+}
+
+/// Returns handles of a listener's sockets for another process, with their name.
+pub(super) fn offers(
+    asked: SocketAddr,
+    used_for: SocketUse,
+    listeners: &[TcpListener],
+) -> std::io::Result<Vec<(SocketName, TcpListener)>> {
+    let offer = |listener: &TcpListener| {
+        let bound = listener.local_addr()?.to_string();
+        let name = SocketName { used_for: Some(used_for), asked: asked.to_string(), bound };
+        Ok((name, listener.try_clone()?))
+    };
+    listeners.iter().map(offer).collect()
 }
 
 /// Returns an error if another socket listens on `address`. `SO_REUSEPORT` would let a second
@@ -68,6 +116,45 @@ mod tests {
         assert_eq!(source.kind(), std::io::ErrorKind::AddrInUse);
         drop(first);
         bind(address, 2).expect("the port is free again");
+    }
+
+    fn inherited(asked: SocketAddr, listeners: Vec<TcpListener>) -> InheritedSockets {
+        let mut inherited = InheritedSockets::default();
+        for (name, listener) in offers(asked, SocketUse::Clients, &listeners).expect("handles") {
+            inherited.add(name, listener.into());
+        }
+        inherited
+    }
+
+    #[test]
+    fn every_queue_that_was_passed_gets_a_worker() {
+        let asked = ([127, 0, 0, 1], 0).into();
+        for (passed, workers) in [(3, 2), (2, 2), (1, 3)] {
+            let first = bind(asked, passed).expect("loopback is there");
+            let address = first[0].local_addr().expect("bound");
+            // Clients connect before the sockets change hands.
+            let clients: Vec<_> = (0..20).map(|_| std::net::TcpStream::connect(address)).collect();
+            assert!(clients.iter().all(Result::is_ok));
+            let mut sockets = inherited(asked, first);
+            let taken = take_or_bind(asked, SocketUse::Clients, (workers, &mut sockets)).expect("taken");
+            assert_eq!(taken.len(), passed.max(workers));
+            assert!(sockets.is_empty());
+            let waiting = || taken.iter().filter_map(|listener| listener.accept().ok()).count();
+            let accepted: usize = (0..20).map(|_| waiting()).sum();
+            assert_eq!(accepted, 20, "{passed} for {workers}");
+        }
+    }
+
+    /// As a service manager passes them: one socket, which shares its port with no other.
+    #[test]
+    fn workers_share_a_socket_that_stands_alone() {
+        let only = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        let address = only.local_addr().expect("bound");
+        let mut sockets = inherited(address, vec![only]);
+        let taken = take_or_bind(address, SocketUse::Clients, (3, &mut sockets)).expect("taken");
+        assert_eq!(taken.len(), 3);
+        let _client = std::net::TcpStream::connect(address).expect("it listens");
+        assert_eq!(taken.iter().filter(|listener| listener.accept().is_ok()).count(), 1);
     }
 
     #[test]

@@ -11,9 +11,11 @@ use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use shoal_handover::{InheritedSockets, SocketName, SocketUse};
 use shoal_settings::{ClientLimits, Listen, Settings};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::num::NonZero;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,26 +25,36 @@ use tokio::sync::Semaphore;
 ///
 /// # Errors
 /// Returns an error if an address cannot be bound or a certificate cannot be used.
-pub fn bind(settings: &Settings) -> Result<BoundServer, Error> {
+#[cfg(test)]
+pub(super) fn bind(settings: &Settings) -> Result<BoundServer, Error> {
+    bind_or_take(settings, &mut InheritedSockets::default())
+}
+
+/// Binds every listener that another process has not passed, and reads every certificate. No part
+/// starts unless all parts can.
+///
+/// # Errors
+/// Returns an error if an address cannot be bound or a certificate cannot be used.
+pub fn bind_or_take(settings: &Settings, inherited: &mut InheritedSockets) -> Result<BoundServer, Error> {
     let workers = match settings.workers {
         0 => std::thread::available_parallelism().map_or(1, NonZero::get),
         workers => workers,
     };
     let mut per_worker: Vec<Vec<WorkerListener>> = (0..workers).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
-    let (mut tls, mut clients) = (Vec::new(), Vec::new());
+    let (mut tls, mut clients, mut offers) = (Vec::new(), Vec::new(), Vec::new());
     for (index, entry) in settings.listen.iter().enumerate() {
         let acceptor = Tls::load(entry)?;
         let of_clients = Arc::new(ClientConnections::new(entry));
         let networks: Arc<[ipnet::IpNet]> = entry.proxy_protocol_from.clone().into();
-        for (worker, socket) in listen::bind(entry.address, workers)?.into_iter().enumerate() {
-            if worker == 0 {
-                let source = |source| Error::Listen { address: entry.address, source };
-                addresses.push(socket.local_addr().map_err(source)?);
-            }
+        let sockets = listen::take_or_bind(entry.address, SocketUse::Clients, (workers, &mut *inherited))?;
+        let source = |source| Error::Listen { address: entry.address, source };
+        addresses.push(sockets[0].local_addr().map_err(source)?);
+        offers.extend(listen::offers(entry.address, SocketUse::Clients, &sockets).map_err(source)?);
+        for (number, socket) in sockets.into_iter().enumerate() {
             let proxies = Arc::clone(&networks);
             let (tls, clients) = (acceptor.clone(), Arc::clone(&of_clients));
-            per_worker[worker].push(WorkerListener { index, socket, proxies, tls, clients });
+            per_worker[number % workers].push(WorkerListener { index, socket, proxies, tls, clients });
         }
         tls.push(acceptor);
         clients.push(of_clients);
@@ -52,13 +64,16 @@ pub fn bind(settings: &Settings) -> Result<BoundServer, Error> {
         let strangers =
             Listen { client_connections: Some(STRANGER_CONNECTIONS_MAX), ..Listen::reverse(address) };
         let of_peers = Arc::new(ClientConnections::new(&strangers));
-        for (worker, socket) in listen::bind(address, workers)?.into_iter().enumerate() {
+        let sockets = listen::take_or_bind(address, SocketUse::Peers, (workers, &mut *inherited))?;
+        let source = |source| Error::Listen { address, source };
+        offers.extend(listen::offers(address, SocketUse::Peers, &sockets).map_err(source)?);
+        for (number, socket) in sockets.into_iter().enumerate() {
             let (index, proxies) = (Client::PEER_LISTENER, Arc::default());
             let clients = Arc::clone(&of_peers);
-            per_worker[worker].push(WorkerListener { index, socket, proxies, tls: None, clients });
+            per_worker[number % workers].push(WorkerListener { index, socket, proxies, tls: None, clients });
         }
     }
-    Ok(BoundServer { settings: settings.clone(), per_worker, addresses, tls, clients, door: None })
+    Ok(BoundServer { settings: settings.clone(), per_worker, addresses, offers, tls, clients, door: None })
 }
 
 /// Returns an error for each listener with unusable certificates.
@@ -71,6 +86,7 @@ pub struct BoundServer {
     settings: Settings,
     per_worker: Vec<Vec<WorkerListener>>,
     addresses: Vec<SocketAddr>,
+    offers: Vec<(SocketName, TcpListener)>,
     tls: Vec<Option<Tls>>,
     clients: Vec<Arc<ClientConnections>>,
     door: Option<Arc<PeerDoor>>,
@@ -125,6 +141,7 @@ impl BoundServer {
         };
         let mut running = RunningServer {
             addresses: self.addresses,
+            offers: Mutex::new(self.offers),
             threads: Vec::new(),
             reloader: Reloader { set_live: Arc::new(set_live), control: Arc::clone(&control) },
             control: Arc::clone(&control),
@@ -169,6 +186,8 @@ pub(super) struct ServerControl {
 /// Running server.
 pub struct RunningServer {
     addresses: Vec<SocketAddr>,
+    /// Handles of the listening sockets, for another process. Closed when the server drains.
+    offers: Mutex<Vec<(SocketName, TcpListener)>>,
     threads: Vec<JoinHandle<()>>,
     reloader: Reloader,
     control: Arc<ServerControl>,
@@ -193,11 +212,32 @@ impl RunningServer {
         self.reloader.clone()
     }
 
+    /// Returns handles of all listening sockets, with their names, for another process.
+    ///
+    /// # Errors
+    /// If descriptors have run out.
+    pub fn offers(&self) -> std::io::Result<Vec<(SocketName, OwnedFd)>> {
+        let offers = self.offers.lock();
+        offers.iter().map(|(name, socket)| Ok((name.clone(), socket.try_clone()?.into()))).collect()
+    }
+
     /// Stops accepting, lets current requests finish for at most `grace`, then cuts the remaining
-    /// ones. Returns at once.
+    /// ones. Idle connections are closed. Returns at once.
     pub fn drain(&self, grace: Duration) {
+        self.begin_drain(grace, Duration::ZERO);
+    }
+
+    /// Stops accepting like [`Self::drain`]. An idle HTTP/1 connection may send one more request,
+    /// whose response says that the connection closes, for at most `idle`: a request on its way
+    /// must not meet a closed connection.
+    pub fn retire(&self, grace: Duration, idle: Duration) {
+        self.begin_drain(grace, idle.min(grace));
+    }
+
+    fn begin_drain(&self, grace: Duration, idle: Duration) {
         *self.control.cut_at.lock() = Some(Instant::now() + grace);
-        self.control.drain.begin();
+        self.offers.lock().clear();
+        self.control.drain.begin_with_idle(idle);
     }
 
     /// Blocks the thread until every worker has stopped. Call [`RunningServer::drain`] first.

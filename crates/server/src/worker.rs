@@ -3,6 +3,7 @@
 
 use super::client_connections::ClientConnections;
 use super::connection::{self, AcceptedConnection, ConnectionPermit};
+use super::drain::DrainWatch;
 use super::running::{PEER_CONNECTIONS_MAX, ServerControl};
 use super::tls::Tls;
 use super::{ServerState, idle};
@@ -69,13 +70,17 @@ impl<H: Handler> Worker<H> {
     async fn run(self) {
         (self.on_worker)(self.number);
         tokio::spawn(serve_idle(Arc::clone(&self.shared)));
+        // A listener accepts at most one connection that has no permit when the server drains.
+        let listeners = u32::try_from(self.listening.len()).unwrap_or(u32::MAX);
+        let overtime = Arc::new(Semaphore::new(listeners as usize));
         for listening in self.listening {
             let of_peers = listening.index == Client::PEER_LISTENER;
             let (places, door) = match of_peers {
                 true => (&self.peer_places, self.door.clone()),
                 false => (&self.places, None),
             };
-            tokio::spawn(accept_all(listening, Arc::clone(&self.shared), Arc::clone(places), door));
+            let places = (Arc::clone(places), Arc::clone(&overtime));
+            tokio::spawn(accept_all(listening, Arc::clone(&self.shared), places, door));
         }
         self.control.drain.watch().draining().await;
         let cut_at = self.control.cut_at.lock().unwrap_or_else(Instant::now);
@@ -85,6 +90,7 @@ impl<H: Handler> Worker<H> {
         let ended = async {
             let _clients = self.places.acquire_many(self.places_max).await;
             let _peers = self.peer_places.acquire_many(PEER_CONNECTIONS_MAX).await;
+            let _late = overtime.acquire_many(listeners).await;
         };
         if tokio::time::timeout_at(cut_at.into(), ended).await.is_err() {
             tracing::warn!(worker = self.number, "connections still open at the deadline are cut");
@@ -104,7 +110,7 @@ async fn serve_idle<H: Handler>(shared: Arc<ServerState<H>>) {
 async fn accept_all<H: Handler>(
     listening: WorkerListener,
     shared: Arc<ServerState<H>>,
-    places: Arc<Semaphore>,
+    (places, overtime): (Arc<Semaphore>, Arc<Semaphore>),
     door: Option<Arc<PeerDoor>>,
 ) {
     let WorkerListener { index, socket, proxies, tls, clients } = listening;
@@ -123,6 +129,12 @@ async fn accept_all<H: Handler>(
             biased;
             () = drain.draining() => return,
             accepted = accept(&listener, &places, &shared.metrics) => accepted,
+        };
+        // An accepted connection waits for its permit even if the server drains meanwhile: nobody
+        // else would serve it.
+        let accepted = match accepted {
+            Ok(arrived) => seat(arrived, (&places, &overtime), &mut drain, &shared.metrics).await,
+            Err(error) => Err(error),
         };
         match accepted {
             Ok(arrival) => {
@@ -187,21 +199,35 @@ impl ListenerContext {
 }
 
 /// Accepts one connection once a permit is free. Until then connections wait in the kernel's
-/// backlog. If another worker takes the last permit in between, the accepted connection waits here,
-/// unread.
+/// backlog.
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
     metrics: &Arc<Metrics>,
-) -> io::Result<AcceptedConnection> {
+) -> io::Result<(TcpStream, SocketAddr)> {
     if places.available_permits() == 0 {
         metrics.connections_full.increment();
     }
     // Hold the permit for an instant only: a worker waiting for connections must not keep a permit
     // from the others.
     drop(places.acquire().await.map_err(io::Error::other)?);
-    let (stream, peer) = listener.accept().await?;
-    let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
+    listener.accept().await
+}
+
+/// Gives an accepted connection its permit. If another worker has taken the last one since, the
+/// connection waits here, unread. Once the server drains, it waits no longer.
+async fn seat(
+    (stream, peer): (TcpStream, SocketAddr),
+    (places, overtime): (&Arc<Semaphore>, &Arc<Semaphore>),
+    drain: &mut DrainWatch,
+    metrics: &Arc<Metrics>,
+) -> io::Result<AcceptedConnection> {
+    let place = tokio::select! {
+        biased;
+        place = Arc::clone(places).acquire_owned() => place,
+        () = drain.draining() => Arc::clone(overtime).acquire_owned().await,
+    };
+    let place = place.map_err(io::Error::other)?;
     Ok(AcceptedConnection { stream, peer, seat: ConnectionPermit::new(Arc::clone(metrics), place) })
 }
 

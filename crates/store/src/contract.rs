@@ -129,6 +129,18 @@ pub trait StoreUpkeep {
         false
     }
 
+    /// Writes everything like [`Store::close`], then lets another process open the store. This
+    /// process may go on to read what it holds, and writes no byte of it any more: callers insert,
+    /// update and remove nothing from then on. Whatever is read is checked as always, since the
+    /// other process writes.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] for a store that two processes cannot read at once, and any error of
+    /// closing. The store then is as before.
+    fn release(&self) -> Result<(), Error> {
+        Err(Error::Unusable("this architecture cannot be read by two processes at once".into()))
+    }
+
     /// Registers `gave_up`, called with the key of each object that the store evicts or fails to
     /// write. A holder of another copy learns from the call that its copy has become the only one.
     fn on_evicted(&self, gave_up: EvictionCallback) {

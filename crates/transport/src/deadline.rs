@@ -37,6 +37,13 @@ impl Deadline {
         }
     }
 
+    /// Moves the deadline to `due` unless it is earlier.
+    pub fn bring_forward(&mut self, due: Instant) {
+        if self.due.is_none_or(|own| due < own) {
+            self.set(due);
+        }
+    }
+
     /// Sets the deadline to `after` from now, unless one is set.
     #[inline]
     pub fn set_if_lifted(&mut self, after: Duration) {

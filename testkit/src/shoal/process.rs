@@ -18,12 +18,14 @@ pub struct Shoal {
     setup: Setup,
     child: Child,
     starts: usize,
+    /// Processes that took over from the child, the newest last.
+    heirs: Vec<Pid>,
 }
 
 impl Shoal {
     pub(super) fn start(setup: Setup) -> Self {
         let child = spawn(&setup, 0);
-        let mut shoal = Self { setup, child, starts: 1 };
+        let mut shoal = Self { setup, child, starts: 1, heirs: Vec::new() };
         shoal.wait_until_ready();
         shoal
     }
@@ -52,6 +54,33 @@ impl Shoal {
     /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Has the node replaced by a new process of this program, or of the one that runs. Returns
+    /// what the command prints; an error is what it prints when the node goes on.
+    pub fn upgrade(&mut self, program: Option<&Path>) -> Result<String, String> {
+        let mut command = Command::new(binary());
+        command.args(["upgrade", "--admin", &self.admin().to_string()]);
+        if let Some(program) = program {
+            command.arg("--program").arg(program);
+        }
+        let output = command.env_remove("SHOAL_BIN").output().expect("the binary starts");
+        self.follow_upgrade();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+
+    /// Notes the process that the node is now, to end it with this instance.
+    pub fn follow_upgrade(&mut self) {
+        let pid = self.node_pid();
+        let is_new =
+            pid != self.pid() && self.heirs.iter().all(|heir| heir.as_raw_nonzero().get() != pid as i32);
+        self.heirs.extend(Pid::from_raw(pid as i32).filter(|_| is_new));
+    }
+
+    /// The id of the process that the node is now.
+    pub fn node_pid(&self) -> u32 {
+        self.status()["pid"].as_u64().expect("the status names its process") as u32
     }
 
     /// A connection to the reverse listener.
@@ -156,6 +185,12 @@ impl Shoal {
 
     /// Ends it at once, as a power failure would: SIGKILL.
     pub fn kill(&mut self) {
+        for heir in self.heirs.drain(..) {
+            let _ = rustix::process::kill_process(heir, Signal::KILL);
+            // Not a child of this process: its locks are free once it is gone.
+            let path = format!("/proc/{}/exe", heir.as_raw_nonzero());
+            wait::within(Duration::from_secs(10), || std::fs::read_link(&path).is_err());
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -71,6 +71,7 @@ mod status_fields;
 mod surplus_bytes;
 mod tls_and_http2;
 mod transports_agree;
+mod upgrades;
 mod upstream_limits;
 mod upstream_paths;
 mod upstreams;

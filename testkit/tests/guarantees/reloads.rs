@@ -199,3 +199,30 @@ fn anything() -> Origin {
 fn reload(shoal: &Shoal) {
     shoal.ask_admin(&Request::new("POST", "/reload")).expect_status(200);
 }
+
+/// Less RAM evicts at once, more admits at once, and no object on disk is lost by either.
+#[test]
+fn ram_of_the_cache_changes_while_serving() {
+    let origin = Origin::start();
+    origin.on("/*", Answer::fresh("x".repeat(20_000), 600));
+    let mut shoal = Setup::to(&origin).set("cache.ram", "16 MiB").set("store.admission", "always").start();
+    let ask = |shoal: &Shoal| (0..400).for_each(|number| drop(shoal.get(&format!("/{number}"))));
+    ask(&shoal);
+    let ram = |shoal: &Shoal, name: &str| shoal.status()["ram"][name].as_u64().expect("a number");
+    let reload = |shoal: &mut Shoal, from: &str, to: &str| {
+        shoal.change(|text| text.replace(&format!("ram = \"{from}\""), &format!("ram = \"{to}\"")));
+        let answer = shoal.ask_admin(&Request::new("POST", "/reload"));
+        assert!(!answer.expect_status(200).text().contains("cache.ram"), "it does not wait for a start");
+    };
+    let before = ram(&shoal, "objects");
+    assert!(before > 300, "{before}");
+    reload(&mut shoal, "16 MiB", "6 MiB");
+    assert!(ram(&shoal, "bytes") <= 6 << 20 && ram(&shoal, "bytes_max") == 6 << 20);
+    assert!(ram(&shoal, "objects") < before);
+    ask(&shoal);
+    assert!(ram(&shoal, "bytes") <= 6 << 20);
+    reload(&mut shoal, "6 MiB", "32 MiB");
+    ask(&shoal);
+    assert!(ram(&shoal, "objects") >= before && ram(&shoal, "bytes_max") == 32 << 20);
+    assert_eq!(origin.total(), 400, "each was fetched once: the disk has what RAM has not");
+}

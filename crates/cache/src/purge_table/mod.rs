@@ -209,6 +209,17 @@ impl PurgeTable {
         *self.keeping.write() = TablePersistence::Lost(why.into());
     }
 
+    /// Leaves the file to another process: purges hold in this process only, and the caller tells
+    /// the other one of them. Purges before this call are to be [written](Self::written) first.
+    pub fn release_file(&self) {
+        *self.keeping.write() = TablePersistence::Nowhere;
+    }
+
+    /// Returns `true` if purges are written to a file of this process.
+    pub fn is_in_file(&self) -> bool {
+        matches!(*self.keeping.read(), TablePersistence::File(_))
+    }
+
     /// Returns `true` if purges are kept in RAM only, although they should be persistent.
     pub fn are_lost(&self) -> bool {
         matches!(*self.keeping.read(), TablePersistence::Lost(_))

@@ -1,8 +1,9 @@
 //! `shoal run`: a node from its settings to its end.
 //!
 //! The main thread starts everything, then waits for signals. HUP reads the settings again. USR1
-//! opens the logs again. TERM, INT and QUIT let requests in flight finish; a second such signal
-//! does not wait for them. Other signals that would end a process are logged and ignored.
+//! opens the logs again. USR2 lets a new process take over. TERM, INT and QUIT let requests in
+//! flight finish; a second such signal does not wait for them. Other signals that would end a
+//! process are logged and ignored.
 
 mod banner;
 mod error_lines;
@@ -12,7 +13,11 @@ mod node;
 mod notify;
 mod options;
 mod panics;
+mod predecessor;
+mod requests;
 mod signals;
+mod successor;
+mod upgrading;
 
 pub use options::{RunOptions, reverse_listener};
 
@@ -22,45 +27,92 @@ use crate::show::print;
 use logging::ErrorLog;
 use node::RunningNode;
 use notify::{Notifier, State};
+use predecessor::Predecessor;
+use shoal_handover::{Activation, InheritedSockets, PendingRequest, UpgradeOutcome, activated};
 use shoal_proxy::admin::{AdminListener, BoundAdmin, Control as _, Readiness};
+use shoal_proxy::node::Inheritance;
 use shoal_settings::{AdminAddress, Settings};
-use signals::{Event, Signals};
+use signals::{Completion, Event, Signals};
 use std::io::Write as _;
 use std::sync::Arc;
+use upgrading::AfterUpgrade;
 
-/// Runs a node until a signal ends it.
+/// Runs a node until a signal ends it, or another process takes over.
 fn run(configuration: Configuration) -> Result<(), Failure> {
+    let (predecessor, sockets) = match Predecessor::find()? {
+        Some((predecessor, sockets)) => (Some(Arc::new(predecessor)), sockets),
+        None => (None, activated_sockets()?),
+    };
+    let result = run_after(configuration, predecessor.clone(), sockets);
+    let Some(predecessor) = predecessor.filter(|predecessor| !predecessor.has_entrusted()) else {
+        return result;
+    };
+    result.map_err(|failure| {
+        let lines = failure.lines();
+        predecessor.refuse(&lines);
+        Failure::Runtime(lines.join("\n"))
+    })
+}
+
+/// Returns the sockets that a service manager has passed.
+fn activated_sockets() -> Result<InheritedSockets, Failure> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let variables = Activation {
+        pid: variable("LISTEN_PID"),
+        count: variable("LISTEN_FDS"),
+        names: variable("LISTEN_FDNAMES"),
+    };
+    activated(&variables, std::process::id()).map_err(|fault| Failure::Runtime(fault.to_string()))
+}
+
+fn run_after(
+    configuration: Configuration,
+    predecessor: Option<Arc<Predecessor>>,
+    sockets: InheritedSockets,
+) -> Result<(), Failure> {
     let settings = configuration.load()?;
     let error_log = ErrorLog::start(&settings.log)
         .map_err(|error| Failure::Runtime(format!("cannot start the error log: {error}")))?;
     let error_log = Arc::new(error_log);
-    let result = run_logging(configuration, settings, error_log.clone());
+    let result = run_logging((configuration, settings), error_log.clone(), predecessor, sockets);
     error_log.flush();
     result
 }
 
 fn run_logging(
-    configuration: Configuration,
-    settings: Settings,
+    (configuration, settings): (Configuration, Settings),
     error_log: Arc<ErrorLog>,
+    predecessor: Option<Arc<Predecessor>>,
+    mut sockets: InheritedSockets,
 ) -> Result<(), Failure> {
     panics::report();
     files::keep_to_ourselves();
     files::raise_limit(settings.max_connections + settings.upstream.tunnels);
-    let mut signals =
-        Signals::new().map_err(|error| Failure::Runtime(format!("cannot take signals: {error}")))?;
-    let notifier = Notifier::from_environment();
+    let (upgrade_socket, requests) = requests::open();
+    let signals =
+        Signals::new(requests).map_err(|error| Failure::Runtime(format!("cannot take signals: {error}")))?;
 
-    let admin = bind_admin(&settings)?;
+    let admin = bind_admin(&settings, &mut sockets)?;
     let admin_address = admin.as_ref().map(|bound| bound.address().clone());
-    let running = Arc::new(RunningNode::start(configuration, settings.clone(), admin_address, error_log)?);
+    let store = predecessor
+        .clone()
+        .map(|predecessor| Box::new(move || predecessor.wait_for_store()) as Box<dyn FnOnce() -> _ + Send>);
+    let inherited = Inheritance { sockets, store };
+    let running = RunningNode::start(configuration, settings.clone(), admin_address, error_log, inherited)?;
+    let running = Arc::new(running);
     panics::report_and_count(running.clone());
+    upgrade_socket.iter().for_each(|path| running.set_upgrade_socket(path));
+    if let Some(predecessor) = &predecessor {
+        predecessor.take_over(&running).map_err(Failure::Runtime)?;
+    }
     let admin = admin.map(|bound| bound.start(running.clone(), &settings.admin.hosts)).transpose();
     let admin =
         admin.map_err(|error| Failure::Runtime(format!("cannot start the admin listener: {error}")))?;
+    admin.iter().for_each(AdminListener::own);
     greet(&settings, &running, admin.as_ref());
     let addresses: Vec<String> = running.addresses().iter().map(ToString::to_string).collect();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listens = addresses.join(", "), "started");
+    let notifier = Notifier::from_environment();
     notifier.send_state(readiness(&running));
     let (opened, told) = (Arc::downgrade(&running), notifier.clone());
     running.on_disk_opened(move || {
@@ -69,7 +121,7 @@ fn run_logging(
         }
     });
 
-    serve(&running, &mut signals, &notifier);
+    RunLoop { running: running.clone(), admin, signals, notifier }.serve();
     running.close_logs();
     Ok(())
 }
@@ -79,26 +131,112 @@ fn readiness(running: &RunningNode) -> State {
     if running.readiness() == Readiness::Degraded { State::Degraded } else { State::Ready }
 }
 
-/// Handles signals until the node has ended.
-fn serve(running: &Arc<RunningNode>, signals: &mut Signals, notifier: &Notifier) {
-    loop {
-        match signals.next() {
-            Event::Reload => {
-                notifier.send_state(State::Reloading);
-                let must_stop = reload(running, signals);
-                notifier.send_state(readiness(running));
-                if must_stop {
-                    notifier.send_state(State::Stopping);
-                    return drain(running, signals);
+/// Main thread of a running node.
+struct RunLoop {
+    running: Arc<RunningNode>,
+    admin: Option<AdminListener>,
+    signals: Signals,
+    notifier: Notifier,
+}
+
+/// End of some work that the main thread waited for.
+enum AfterWork {
+    /// The node goes on.
+    GoOn,
+    /// A signal stops the node.
+    Stop,
+}
+
+impl RunLoop {
+    /// Handles signals until the node has ended.
+    fn serve(mut self) {
+        loop {
+            match self.signals.next() {
+                Event::Reload => {
+                    self.notifier.send_state(State::Reloading);
+                    let after = self.reload();
+                    self.notifier.send_state(readiness(&self.running));
+                    if matches!(after, AfterWork::Stop) {
+                        return self.stop();
+                    }
                 }
-            }
-            Event::Reopen => running.reopen_logs(),
-            Event::Unknown(name) => ignore(name),
-            Event::Stop => {
-                notifier.send_state(State::Stopping);
-                return drain(running, signals);
+                Event::Upgrade(request) => match self.upgrade(request) {
+                    AfterUpgrade::Replaced(successor) => return self.retire(successor),
+                    AfterUpgrade::GoOn => {}
+                    AfterUpgrade::Stop => return self.stop(),
+                },
+                Event::Reopen => self.running.reopen_logs(),
+                Event::Unknown(name) => ignore(name),
+                Event::Stop => return self.stop(),
             }
         }
+    }
+
+    /// Reads the settings again on another thread, since a file may be slow to read. The main
+    /// thread handles other signals meanwhile.
+    fn reload(&mut self) -> AfterWork {
+        let begin = |running: &Arc<RunningNode>, signals: &Signals| {
+            let reloading = running.clone();
+            // The reload has logged its mistakes; the old settings then stay in force.
+            signals.watch("reload", move || drop(reloading.reload()))
+        };
+        let mut done = begin(&self.running, &self.signals);
+        let mut again = false;
+        loop {
+            match self.signals.next_or(&mut done) {
+                None if again => (done, again) = (begin(&self.running, &self.signals), false),
+                None => return AfterWork::GoOn,
+                Some(Event::Stop) => return AfterWork::Stop,
+                Some(Event::Reopen) => self.running.reopen_logs(),
+                Some(Event::Unknown(name)) => ignore(name),
+                Some(Event::Reload) => again = true,
+                Some(Event::Upgrade(request)) => refuse(request, "a reload is under way; ask again"),
+            }
+        }
+    }
+
+    /// Lets health checks see the end first, then lets requests in flight finish, unless a second
+    /// signal arrives.
+    fn stop(mut self) {
+        self.notifier.send_state(State::Stopping);
+        let lame_duck = self.running.lame_duck();
+        if !lame_duck.is_zero() {
+            tracing::info!(
+                seconds = lame_duck.as_secs_f64(),
+                "health checks fail; clients are still accepted"
+            );
+            self.running.announce_drain();
+            let mut over = self.signals.watch("lame-duck", move || std::thread::sleep(lame_duck));
+            self.wait_for(&mut over);
+        }
+        tracing::info!("stopping; what is in flight may finish, a second signal cuts it");
+        let draining = self.running.clone();
+        let mut done = self.signals.watch("drain", move || draining.drain());
+        match self.wait_for(&mut done) {
+            AfterWork::GoOn => tracing::info!("stopped"),
+            AfterWork::Stop => tracing::warn!("stopped at once; what was in flight is cut"),
+        }
+    }
+
+    /// Waits for the last work of the node, or for a signal that cuts it.
+    fn wait_for(&mut self, done: &mut Completion) -> AfterWork {
+        loop {
+            match self.signals.next_or(done) {
+                None => return AfterWork::GoOn,
+                Some(Event::Stop) => return AfterWork::Stop,
+                Some(Event::Reopen) => self.running.reopen_logs(),
+                Some(Event::Upgrade(request)) => refuse(request, "the process is ending"),
+                Some(Event::Reload | Event::Unknown(_)) => {}
+            }
+        }
+    }
+}
+
+/// Answers that there is no upgrade now.
+fn refuse(request: Option<PendingRequest>, why: &str) {
+    tracing::warn!(why, "no upgrade");
+    if let Some(request) = request {
+        request.answer(&UpgradeOutcome::Refused { why: vec![why.into()] });
     }
 }
 
@@ -106,61 +244,19 @@ fn serve(running: &Arc<RunningNode>, signals: &mut Signals, notifier: &Notifier)
 fn ignore(signal: &str) {
     tracing::warn!(
         signal,
-        "this signal means nothing to a node and is ignored; HUP, USR1, TERM, INT and QUIT do"
+        "this signal means nothing to a node and is ignored; HUP, USR1, USR2, TERM, INT and QUIT do"
     );
-}
-
-/// Reads the settings again on another thread, since a file may be slow to read. The main thread
-/// handles other signals meanwhile. Returns `true` if a signal stops the node.
-fn reload(running: &Arc<RunningNode>, signals: &mut Signals) -> bool {
-    let begin = |signals: &Signals| {
-        let reloading = running.clone();
-        // The reload has logged its mistakes; the old settings then stay in force.
-        signals.watch("reload", move || drop(reloading.reload()))
-    };
-    let mut done = begin(signals);
-    let mut again = false;
-    loop {
-        match signals.next_or(&mut done) {
-            None if again => (done, again) = (begin(signals), false),
-            None => return false,
-            Some(Event::Stop) => return true,
-            Some(Event::Reopen) => running.reopen_logs(),
-            Some(Event::Unknown(name)) => ignore(name),
-            Some(Event::Reload) => again = true,
-        }
-    }
-}
-
-/// Lets requests in flight finish, unless a second signal arrives.
-fn drain(running: &Arc<RunningNode>, signals: &mut Signals) {
-    tracing::info!("stopping; what is in flight may finish, a second signal cuts it");
-    let draining = running.clone();
-    let mut done = signals.watch("drain", move || draining.drain());
-    loop {
-        match signals.next_or(&mut done) {
-            None => {
-                tracing::info!("stopped");
-                return;
-            }
-            Some(Event::Stop) => {
-                tracing::warn!("stopped at once; what was in flight is cut");
-                return;
-            }
-            Some(Event::Reload | Event::Reopen | Event::Unknown(_)) => {}
-        }
-    }
 }
 
 /// Binds the admin listener. If the address is the default and another node uses it, the listener
 /// takes a free port. Two nodes can then be tried on one machine.
-fn bind_admin(settings: &Settings) -> Result<Option<BoundAdmin>, Failure> {
+fn bind_admin(settings: &Settings, sockets: &mut InheritedSockets) -> Result<Option<BoundAdmin>, Failure> {
     let Some(address) = &settings.admin.listen else { return Ok(None) };
-    let mut result = BoundAdmin::bind(address);
+    let mut result = BoundAdmin::take_or_bind(address, sockets);
     let in_use = matches!(&result, Err(error) if error.kind() == std::io::ErrorKind::AddrInUse);
     if in_use && settings.admin.listen == shoal_settings::Admin::default().listen {
         tracing::warn!(%address, "the default admin address is taken; using a free port");
-        result = BoundAdmin::bind(&AdminAddress::Tcp(([127, 0, 0, 1], 0).into()));
+        result = BoundAdmin::take_or_bind(&AdminAddress::Tcp(([127, 0, 0, 1], 0).into()), sockets);
     }
     let bound = result.map_err(|error| {
         Failure::Runtime(format!("cannot listen for administration at {address}: {error}"))

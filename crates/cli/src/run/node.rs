@@ -12,13 +12,14 @@ use shoal_proxy::admin::{
     Control, DiskRequest, ExplainRequest, Explanation, PurgeOutcome, PurgeRequest, Readiness, Status,
     TopMisses, TopRequest,
 };
-use shoal_proxy::node::{Node, NodeError};
+use shoal_proxy::node::{Inheritance, Node, NodeError};
 use shoal_proxy::warming::{WarmRefusal, WarmReport, WarmRequest};
 use shoal_server as server;
 use shoal_settings::{AdminAddress, Settings};
 use shoal_telemetry::metrics::Metrics;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Running node, with its configuration.
@@ -31,6 +32,8 @@ pub struct RunningNode {
     settings: Mutex<Settings>,
     /// Serializes reloads: HUP and the admin listener may request one at the same time.
     reloading: Mutex<()>,
+    /// Socket at which an upgrade is asked for.
+    upgrade_socket: OnceLock<String>,
 }
 
 impl RunningNode {
@@ -40,11 +43,44 @@ impl RunningNode {
         settings: Settings,
         admin: Option<AdminAddress>,
         error_log: Arc<ErrorLog>,
+        inherited: Inheritance,
     ) -> Result<Self, Failure> {
         let mut at_work = settings.clone();
         at_work.admin.listen = admin;
-        let node = Node::start(at_work).map_err(failure)?;
-        Ok(Self { node, configuration, error_log, settings: Mutex::new(settings), reloading: Mutex::new(()) })
+        let node = Node::start_after(at_work, inherited).map_err(failure)?;
+        let (settings, reloading) = (Mutex::new(settings), Mutex::new(()));
+        Ok(Self { node, configuration, error_log, settings, reloading, upgrade_socket: OnceLock::new() })
+    }
+
+    /// Returns the node.
+    pub fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Shows the socket at which an upgrade is asked for.
+    pub fn set_upgrade_socket(&self, path: &Path) {
+        let _ = self.upgrade_socket.set(path.display().to_string());
+    }
+
+    /// Returns the time in which health checks see that the node drains while it accepts clients.
+    pub fn lame_duck(&self) -> Duration {
+        self.settings.lock().drain.lame_duck
+    }
+
+    /// Returns the longest wait for each step of a process that is to take over.
+    pub fn upgrade_timeout(&self) -> Duration {
+        self.settings.lock().upgrade_timeout
+    }
+
+    /// Lets health checks see that the node drains.
+    pub fn announce_drain(&self) {
+        self.node.announce_drain();
+    }
+
+    /// Ends what runs, after another process has taken over.
+    pub fn retire(&self) {
+        let deadline = self.settings.lock().drain_timeout;
+        self.node.retire(deadline);
     }
 
     /// Returns the addresses that accept clients, in the order of the settings.
@@ -92,7 +128,7 @@ impl Control for RunningNode {
     }
 
     fn status(&self) -> Status {
-        self.node.status()
+        Status { upgrade_socket: self.upgrade_socket.get().cloned(), ..self.node.status() }
     }
 
     fn top_misses(&self, request: &TopRequest) -> TopMisses {

@@ -16,6 +16,8 @@ pub enum State {
     Degraded,
     Reloading,
     Stopping,
+    /// Another process, with this id, is the main one.
+    Replaced(u32),
 }
 
 /// Connection to the service manager, if there is one.
@@ -46,6 +48,7 @@ fn message(state: State) -> String {
             format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1000)
         }
         State::Stopping => "STOPPING=1".into(),
+        State::Replaced(pid) => format!("MAINPID={pid}"),
     }
 }
 
@@ -85,8 +88,11 @@ mod tests {
         let name = format!("shoal-test-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).expect("a name");
         let socket = UnixDatagram::bind_addr(&address).expect("bound");
-        Notifier(Some(format!("@{name}"))).send_state(State::Stopping);
+        let notifier = Notifier(Some(format!("@{name}")));
+        notifier.send_state(State::Stopping);
         assert_eq!(received(&socket), "STOPPING=1");
+        notifier.send_state(State::Replaced(17));
+        assert_eq!(received(&socket), "MAINPID=17");
     }
 
     #[test]

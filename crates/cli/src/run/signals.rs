@@ -1,12 +1,14 @@
 //! Signals as events that the main thread waits for.
 
+use shoal_handover::PendingRequest;
 use std::io;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
 /// Events that signals cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Event {
     /// HUP: read the settings again.
     Reload,
@@ -14,6 +16,8 @@ pub enum Event {
     Reopen,
     /// TERM, INT or QUIT: stop.
     Stop,
+    /// USR2, or a request at the node's socket: let a new process take over.
+    Upgrade(Option<PendingRequest>),
     /// Name of another signal that would end the process. The node ignores the signal.
     Unknown(&'static str),
 }
@@ -22,6 +26,7 @@ pub enum Event {
 pub struct Signals {
     runtime: Runtime,
     streams: Streams,
+    requests: Receiver<PendingRequest>,
 }
 
 struct Streams {
@@ -39,8 +44,8 @@ struct Streams {
 pub struct Completion(oneshot::Receiver<()>);
 
 impl Signals {
-    /// Replaces the default actions of the signals.
-    pub fn new() -> io::Result<Self> {
+    /// Replaces the default actions of the signals. `requests` are those for an upgrade.
+    pub fn new(requests: Receiver<PendingRequest>) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         let streams = {
             let _context = runtime.enter();
@@ -55,12 +60,12 @@ impl Signals {
                 io: signal(SignalKind::io())?,
             }
         };
-        Ok(Self { runtime, streams })
+        Ok(Self { runtime, streams, requests })
     }
 
     /// Waits for the next signal.
     pub fn next(&mut self) -> Event {
-        self.runtime.block_on(self.streams.next())
+        self.runtime.block_on(next(&mut self.streams, &mut self.requests))
     }
 
     /// Waits for the next signal or for the end of the work. Returns `None` for the end of the
@@ -68,7 +73,7 @@ impl Signals {
     pub fn next_or(&mut self, done: &mut Completion) -> Option<Event> {
         self.runtime.block_on(async {
             tokio::select! {
-                event = self.streams.next() => Some(event),
+                event = next(&mut self.streams, &mut self.requests) => Some(event),
                 // Work that panicked counts as done.
                 _ = &mut done.0 => None,
             }
@@ -91,6 +96,13 @@ impl Signals {
     }
 }
 
+async fn next(streams: &mut Streams, requests: &mut Receiver<PendingRequest>) -> Event {
+    tokio::select! {
+        event = streams.next() => event,
+        Some(request) = requests.recv() => Event::Upgrade(Some(request)),
+    }
+}
+
 impl Streams {
     async fn next(&mut self) -> Event {
         tokio::select! {
@@ -99,7 +111,7 @@ impl Streams {
             _ = self.terminate.recv() => Event::Stop,
             _ = self.interrupt.recv() => Event::Stop,
             _ = self.quit.recv() => Event::Stop,
-            _ = self.user2.recv() => Event::Unknown("USR2"),
+            _ = self.user2.recv() => Event::Upgrade(None),
             _ = self.alarm.recv() => Event::Unknown("ALRM"),
             _ = self.io.recv() => Event::Unknown("IO"),
         }

@@ -59,6 +59,14 @@ impl Control {
         let (mut asks, mut exchanges) = (JoinSet::new(), JoinSet::new());
         loop {
             while asks.try_join_next().is_some() || exchanges.try_join_next().is_some() {}
+            if self.node.is_replaced.load(Relaxed) {
+                return Ok(());
+            }
+            if self.node.is_paused.load(Relaxed) {
+                // Datagrams wait in the socket, for the process that reads next.
+                let _ = tokio::time::timeout(PAUSE_MAX, self.node.wake.notified()).await;
+                continue;
+            }
             self.read(&socket);
             let is_ending = self.node.is_ending.load(Relaxed);
             let next = {

@@ -36,6 +36,8 @@ use tokio::sync::{Notify, watch};
 /// This node's membership of a cluster. Dropped, the node leaves.
 pub struct Cluster {
     node: Arc<ClusterNode>,
+    /// Handle of the socket, for another process.
+    socket: std::net::UdpSocket,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -60,6 +62,10 @@ struct ClusterNode {
     calls: Arc<dyn PeerCalls>,
     wake: Notify,
     is_ending: AtomicBool,
+    /// `true` while another process speaks for this node: nothing is read or sent.
+    is_paused: AtomicBool,
+    /// `true` once another process has taken this node over: the thread ends without a word.
+    is_replaced: AtomicBool,
     started: Instant,
 }
 
@@ -72,13 +78,28 @@ impl Cluster {
     /// # Errors
     /// If the options or the key file cannot be used, or the socket or thread cannot be had.
     pub fn start(options: ClusterOptions, calls: Arc<dyn PeerCalls>) -> Result<Self, ClusterError> {
+        Self::start_on(options, calls, None)
+    }
+
+    /// Starts likewise, on the socket of a process that was this node before.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_on(
+        options: ClusterOptions,
+        calls: Arc<dyn PeerCalls>,
+        passed: Option<std::net::UdpSocket>,
+    ) -> Result<Self, ClusterError> {
         let facts = options.facts()?;
         let ring = KeyRing::read(&options.cluster, options.key_file.as_deref())?;
         let identity = PeerIdentity { name: Arc::clone(&facts.name), address: facts.address };
         let tls = PeerTls::new(&ring, &identity)?;
-        let socket = std::net::UdpSocket::bind(options.peer)
+        let bound = passed.map_or_else(|| std::net::UdpSocket::bind(options.peer), Ok);
+        let sockets = bound
             .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
-            .map_err(|source| ClusterError::Socket { address: options.peer, source })?;
+            .and_then(|socket| Ok((socket.try_clone()?, socket)))
+            .map_err(|source| ClusterError::Socket { address: options.peer, source });
+        let (kept, socket) = sockets?;
         let own = NodeIdentity::new(next_life(unix_ms(), 0), facts);
         let view = Arc::new(View::new(vec![own.member()], ring.placement_secret()));
         let node = Arc::new(ClusterNode {
@@ -98,13 +119,15 @@ impl Cluster {
             calls,
             wake: Notify::new(),
             is_ending: AtomicBool::new(false),
+            is_paused: AtomicBool::new(false),
+            is_replaced: AtomicBool::new(false),
             started: Instant::now(),
             options,
         });
         let control = control::Control::new(Arc::clone(&node), random()? >> 1)?;
         let thread = std::thread::Builder::new().name("cluster".into()).spawn(move || control.run(socket));
         let thread = Mutex::new(Some(thread.map_err(ClusterError::Thread)?));
-        Ok(Self { node, thread })
+        Ok(Self { node, socket: kept, thread })
     }
 
     /// Returns the members as this node sees them now.
@@ -215,12 +238,37 @@ impl Cluster {
     /// Tells the others that this node leaves, and ends the control thread.
     pub fn leave(&self) {
         self.node.is_ending.store(true, Relaxed);
+        self.end();
+    }
+
+    fn end(&self) {
         self.node.wake.notify_one();
         if let Some(thread) = self.thread.lock().take()
             && thread.join().is_err()
         {
             tracing::error!("the thread of the cluster ended by a panic");
         }
+    }
+
+    /// Returns a handle of the socket, for another process.
+    ///
+    /// # Errors
+    /// If descriptors have run out.
+    pub fn socket(&self) -> std::io::Result<std::net::UdpSocket> {
+        self.socket.try_clone()
+    }
+
+    /// Lets another process speak for this node, or goes on after that. The other members notice
+    /// nothing of a short pause.
+    pub fn pause(&self, is_paused: bool) {
+        self.node.is_paused.store(is_paused, Relaxed);
+        self.node.wake.notify_one();
+    }
+
+    /// Ends the control thread without a word to the others: another process is this node.
+    pub fn end_replaced(&self) {
+        self.node.is_replaced.store(true, Relaxed);
+        self.end();
     }
 
     fn set_state(&self, state: MemberState) {

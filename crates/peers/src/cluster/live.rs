@@ -5,25 +5,39 @@ use shoal_cluster::keys::KeyFile;
 use shoal_cluster::{Cluster, ClusterError, ClusterOptions};
 use shoal_cooperation::MemberState;
 use shoal_settings::Settings;
+use std::net::UdpSocket;
 use std::sync::Arc;
+
+/// Parts of the membership that a process gets from the one before.
+#[derive(Default)]
+pub struct ClusterInheritance {
+    /// Socket for datagrams.
+    pub socket: Option<UdpSocket>,
+    /// Addresses of members, to ask for the others.
+    pub members: Vec<String>,
+}
 
 /// Starts the membership of a node in a cluster. The handle gets its views, its service and the
 /// certificates.
 ///
 /// # Errors
 /// If the key file or the settings cannot be used, or the address for peers cannot be had.
-pub fn start_cluster(settings: &Settings, handle: &Arc<ClusterHandle>) -> Result<Cluster, ClusterError> {
+pub fn start_cluster(
+    settings: &Settings,
+    handle: &Arc<ClusterHandle>,
+    inherited: ClusterInheritance,
+) -> Result<Cluster, ClusterError> {
     let section = &settings.cluster;
     let options = ClusterOptions {
         cluster: section.name.clone(),
         node: section.node.clone(),
         peer: peer_address(settings).unwrap_or(handle.address()),
-        join: section.join.clone(),
+        join: section.join.iter().cloned().chain(inherited.members).collect(),
         key_file: section.key_file.clone(),
         weight: weight(settings),
         state: MemberState::In,
     };
-    let cluster = Cluster::start(options, handle.calls())?;
+    let cluster = Cluster::start_on(options, handle.calls(), inherited.socket)?;
     handle.services().add("members/", cluster.service());
     secure(handle, &cluster);
     handle.on_other_view(cluster.exchanger());

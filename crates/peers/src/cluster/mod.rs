@@ -15,7 +15,7 @@ mod services;
 pub use crate::access::{DoorDecision, DoorWay, PeerDoor, peer_address};
 pub use calls::CALLS;
 pub use calls::HttpCalls;
-pub use live::{check_keys, check_reloaded_keys, reload_cluster, start_cluster};
+pub use live::{ClusterInheritance, check_keys, check_reloaded_keys, reload_cluster, start_cluster};
 pub use load::{AskInFlight, HomeLoad};
 pub use peer::{PeerNode, PeerTally, PeerTrial};
 pub use report::{AskCounts, ClusterReport, PeerRow, peer_state};

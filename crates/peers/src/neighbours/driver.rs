@@ -9,11 +9,13 @@ use super::{DriverOrder, DriverOrders, NeighbourCaches, SetupMistake};
 use crate::clock;
 use crate::metrics::Metrics;
 use crate::upstream::Upstreams;
+use shoal_handover::{InheritedSockets, SocketName, SocketUse};
 use shoal_neighbours::htcp::{HtcpContent, HtcpDatagram, HtcpMessage, HtcpOpcode, SocketPair, TEST_HELD};
 use shoal_neighbours::icp::{IcpMessage, IcpOpcode};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
@@ -23,6 +25,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 /// The driver's thread.
 pub struct NeighbourThread {
+    /// Handles of the sockets that others know, for another process.
+    offers: Vec<(SocketName, std::net::UdpSocket)>,
     stop: Arc<Notify>,
     thread: Option<JoinHandle<()>>,
 }
@@ -42,7 +46,7 @@ struct Driver {
 }
 
 impl NeighbourThread {
-    /// Binds the sockets and starts the thread.
+    /// Binds the sockets that no other process has passed, and starts the thread.
     ///
     /// # Errors
     /// If a socket cannot be bound, or no thread can be had.
@@ -51,8 +55,9 @@ impl NeighbourThread {
         engine: Arc<dyn LocalObjects>,
         upstreams: Arc<Upstreams>,
         metrics: Arc<Metrics>,
+        inherited: &mut InheritedSockets,
     ) -> Result<Self, SetupMistake> {
-        Self::run((neighbours, orders), engine, upstreams, metrics)
+        Self::run((neighbours, orders), engine, upstreams, metrics, inherited)
             .map_err(|error| SetupMistake(format!("neighbours: cannot listen: {error}")))
     }
 
@@ -61,13 +66,22 @@ impl NeighbourThread {
         engine: Arc<dyn LocalObjects>,
         upstreams: Arc<Upstreams>,
         metrics: Arc<Metrics>,
+        inherited: &mut InheritedSockets,
     ) -> io::Result<Self> {
         let own = neighbours.settings();
         let asks = |port: fn(&shoal_settings::Neighbour) -> Option<u16>| {
             neighbours.entries.iter().any(|entry| port(&entry.settings).is_some())
         };
-        let icp = bind(own.icp_listen, asks(|neighbour| neighbour.icp_port))?;
-        let htcp = bind(own.htcp_listen, asks(|neighbour| neighbour.htcp_port))?;
+        let passed = [(SocketUse::Icp, own.icp_listen), (SocketUse::Htcp, own.htcp_listen)]
+            .map(|(used_for, listen)| Some(inherited.take(used_for, &listen?.to_string()).pop()?.into()));
+        let [icp, htcp] = passed;
+        let icp = take_or_bind(icp, own.icp_listen, asks(|neighbour| neighbour.icp_port))?;
+        let htcp = take_or_bind(htcp, own.htcp_listen, asks(|neighbour| neighbour.htcp_port))?;
+        let offers = [
+            offer(SocketUse::Icp, own.icp_listen, icp.as_ref())?,
+            offer(SocketUse::Htcp, own.htcp_listen, htcp.as_ref())?,
+        ];
+        let offers = offers.into_iter().flatten().collect();
         let answers = (own.icp_listen.is_some(), own.htcp_listen.is_some());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let stop = Arc::new(Notify::new());
@@ -104,7 +118,15 @@ impl NeighbourThread {
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("neighbours".into()).spawn(run)?;
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Self { offers, stop, thread: Some(thread) })
+    }
+
+    /// Returns handles of the sockets that others know, with their names, for another process.
+    ///
+    /// # Errors
+    /// If descriptors have run out.
+    pub fn offers(&self) -> io::Result<Vec<(SocketName, OwnedFd)>> {
+        self.offers.iter().map(|(name, socket)| Ok((name.clone(), socket.try_clone()?.into()))).collect()
     }
 
     /// Ends the thread.
@@ -319,8 +341,28 @@ impl Driver {
     }
 }
 
-/// Binds a socket for answers at `listen`, or at any port if this node asks only.
-fn bind(listen: Option<SocketAddr>, asks: bool) -> io::Result<Option<std::net::UdpSocket>> {
+/// Returns a handle of the socket at `listen` with its name, for another process.
+fn offer(
+    used_for: SocketUse,
+    listen: Option<SocketAddr>,
+    socket: Option<&std::net::UdpSocket>,
+) -> io::Result<Option<(SocketName, std::net::UdpSocket)>> {
+    let (Some(listen), Some(socket)) = (listen, socket) else { return Ok(None) };
+    let (asked, bound) = (listen.to_string(), socket.local_addr()?.to_string());
+    Ok(Some((SocketName { used_for: Some(used_for), asked, bound }, socket.try_clone()?)))
+}
+
+/// Returns the socket that was passed. Otherwise binds one for answers at `listen`, or at any port
+/// if this node asks only.
+fn take_or_bind(
+    passed: Option<std::net::UdpSocket>,
+    listen: Option<SocketAddr>,
+    asks: bool,
+) -> io::Result<Option<std::net::UdpSocket>> {
+    if let Some(passed) = passed {
+        passed.set_nonblocking(true)?;
+        return Ok(Some(passed));
+    }
     let address = match listen {
         Some(listen) => listen,
         None if asks => (Ipv4Addr::UNSPECIFIED, 0).into(),

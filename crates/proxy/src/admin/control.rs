@@ -114,6 +114,12 @@ pub struct Status {
     pub version: String,
     /// The node's readiness.
     pub readiness: Readiness,
+    /// Process of the node.
+    #[serde(default)]
+    pub pid: u32,
+    /// Socket at which this process's user may ask for an upgrade; absent if it cannot be had.
+    #[serde(default)]
+    pub upgrade_socket: Option<String>,
     /// Seconds since the node started.
     pub uptime_seconds: u64,
     /// Addresses of the listeners for clients.

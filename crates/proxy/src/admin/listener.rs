@@ -14,22 +14,28 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use shoal_handover::{InheritedSockets, SocketName, SocketUse};
 use shoal_settings::AdminAddress;
 use std::convert::Infallible;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 /// A running admin listener. Dropping it closes the socket and ends the thread.
 pub struct AdminListener {
     place: BoundSocket,
+    offer: OwnedFd,
+    changes: Arc<Semaphore>,
+    is_paused: watch::Sender<bool>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -39,6 +45,7 @@ pub struct BoundAdmin {
     // First field, so that the socket is closed before its file is removed.
     socket: Socket,
     runtime: Runtime,
+    offer: OwnedFd,
     place: BoundSocket,
 }
 
@@ -57,8 +64,13 @@ struct ControlCalls {
     lists: Arc<Semaphore>,
 }
 
-/// Address of a bound listener. Dropping it removes the file of a Unix socket.
-struct BoundSocket(AdminAddress);
+/// Address of a bound listener. Dropping it removes the file of a Unix socket that is this
+/// process's.
+struct BoundSocket {
+    asked: String,
+    address: AdminAddress,
+    is_ours: AtomicBool,
+}
 
 impl BoundAdmin {
     /// Binds `address`.
@@ -67,21 +79,40 @@ impl BoundAdmin {
     ///
     /// If the address cannot be bound.
     pub fn bind(address: &AdminAddress) -> io::Result<Self> {
+        Self::take_or_bind(address, &mut InheritedSockets::default())
+    }
+
+    /// Takes the socket that another process has passed, or binds `address`. The file of a Unix
+    /// socket stays the other process's until [`AdminListener::own`].
+    ///
+    /// # Errors
+    ///
+    /// If the address cannot be bound.
+    pub fn take_or_bind(address: &AdminAddress, inherited: &mut InheritedSockets) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(BLOCKING_THREADS)
             .thread_name("admin-call")
             .build()?;
-        let (socket, address) = {
-            let _context = runtime.enter();
-            bind(address)?
+        let asked = asked(address)?;
+        let passed = inherited.take(SocketUse::Admin, &asked).into_iter().next();
+        let is_ours = AtomicBool::new(passed.is_none());
+        let context = runtime.enter();
+        let (socket, address) = match passed {
+            Some(passed) => take(address, passed)?,
+            None => bind(address)?,
         };
-        Ok(Self { socket, runtime, place: BoundSocket(address) })
+        let offer = match &socket {
+            Socket::Tcp(listener) => listener.as_fd().try_clone_to_owned()?,
+            Socket::Unix(listener) => listener.as_fd().try_clone_to_owned()?,
+        };
+        drop(context);
+        Ok(Self { socket, runtime, offer, place: BoundSocket { asked, address, is_ours } })
     }
 
     /// Returns the bound address, with the actual port if the settings said 0.
     pub fn address(&self) -> &AdminAddress {
-        &self.place.0
+        &self.place.address
     }
 
     /// Serves `control` from a thread of its own. A TCP listener also accepts the names in `hosts`.
@@ -90,27 +121,81 @@ impl BoundAdmin {
     ///
     /// If the thread cannot be started.
     pub fn start(self, control: Arc<dyn Control>, hosts: &[String]) -> io::Result<AdminListener> {
-        let Self { socket, runtime, place } = self;
+        let Self { socket, runtime, offer, place } = self;
         let guard = guard(&socket, hosts);
         let (stop, stopped) = oneshot::channel();
+        let (is_paused, paused) = watch::channel(false);
+        let changes = Arc::new(Semaphore::new(CHANGES));
+        let calls =
+            ControlCalls { control, changes: Arc::clone(&changes), lists: Arc::new(Semaphore::new(1)) };
         let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = accept(socket, control, guard) => {}
+                    () = accept(socket, calls, guard, paused) => {}
                     _ = stopped => {}
                 }
             });
             // a blocked call must not keep the process from ending
             runtime.shutdown_background();
         })?;
-        Ok(AdminListener { place, stop: Some(stop), thread: Some(thread) })
+        Ok(AdminListener { place, offer, changes, is_paused, stop: Some(stop), thread: Some(thread) })
     }
 }
 
 impl AdminListener {
     /// Returns the bound address, with the actual port if the settings said 0.
     pub fn address(&self) -> &AdminAddress {
-        &self.place.0
+        &self.place.address
+    }
+}
+
+/// Hand-over to another process, and back.
+impl AdminListener {
+    /// Returns a handle of the socket with its name, for another process.
+    ///
+    /// # Errors
+    ///
+    /// If descriptors have run out.
+    pub fn offer(&self) -> io::Result<(SocketName, OwnedFd)> {
+        let (asked, bound) = (self.place.asked.clone(), self.place.address.to_string());
+        Ok((SocketName { used_for: Some(SocketUse::Admin), asked, bound }, self.offer.try_clone()?))
+    }
+
+    /// Accepts no connection and begins no change until [`Self::resume`]. Waits for the changes
+    /// under way, for at most `limit`. Returns `false` if some last longer; nothing is paused then.
+    pub fn pause(&self, limit: Duration) -> bool {
+        self.is_paused.send_replace(true);
+        let end = Instant::now() + limit;
+        loop {
+            if let Ok(permits) = self.changes.try_acquire_many(CHANGES as u32) {
+                permits.forget();
+                return true;
+            }
+            if Instant::now() >= end {
+                self.is_paused.send_replace(false);
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Goes on after [`Self::pause`].
+    pub fn resume(&self) {
+        self.changes.add_permits(CHANGES);
+        self.is_paused.send_replace(false);
+    }
+
+    /// Leaves the socket to the other process: changes that wait are refused, and the file of a
+    /// Unix socket stays.
+    pub fn leave(&self) {
+        self.place.is_ours.store(false, SeqCst);
+        self.is_paused.send_replace(true);
+        self.changes.close();
+    }
+
+    /// Takes over the file of a Unix socket.
+    pub fn own(&self) {
+        self.place.is_ours.store(true, SeqCst);
     }
 }
 
@@ -126,8 +211,34 @@ impl Drop for AdminListener {
 
 impl Drop for BoundSocket {
     fn drop(&mut self) {
-        if let AdminAddress::Unix(path) = &self.0 {
+        if let (AdminAddress::Unix(path), true) = (&self.address, self.is_ours.load(SeqCst)) {
             let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Returns the address as it names the socket between processes.
+fn asked(address: &AdminAddress) -> io::Result<String> {
+    Ok(match address {
+        AdminAddress::Tcp(address) => address.to_string(),
+        AdminAddress::Unix(path) => AdminAddress::Unix(std::path::absolute(path)?).to_string(),
+    })
+}
+
+/// Takes a socket that another process has bound.
+fn take(address: &AdminAddress, passed: OwnedFd) -> io::Result<(Socket, AdminAddress)> {
+    match address {
+        AdminAddress::Tcp(_) => {
+            let listener = std::net::TcpListener::from(passed);
+            listener.set_nonblocking(true)?;
+            let bound = AdminAddress::Tcp(listener.local_addr()?);
+            Ok((Socket::Tcp(tokio::net::TcpListener::from_std(listener)?), bound))
+        }
+        AdminAddress::Unix(path) => {
+            let listener = std::os::unix::net::UnixListener::from(passed);
+            listener.set_nonblocking(true)?;
+            let bound = AdminAddress::Unix(std::path::absolute(path)?);
+            Ok((Socket::Unix(tokio::net::UnixListener::from_std(listener)?), bound))
         }
     }
 }
@@ -177,29 +288,35 @@ fn guard(socket: &Socket, hosts: &[String]) -> HostGuard {
 }
 
 /// Accepts connections, at most [`CONNECTIONS`] at a time; further ones wait in the backlog.
-async fn accept(socket: Socket, control: Arc<dyn Control>, guard: HostGuard) {
+/// No connection is accepted while `paused`.
+async fn accept(socket: Socket, calls: ControlCalls, guard: HostGuard, mut paused: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let calls = ControlCalls {
-        control,
-        changes: Arc::new(Semaphore::new(CHANGES)),
-        lists: Arc::new(Semaphore::new(1)),
-    };
     loop {
         let place = places.clone().acquire_owned().await.expect("never closed");
+        if paused.wait_for(|is_paused| !is_paused).await.is_err() {
+            return;
+        }
         let (calls, guard) = (calls.clone(), guard.clone());
-        let accepted = match &socket {
-            Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
-                tokio::spawn(async move {
-                    connection(stream, calls, guard).await;
-                    drop(place);
-                })
-            }),
-            Socket::Unix(listener) => listener.accept().await.map(|(stream, _)| {
-                tokio::spawn(async move {
-                    connection(stream, calls, guard).await;
-                    drop(place);
-                })
-            }),
+        let next = async {
+            match &socket {
+                Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
+                    tokio::spawn(async move {
+                        connection(stream, calls, guard).await;
+                        drop(place);
+                    })
+                }),
+                Socket::Unix(listener) => listener.accept().await.map(|(stream, _)| {
+                    tokio::spawn(async move {
+                        connection(stream, calls, guard).await;
+                        drop(place);
+                    })
+                }),
+            }
+        };
+        let accepted = tokio::select! {
+            biased;
+            _ = paused.wait_for(|is_paused| *is_paused) => continue,
+            accepted = next => accepted,
         };
         if let Err(error) = accepted {
             tracing::warn!(%error, "the admin listener cannot accept a connection");
@@ -259,6 +376,10 @@ impl ControlCalls {
     async fn answer(self, head: Parts, body: Bytes) -> AdminResponse {
         let is_change = !head.method.is_safe();
         let turn = if is_change { self.changes.acquire_owned().await.ok() } else { None };
+        if is_change && turn.is_none() {
+            let why = "another process has taken this node over; ask again\n";
+            return routes::text(StatusCode::SERVICE_UNAVAILABLE, why.into());
+        }
         let call = tokio::task::spawn_blocking(move || {
             // held until the call ends, even if the client has left
             let _turn = turn;
@@ -338,5 +459,62 @@ mod tests {
         client.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("room");
         let ended = tokio::time::timeout(WRITE_TIMEOUT * 3, serving).await;
         ended.expect("the connection ends by itself").expect("in order");
+    }
+
+    fn health(path: &Path) -> io::Result<String> {
+        use std::io::{Read, Write};
+        let mut stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(Duration::from_millis(300)))?;
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    #[test]
+    fn unix_socket_passes_to_another_listener() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("admin.sock");
+        let address = AdminAddress::Unix(path.clone());
+        let control = || Arc::new(Scripted::default()) as Arc<dyn Control>;
+        let old = BoundAdmin::bind(&address).expect("bound").start(control(), &[]).expect("started");
+        assert!(health(&path).expect("an answer").contains("200 OK"));
+        assert!(old.pause(Duration::from_secs(1)), "nothing changes");
+        assert!(health(&path).is_err(), "connections wait");
+        let pass = || {
+            let mut inherited = InheritedSockets::default();
+            let (name, socket) = old.offer().expect("a handle");
+            inherited.add(name, socket);
+            BoundAdmin::take_or_bind(&address, &mut inherited).expect("taken")
+        };
+        drop(pass());
+        assert!(path.exists(), "the file is still the old listener's");
+        old.resume();
+        assert!(health(&path).expect("an answer").contains("200 OK"));
+        assert!(old.pause(Duration::from_secs(1)), "nothing changes");
+        let new = pass().start(control(), &[]).expect("started");
+        old.leave();
+        new.own();
+        drop(old);
+        assert!(path.exists(), "the file is the new listener's");
+        assert!(health(&path).expect("an answer").contains("200 OK"));
+        drop(new);
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn changes_are_refused_once_another_process_has_taken_over() {
+        let changes = Arc::new(Semaphore::new(1));
+        let control = Arc::new(Scripted::default());
+        let calls =
+            ControlCalls { control, changes: Arc::clone(&changes), lists: Arc::new(Semaphore::new(1)) };
+        changes.close();
+        let head = |method: &str| {
+            let request = Request::builder().method(method).uri("/healthz").body(()).expect("a request");
+            request.into_parts().0
+        };
+        let refused = calls.clone().answer(head("POST"), Bytes::new()).await;
+        assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(calls.answer(head("GET"), Bytes::new()).await.status, StatusCode::OK);
     }
 }

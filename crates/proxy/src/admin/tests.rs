@@ -115,6 +115,8 @@ impl Control for Scripted {
             name: "shoal".into(),
             version: "1.2.3".into(),
             readiness: self.readiness(),
+            pid: 7,
+            upgrade_socket: None,
             uptime_seconds: 5,
             addresses: vec!["127.0.0.1:3128".into()],
             responses: Responses { all: 3, hits: 2, ..Responses::default() },

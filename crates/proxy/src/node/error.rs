@@ -26,6 +26,8 @@ pub enum NodeError {
     Log(OpenError),
     /// Failure to start threads.
     Threads(std::io::Error),
+    /// The process before this one did not hand the node over; one line of reason.
+    Handover(String),
     /// No disk is usable, but one is required; one line of reason per disk.
     NoDisk(Vec<String>),
 }
@@ -40,6 +42,7 @@ impl fmt::Display for NodeError {
             Self::Cluster(error) => write!(f, "{error}"),
             Self::Log(error) => write!(f, "{error}"),
             Self::Threads(error) => write!(f, "cannot start threads: {error}"),
+            Self::Handover(why) => f.write_str(why),
             Self::NoDisk(why) => {
                 why.iter().try_for_each(|why| writeln!(f, "{why}"))?;
                 f.write_str(

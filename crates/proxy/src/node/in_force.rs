@@ -89,9 +89,9 @@ mod tests {
         (new.workers, new.cache.ram, new.cache.collapse) = (7, shoal_core::ByteCount::mib(5), false);
         new.listen.push(entry(9, Reverse, ""));
         let (at_work, waiting) = in_force(&old, new);
-        assert_eq!(waiting, ["listen", "workers", "cache.ram"]);
+        assert_eq!(waiting, ["listen", "workers"]);
         let mut expected = old;
-        expected.cache.collapse = false;
+        (expected.cache.ram, expected.cache.collapse) = (shoal_core::ByteCount::mib(5), false);
         assert_eq!(at_work, expected);
     }
 }

@@ -6,6 +6,7 @@ mod in_cluster;
 mod in_force;
 mod named_files;
 mod reopening;
+mod succession;
 mod warming;
 
 use crate::access_log::AccessLog;
@@ -26,7 +27,7 @@ use crate::per_core::own_place;
 use crate::room;
 use crate::route::{Route, Routes};
 use crate::server::{self, RunningServer};
-use crate::storage::{StorageError, StorageStack};
+use crate::storage::StorageStack;
 use crate::upstream::{GroupMember, Upstreams};
 use crate::warming::WarmJobs;
 pub use error::NodeError;
@@ -39,12 +40,14 @@ use shoal_core::Key;
 use shoal_memory as memory;
 use shoal_settings::{AdminAddress, Mode, Settings};
 use shoal_store::StoreView;
+pub use shoal_store::disks::LateObject;
 use shoal_store::disks::{DiskState, Disks};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+pub use succession::{Inheritance, LateNews, StoreRelease};
 use tokio::runtime::{Handle, Runtime};
 
 /// A running node.
@@ -83,8 +86,15 @@ impl Node {
     /// `store.required` asks for a disk. `admin.listen` is the bound address of the admin listener,
     /// which clients may not use as a destination.
     pub fn start(settings: Settings) -> Result<Self, NodeError> {
+        Self::start_after(settings, Inheritance::default())
+    }
+
+    /// Starts a node with the sockets of another process, and with its store once that process has
+    /// let it go.
+    pub fn start_after(settings: Settings, inherited: Inheritance) -> Result<Self, NodeError> {
+        let Inheritance { mut sockets, store } = inherited;
         let metrics = Arc::new(Metrics::default());
-        let bound = server::bind(&settings).map_err(NodeError::Server)?;
+        let bound = server::bind_or_take(&settings, &mut sockets).map_err(NodeError::Server)?;
         let addresses = bound.addresses().to_vec();
         let identity = identity(&addresses);
         let live = ExchangeSettings::new(&settings, &own_addresses(&settings, &addresses), identity)
@@ -92,11 +102,8 @@ impl Node {
         let log = AccessLog::open(&settings.log, Arc::clone(&metrics)).map_err(NodeError::Log)?;
         let upstreams =
             Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).map_err(NodeError::Upstream)?);
-        let StorageStack { objects, disks, purge_table } =
-            StorageStack::open(&settings, &metrics).map_err(|error| match error {
-                StorageError::Threads(error) => NodeError::Threads(error),
-                StorageError::NoDisk(why) => NodeError::NoDisk(why),
-            })?;
+        let (StorageStack { objects, disks, purge_table }, members) =
+            succession::open_storage(&settings, &metrics, store)?;
         let cluster = ClusterHandle::new(&settings).map_err(NodeError::Upstream)?;
         let neighbours = NeighbourCaches::new(&settings).map_err(NodeError::Neighbours)?;
         let exchange = CacheEngine::new(CacheEngineParts {
@@ -113,7 +120,7 @@ impl Node {
             .map_err(NodeError::Threads)?;
         let neighbours = neighbours.map(|parts| {
             let (exchange, upstreams) = (Arc::clone(&exchange), Arc::clone(&upstreams));
-            NeighbourThread::start(parts, exchange, upstreams, Arc::clone(&metrics))
+            NeighbourThread::start(parts, exchange, upstreams, Arc::clone(&metrics), &mut sockets)
         });
         let neighbours = neighbours.transpose().map_err(NodeError::Neighbours)?;
         let checks = Arc::new(OnceLock::new());
@@ -122,7 +129,9 @@ impl Node {
         let door = cluster.as_ref().map(|cluster| Arc::clone(cluster.door()));
         let running =
             bound.with_door(door).start(front, Arc::clone(&metrics), on_worker).map_err(NodeError::Server)?;
-        let membership = cluster.as_ref().map(|cluster| start_cluster(&settings, cluster));
+        let inherited = succession::cluster_inheritance(&settings, members, &mut sockets);
+        succession::tell_left(&sockets);
+        let membership = cluster.as_ref().map(|cluster| start_cluster(&settings, cluster, inherited));
         let membership = membership.transpose().map_err(NodeError::Cluster)?;
         let reopening = disks.as_ref().and_then(|disks| {
             RetryThread::start(disks, &metrics, Purges::of(exchange.purge_table(), &settings.store))
@@ -183,6 +192,10 @@ impl Node {
         server.map_or(Ok(()), |server| server.reload(&new)).map_err(NodeError::Server)?;
         if let Some(log) = log {
             self.exchange.replace_log(log);
+        }
+        if new.cache.ram != settings.cache.ram {
+            let held = self.objects.set_ram(new.cache.ram.0);
+            tracing::info!(ram = %new.cache.ram, before = %settings.cache.ram, held, "the RAM of the cache has changed");
         }
         if let Some(cluster) = &self.cluster {
             cluster.reload(&new);
@@ -303,6 +316,8 @@ impl Node {
             name: live.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             readiness: self.readiness(),
+            pid: std::process::id(),
+            upgrade_socket: None,
             uptime_seconds: self.started.elapsed().as_secs(),
             addresses: self.addresses.iter().map(SocketAddr::to_string).collect(),
             responses: Responses::of(&self.metrics),
@@ -354,10 +369,15 @@ impl Node {
         }
     }
 
+    /// Tells health checks that the node drains, and goes on accepting clients.
+    pub fn announce_drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
     /// Stops the node: refuses new clients, lets current requests finish within `grace`, then
     /// closes the store. Blocks.
     pub fn drain(&self, grace: Duration) {
-        self.draining.store(true, Ordering::Release);
+        self.announce_drain();
         self.warming.stop_all();
         // The others stop asking this node before it stops answering.
         if let Some(membership) = &self.membership {

@@ -29,6 +29,8 @@ pub(super) struct RetryThread(Arc<RetryState>);
 #[derive(Default)]
 struct RetryState {
     is_stopped: Mutex<bool>,
+    /// `true` while another process opens the disks.
+    is_paused: AtomicBool,
     changed: Condvar,
     told: Mutex<Option<OpenedUp>>,
 }
@@ -80,6 +82,11 @@ impl RetryThread {
         *self.0.told.lock() = Some(told);
     }
 
+    /// Leaves the disks to another process, or goes on. One try may still be in progress.
+    pub fn pause(&self, is_paused: bool) {
+        self.0.is_paused.store(is_paused, SeqCst);
+    }
+
     /// Stops the retries. One try may still be in progress.
     pub fn stop(&self) {
         *self.0.is_stopped.lock() = true;
@@ -104,6 +111,9 @@ impl Work {
         let (mut pause, mut next) = (PAUSE_FIRST, PAUSE_FIRST);
         while self.waits(pause) {
             let Some(disks) = self.disks.upgrade() else { return };
+            if self.state.is_paused.load(SeqCst) {
+                continue;
+            }
             let unopened = unopened(&disks);
             let has_purges =
                 self.purges.purge_table.upgrade().is_none_or(|purge_table| !purge_table.are_lost());

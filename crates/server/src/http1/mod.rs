@@ -209,7 +209,7 @@ impl<T: ClientIo> Connection<T> {
     /// stopping.
     fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<NoRequest> {
         let is_over = self.socket.deadline.poll_passed(context).is_ready()
-            || self.drain.poll_draining(context).is_ready();
+            || self.drain.poll_idle_over(context, &mut self.socket.deadline).is_ready();
         if is_over { Poll::Ready(NoRequest::Over) } else { Poll::Pending }
     }
 

@@ -56,7 +56,8 @@ pub(super) fn admit(guest: IdleConnection) -> Result<(), IdleConnection> {
     })
 }
 
-/// Serves the idle connections of this thread until the server drains, then closes them.
+/// Serves the idle connections of this thread until the server drains and their time is over, then
+/// closes them.
 pub(super) async fn serve<H: Handler>(shared: Arc<ServerState<H>>) -> io::Result<()> {
     // The set must not outlive this future: no code would answer its connections.
     let _closing = IdleCloser;
@@ -103,6 +104,8 @@ struct IdlePoller {
     epoll: AsyncFd<Arc<OwnedFd>>,
     /// Time of the next search for overdue connections.
     deadline: Deadline,
+    /// Time at which a draining server closes idle connections.
+    closing: Deadline,
     drain: DrainWatch,
 }
 
@@ -116,13 +119,18 @@ impl IdlePoller {
         )]
         let epoll = AsyncFd::with_interest(room.descriptor(), Interest::READABLE)?;
         ROOM.set(Some(room));
-        Ok(Self { epoll, deadline: Deadline::after(set::SWEEP_MIN), drain })
+        let [deadline, mut closing] = [set::SWEEP_MIN; 2].map(Deadline::after);
+        closing.lift();
+        Ok(Self { epoll, deadline, closing, drain })
     }
 
     /// Waits until `calls` has events, and collects them if it is empty. Returns `false` once the
-    /// server drains.
+    /// server drains and no connection may wait any longer.
     fn poll_calls(&mut self, context: &mut Context<'_>, calls: &mut Vec<ReadyEvent>) -> Poll<bool> {
-        if self.drain.poll_draining(context).is_ready() {
+        let is_empty = || ROOM.with_borrow(|room| room.as_ref().is_none_or(IdleSet::is_empty));
+        if self.drain.poll_idle_over(context, &mut self.closing).is_ready()
+            || self.drain.is_draining() && calls.is_empty() && is_empty()
+        {
             return Poll::Ready(false);
         }
         if !calls.is_empty() {

@@ -94,6 +94,11 @@ impl IdleSet {
         Ok(())
     }
 
+    /// Returns `true` if no connection waits.
+    pub fn is_empty(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+
     /// Records a due time. Returns `true` if `due` is earlier than all recorded times.
     pub fn expect(&mut self, due: Instant) -> bool {
         let is_sooner = self.due_next.is_none_or(|next| due < next);

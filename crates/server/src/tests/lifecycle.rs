@@ -74,6 +74,37 @@ fn drain_finishes_current_requests() {
     assert!(start.elapsed() < Duration::from_secs(10), "the workers waited for nothing");
 }
 
+/// A request on its way must not meet a closed connection.
+#[test]
+fn retired_server_answers_idle_clients_once_more() {
+    let mut server = Server::start();
+    let mut clients: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| drop(client.get("/memory/1")));
+    let address = server.address();
+    let running = server.running.take().expect("running");
+    assert_eq!(running.offers().expect("handles").len(), 2, "one for each worker");
+    running.retire(Duration::from_secs(20), Duration::from_secs(20));
+    assert!(running.offers().expect("none").is_empty(), "no handle keeps the queue open");
+    wait_until("the listeners' end", || std::net::TcpStream::connect(address).is_err());
+    for client in &mut clients {
+        let response = client.get("/memory/2");
+        assert_eq!((response.text(), response.field("connection")), ("mm", Some("close")));
+        assert_eq!(client.rest(), b"");
+    }
+    let start = Instant::now();
+    running.join();
+    assert!(start.elapsed() < Duration::from_secs(10), "the workers waited for nothing");
+}
+
+#[test]
+fn retired_server_closes_idle_clients_in_the_end() {
+    let mut server = Server::start();
+    let mut client = server.connect();
+    client.get("/memory/1");
+    server.running.take().expect("running").retire(Duration::from_secs(20), Duration::from_millis(50));
+    assert_eq!(client.rest(), b"");
+}
+
 #[test]
 fn draining_cuts_at_the_deadline() {
     let mut server = Server::start();

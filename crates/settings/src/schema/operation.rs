@@ -3,6 +3,7 @@
 use crate::AdminAddress;
 use ipnet::IpNet;
 use shoal_core::ByteCount;
+use std::time::Duration;
 
 section! {
     /// Access and error logs.
@@ -17,6 +18,17 @@ section! {
         /// Write the error log as JSON lines.
         #[takes_effect(restart)]
         pub json: bool = false,
+    }
+}
+
+section! {
+    /// Steps of a stop.
+    pub struct Drain {
+        /// Time in which a node that is told to stop still accepts clients, while `/healthz` already
+        /// answers 503: load balancers send their clients elsewhere before a connection is refused.
+        /// A second signal ends this time.
+        #[limits(Duration::ZERO..=Duration::from_secs(3600))]
+        pub lame_duck: Duration = Duration::ZERO,
     }
 }
 

@@ -168,6 +168,10 @@ impl StoreUpkeep for KeyedStore {
         self.store.fail_disk(lane, &self.own(key))
     }
 
+    fn release(&self) -> Result<(), Error> {
+        self.store.release()
+    }
+
     fn on_evicted(&self, gave_up: EvictionCallback) {
         self.store.on_evicted(gave_up);
     }

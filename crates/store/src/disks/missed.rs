@@ -39,6 +39,12 @@ impl MissedChanges {
         debug_assert_eq!(self.keys.is_empty(), self.bytes == 0);
     }
 
+    /// Returns `true` if a change of this object is remembered, or too many removals were made to
+    /// remember them.
+    pub(super) fn has(&self, key: &ObjectKey) -> bool {
+        self.is_too_much || self.keys.contains(key)
+    }
+
     /// Returns `true` if a removal was not remembered.
     pub(super) fn is_too_much(&self) -> bool {
         self.is_too_much

@@ -12,12 +12,14 @@
 //! remembered, and repeated on it before it serves again, so that a purge holds. An object stored
 //! on one disk is removed from the others. Another disk may have an older one, from a time when a
 //! third was out. While no disk is in service, the store misses and declines until an operator
-//! brings one back.
+//! brings one back. A disk may also be released to another process: see [`handed_over`].
 //!
 //! A call costs that of the disk's own store, plus a logarithm for each disk. With any number of
 //! disks, a call goes to one device only. A removal goes to each disk that has the key.
 
 mod disk;
+mod handed_over;
+mod heir;
 mod missed;
 mod serving;
 #[cfg(test)]
@@ -25,6 +27,7 @@ mod tests;
 mod watched;
 
 pub use disk::{DiskState, ServiceState};
+pub use heir::{Heir, LATE_BODY_MAX, LateObject};
 
 use crate::patience::{all_within, within};
 use crate::{
@@ -33,12 +36,14 @@ use crate::{
 };
 use bytes::Bytes;
 use disk::Disk;
+use parking_lot::RwLock;
 use serving::OpenStore;
 use shoal_core::{Key, ObjectKey, rendezvous_score};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tracing::{error, info};
-use watched::{MeteredBody, MeteredInsert};
+use watched::{BegunInsert, MeteredBody, MeteredInsert};
 
 /// A store over several disks.
 pub struct Disks {
@@ -49,6 +54,10 @@ pub struct Disks {
 struct DisksState {
     disks: Vec<Disk>,
     gave_up: OnceLock<EvictionCallback>,
+    /// Receiver of objects while another process has the disks.
+    heir: RwLock<Option<Arc<dyn Heir>>>,
+    /// Bytes gathered for the receiver.
+    gathered: Arc<AtomicU64>,
 }
 
 /// A disk as an operator describes it.
@@ -82,7 +91,8 @@ impl Disks {
             let same = disks[..at].iter().find(|other| other.path() == disk.path());
             debug_assert!(same.is_none(), "two disks of one name");
         }
-        let shared = Arc::new(DisksState { disks, gave_up: OnceLock::new() });
+        let (gave_up, heir, gathered) = (OnceLock::new(), RwLock::default(), Arc::default());
+        let shared = Arc::new(DisksState { disks, gave_up, heir, gathered });
         let start = |at: usize| {
             let shared = Arc::clone(&shared);
             move || shared.disks[at].start()
@@ -205,6 +215,9 @@ impl DisksState {
     fn record_result<T>(&self, at: usize, outcome: Result<T, Error>) -> Result<T, Error> {
         assert!(at < self.disks.len());
         let disk = &self.disks[at];
+        if disk.is_released() {
+            return outcome;
+        }
         match &outcome {
             Ok(_) => disk.succeeded(),
             Err(error) => {
@@ -223,11 +236,13 @@ impl DisksState {
     /// when they come back.
     fn remove(&self, key: &ObjectKey, but: Option<usize>) -> Result<bool, Error> {
         let mut found = Ok(false);
+        self.remove_late(key);
         // The key's own disk gets the removal even if it does not find the object. Only then does
         // the removal hold after a crash.
         let home = but.or_else(|| self.disk_for(key.hash()).map(|(at, _)| at));
         for (at, disk) in self.disks.iter().enumerate().filter(|(at, _)| Some(*at) != but) {
             let removed = match disk.store() {
+                Some(store) if disk.is_released() => Ok(self.remove_released(at, &**store, key)),
                 Some(store) if Some(at) == home || may_come(&**store, key) => {
                     let removed = store.remove(key);
                     if removed.is_err() {
@@ -277,7 +292,7 @@ fn may_come(store: &dyn Store, key: &ObjectKey) -> bool {
 
 impl Store for Disks {
     fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
-        let Some((at, store)) = self.shared.disk_for(key.hash()) else { return Ok(None) };
+        let Some((at, store)) = self.shared.readable(key) else { return Ok(None) };
         let Some(stored) = self.shared.record_result(at, store.open(key))? else { return Ok(None) };
         let body = Arc::new(MeteredBody::new(stored.body, at, &self.shared, store));
         Ok(Some(OpenObject { metadata: stored.metadata, body }))
@@ -289,11 +304,16 @@ impl Store for Disks {
         metadata: &[u8],
         body_bytes: Option<u64>,
     ) -> Result<Box<dyn Insert>, Error> {
-        let Some((at, store)) = self.shared.disk_for(key.hash()) else {
-            return Err(self.shared.declined(key));
+        let Some((at, store)) = self.shared.writable(key) else {
+            return self.shared.begin_late(key, metadata, body_bytes);
         };
+        let begun = BegunInsert::new(at, &self.shared);
+        // A disk that is released meanwhile waits for this insert, or gets none.
+        if self.shared.disks[at].is_released() {
+            return self.shared.begin_late(key, metadata, body_bytes);
+        }
         let insert = self.shared.record_result(at, store.insert(key, metadata, body_bytes))?;
-        Ok(Box::new(MeteredInsert::new(insert, (key.clone(), at), &self.shared, store)))
+        Ok(Box::new(MeteredInsert::new(insert, (key.clone(), begun), &self.shared, store)))
     }
 
     fn update_metadata(
@@ -302,7 +322,7 @@ impl Store for Disks {
         metadata: &[u8],
         replaces: &dyn Fn(&[u8]) -> bool,
     ) -> Result<bool, Error> {
-        let Some((at, store)) = self.shared.disk_for(key.hash()) else { return Ok(false) };
+        let Some((at, store)) = self.shared.writable(key) else { return Ok(false) };
         self.shared.record_result(at, store.update_metadata(key, metadata, replaces))
     }
 
@@ -313,7 +333,8 @@ impl Store for Disks {
     /// Closes all disks in parallel. A slow disk does not delay the others, nor the caller for
     /// ever.
     fn close(&self) -> Result<(), Error> {
-        let stores = self.shared.disks.iter().filter_map(Disk::store);
+        let own = self.shared.disks.iter().filter(|disk| !disk.is_released());
+        let stores = own.filter_map(Disk::store);
         let close = |store: Arc<OpenStore>| move || store.close();
         // `close` waits for each disk, even after another has failed.
         let closed = all_within(CLOSE_WAIT_MAX, "shoal-close", stores.map(close).collect());
@@ -324,7 +345,7 @@ impl Store for Disks {
 
 impl PromptStore for Disks {
     fn try_open(&self, key: &ObjectKey) -> Option<OpenObject> {
-        let (at, store) = self.shared.disk_for(key.hash())?;
+        let (at, store) = self.shared.readable(key)?;
         let OpenObject { metadata, body } = store.try_open(key)?;
         Some(OpenObject { metadata, body: Arc::new(MeteredBody::new(body, at, &self.shared, store)) })
     }
@@ -336,8 +357,11 @@ impl PromptStore for Disks {
         body: &Bytes,
         still: &dyn Fn() -> bool,
     ) -> Result<TryInsert, Error> {
-        let Some((at, store)) = self.shared.disk_for(key.hash()) else {
-            return Err(self.shared.declined(key));
+        let Some((at, store)) = self.shared.writable(key) else {
+            return self.shared.bequeath_if((key, metadata, body), still);
+        };
+        let Some(_inserting) = self.shared.disks[at].insert_at_once() else {
+            return self.shared.bequeath_if((key, metadata, body), still);
         };
         // An older object on another disk must be removed there, and the removal may need that
         // disk's device.
@@ -367,7 +391,7 @@ impl StoreView for Disks {
     }
 
     fn may_contain(&self, key: &ObjectKey) -> bool {
-        self.shared.disk_for(key.hash()).is_some_and(|(_, store)| store.may_contain(key))
+        self.shared.readable(key).is_some_and(|(_, store)| store.may_contain(key))
     }
 
     fn index_is_complete(&self) -> bool {
@@ -409,6 +433,9 @@ impl StoreView for Disks {
 impl StoreUpkeep for Disks {
     fn flush_due(&self, key: Key) -> Result<(), Error> {
         let Some((at, store)) = self.shared.disk_for(key) else { return Ok(()) };
+        if self.shared.disks[at].is_released() {
+            return Ok(());
+        }
         self.shared.record_result(at, store.flush_due(key))
     }
 
@@ -436,7 +463,7 @@ impl StoreUpkeep for Disks {
 
 impl Peek for Disks {
     fn peek(&self, key: &ObjectKey) -> Result<Option<ObjectSummary>, Error> {
-        self.shared.disk_for(key.hash()).map_or(Ok(None), |(_, store)| store.peek(key))
+        self.shared.readable(key).map_or(Ok(None), |(_, store)| store.peek(key))
     }
 }
 

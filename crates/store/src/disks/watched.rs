@@ -62,19 +62,39 @@ pub(super) struct MeteredInsert {
     shared: Arc<DisksState>,
     /// Store written to; the insert keeps it open.
     store: Arc<OpenStore>,
+    begun: BegunInsert,
+}
+
+/// Count of an insert that has begun and not ended.
+pub(super) struct BegunInsert {
+    at: usize,
+    shared: Arc<DisksState>,
 }
 
 impl MeteredInsert {
-    /// Wraps an insert; `place` is the object's key and the disk.
+    /// Wraps an insert of this key that has begun.
     pub(super) fn new(
         insert: Box<dyn Insert>,
-        place: (ObjectKey, usize),
+        (key, begun): (ObjectKey, BegunInsert),
         shared: &Arc<DisksState>,
         store: Arc<OpenStore>,
     ) -> Self {
-        let (key, at) = place;
+        Self { insert, key, at: begun.at, shared: Arc::clone(shared), store, begun }
+    }
+}
+
+impl BegunInsert {
+    /// Counts an insert on this disk, until the value is dropped.
+    pub(super) fn new(at: usize, shared: &Arc<DisksState>) -> Self {
         assert!(at < shared.disks.len());
-        Self { insert, key, at, shared: Arc::clone(shared), store }
+        shared.disks[at].count_insert(true);
+        Self { at, shared: Arc::clone(shared) }
+    }
+}
+
+impl Drop for BegunInsert {
+    fn drop(&mut self) {
+        self.shared.disks[self.at].count_insert(false);
     }
 }
 
@@ -88,7 +108,7 @@ impl Insert for MeteredInsert {
     }
 
     fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
-        let Self { insert, key, at, shared, store: _kept } = *self;
+        let Self { insert, key, at, shared, store: _kept, begun: _begun } = *self;
         shared.record_result(at, insert.commit(metadata))?;
         shared.supersede(&key, at);
         Ok(())

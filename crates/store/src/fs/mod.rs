@@ -8,6 +8,7 @@
 //! - [`FaultyFs`]: wraps another and fails, tears and delays on a seed, or stops dead at a given
 //!   call.
 //! - [`OverlayFs`]: reads only.
+//! - [`WriteGate`]: wraps another and can close it for writing.
 //! - [`DeviceFs`]: a block device without a file system.
 //! - `Ufs1999` in the crate `machine1999`: the papers' machine, as a model of transfers and time.
 //!
@@ -19,6 +20,7 @@ pub mod capacity;
 mod counted;
 pub mod device;
 mod faulty;
+mod gate;
 mod memory;
 mod memory_mapping;
 pub mod private;
@@ -33,6 +35,7 @@ mod untouched;
 pub use counted::{Calls, CountingFs};
 pub use device::DeviceFs;
 pub use faulty::{CrashPoint, Faults, FaultyFs};
+pub use gate::WriteGate;
 pub use memory::MemoryFs;
 pub use real::OsFs;
 pub use real_device::OsBlockDevice;

@@ -72,6 +72,7 @@ pub struct ClusterPurges {
     target: Arc<dyn PurgeTarget>,
     metrics: Arc<Metrics>,
     runtime: Handle,
+    pen: Arc<turn::JournalPen>,
     started: Instant,
 }
 
@@ -153,14 +154,15 @@ impl ClusterPurges {
             target: parts.target,
             metrics: parts.metrics,
             runtime: runtime.handle().clone(),
+            pen: Arc::default(),
             started: Instant::now(),
         });
-        let weak = Arc::downgrade(&purges);
+        let (weak, pen) = (Arc::downgrade(&purges), Arc::clone(&purges.pen));
         let thread = std::thread::Builder::new().name("cluster-purges".into());
         thread.spawn(move || {
             runtime.block_on(async {
                 let ticks = tokio::spawn(tick(weak.clone()));
-                turn::work(weak, queue, turn::JournalKeeper::new(journal, state)).await;
+                turn::work(weak, queue, turn::JournalKeeper::new(journal, state, pen)).await;
                 ticks.abort();
             });
             runtime.shutdown_background();
@@ -177,6 +179,12 @@ impl ClusterPurges {
     /// Returns the hash of the purges that this node has recorded.
     pub fn recorded_hash(&self) -> u64 {
         self.recorded.load(SeqCst)
+    }
+
+    /// Leaves the journal to another process, or takes it back. Meanwhile no purge counts as
+    /// written down, so that peers send theirs again, to the process that writes.
+    pub fn freeze(&self, is_frozen: bool) {
+        self.pen.lend(is_frozen);
     }
 
     /// Judges a peer that asks for a body, by the hash in its ask. Lock-free if both are equal.

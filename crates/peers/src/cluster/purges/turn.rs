@@ -5,7 +5,7 @@ use super::{ClusterPurges, PurgeState};
 use crate::clock;
 use crate::purge::PurgeOutcome;
 use shoal_cooperation::invalidation::{Purge, Scope, Vector, VectorChange};
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use tokio::sync::{mpsc, oneshot};
 
@@ -48,12 +48,33 @@ pub(super) struct JournalKeeper {
     state: JournalState,
     /// `true` if the node stores on disk.
     is_needed: bool,
+    pen: Arc<JournalPen>,
+    /// Times that the pen had come back when the file was last written.
+    returns: u64,
+}
+
+/// Right to write the journal, which one of two processes of a node has.
+#[derive(Default)]
+pub(super) struct JournalPen {
+    is_lent: AtomicBool,
+    /// Times that another process has given the right back.
+    returns: AtomicU64,
+}
+
+impl JournalPen {
+    /// Lends the pen to another process, or takes it back.
+    pub fn lend(&self, is_lent: bool) {
+        if !is_lent {
+            self.returns.fetch_add(1, SeqCst);
+        }
+        self.is_lent.store(is_lent, SeqCst);
+    }
 }
 
 impl JournalKeeper {
     /// Creates a keeper over this journal.
-    pub fn new(journal: Option<Journal>, state: JournalState) -> Self {
-        Self { is_needed: journal.is_some(), journal, state }
+    pub fn new(journal: Option<Journal>, state: JournalState, pen: Arc<JournalPen>) -> Self {
+        Self { is_needed: journal.is_some(), journal, state, pen, returns: 0 }
     }
 
     /// Writes records, or a new file if the old one is long or broken. `now` has the state that the
@@ -66,8 +87,13 @@ impl JournalKeeper {
         if !self.is_needed {
             return true;
         }
+        if self.pen.is_lent.load(SeqCst) {
+            return false;
+        }
         let Some(mut journal) = self.journal.take() else { return false };
-        if !journal.is_long() {
+        // The other process may have replaced the file.
+        let returns = self.pen.returns.load(SeqCst);
+        if !journal.is_long() && std::mem::replace(&mut self.returns, returns) == returns {
             let work = move || {
                 let written = journal.append(&records);
                 (journal, written)

@@ -66,7 +66,7 @@ impl SyncPacer {
 impl Volume {
     /// Runs a round if one is due. Returns the time without further work, unless the bell rings.
     pub(super) fn sync_if_due(&self, clock: Clock<'_>) -> Duration {
-        if !self.directory.is_recovered.load(Relaxed) {
+        if !self.directory.is_recovered.load(Relaxed) || self.file.gate.is_closed() {
             // No write is allowed yet; the bell rings when it is.
             return IDLE_PAUSE;
         }

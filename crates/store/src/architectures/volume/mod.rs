@@ -198,8 +198,8 @@ struct Volume {
     is_write_due: AtomicBool,
     /// Set without background work: the writer then also writes the index.
     is_alone: bool,
-    /// Lock that keeps other processes out.
-    _lock: Option<OwnedFd>,
+    /// Lock that keeps other processes out, until the volume is released.
+    lock: Mutex<Option<OwnedFd>>,
 }
 
 impl Store for VolumeStore {
@@ -283,6 +283,10 @@ impl StoreUpkeep for VolumeStore {
         self.volume.flush(false).map(drop)
     }
 
+    fn release(&self) -> Result<(), Error> {
+        self.volume.release()
+    }
+
     fn on_evicted(&self, gave_up: EvictionCallback) {
         // The first callback stays.
         let _ = self.volume.directory.gave_up.set(gave_up);
@@ -341,6 +345,22 @@ impl Volume {
         Ok(())
     }
 
+    /// Closes the volume in order, closes its files for writing, and lets another process open it.
+    fn release(&self) -> Result<(), Error> {
+        let mut lock = self.lock.lock();
+        if lock.is_none() {
+            return Err(Error::Unusable("the volume is claimed in a way that cannot be shared".into()));
+        }
+        self.close()?;
+        // A record queued since is written too: its insert was acknowledged.
+        if !self.queue.lock().is_empty() {
+            self.close()?;
+        }
+        self.file.gate.close();
+        drop(lock.take());
+        Ok(())
+    }
+
     /// Checks the parts, one after the other, and how they fit.
     fn invariants(&self) {
         self.queue.lock().invariants();
@@ -364,6 +384,9 @@ impl Drop for VolumeStore {
 
 impl BackgroundWork for Volume {
     fn maintain(&self) -> StepResult {
+        if self.file.gate.is_closed() {
+            return StepResult::Idle;
+        }
         if !self.directory.is_index_read.swap(true, Relaxed) {
             self.directory.table.read_ahead();
         }

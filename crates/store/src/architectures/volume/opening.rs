@@ -22,7 +22,7 @@ use crate::architectures::opening::check_maker;
 use crate::architectures::seal::Seal;
 use crate::architectures::signature::Signature;
 use crate::architectures::{ArchitectureOptions, StoreEnv};
-use crate::fs::{Access, File, FileSystem, PAGE_BYTES, read_full, write_full};
+use crate::fs::{Access, File, FileSystem, PAGE_BYTES, WriteGate, read_full, write_full};
 use parking_lot::Mutex;
 use shoal_core::Key;
 use shoal_policy::{PinNewcomers, Probation};
@@ -59,7 +59,9 @@ impl Volume {
         parts: StoreEnv,
     ) -> Result<Self, Error> {
         let is_signed = check_maker(name, &parts)?;
-        let files = Arc::clone(&parts.files);
+        let gate = Arc::new(WriteGate::default());
+        let files = gate.guard(Arc::clone(&parts.files));
+        let transient = parts.transient.map(|files| gate.guard(files));
         let (geometry, state) = match read_geometry(&*files, settings)? {
             Some(existing) => existing,
             None => (make(name, &*files, settings, parts.boot, is_signed)?, VolumeState::NEW),
@@ -73,7 +75,7 @@ impl Volume {
         let is_sound = is_known && header.is_clean;
         let known = is_known.then_some(&header);
         let numbers = (geometry.id, geometry.buckets, session(settings, parts.boot));
-        let changed = ChangedKeys::open(parts.transient, numbers, known);
+        let changed = ChangedKeys::open(transient, numbers, known);
         let recovery = recovery_from(known);
         let writer = LogWriter::at_end(&header, geometry.stripe_bytes, settings.volume.pins);
         let checkpoint = Checkpoint::new(index, (header, state), index_bytes, geometry.stripe_bytes);
@@ -84,6 +86,7 @@ impl Volume {
             seal: Seal::of(&*files)?,
             sealed_from: AtomicU64::new(state.sealed_from),
             health: Health::default(),
+            gate,
         });
         let parts_of_directory = (table, checkpoint, changed);
         let least_id = settings.now.millis() << 16;
@@ -113,7 +116,7 @@ impl Volume {
             own_bytes: DATA_AT + index_bytes + PAGE_BYTES as u64,
             is_write_due: AtomicBool::default(),
             is_alone: !parts.background,
-            _lock: parts.lock,
+            lock: Mutex::new(parts.lock),
         })
     }
 }

@@ -3,8 +3,9 @@
 use super::FAILURES_MAX;
 use super::format::VolumeGeometry;
 use crate::architectures::seal::Seal;
-use crate::fs::File;
+use crate::fs::{File, WriteGate};
 use crate::{Error, InsertRefusal};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use tracing::{debug, error};
 
@@ -16,6 +17,8 @@ pub(super) struct VolumeFile {
     /// First sealed chunk: records are sealed in stripes that begin with this chunk or a later one.
     pub(super) sealed_from: AtomicU64,
     pub(super) health: Health,
+    /// Gate that every write to the volume and its index passes.
+    pub(super) gate: Arc<WriteGate>,
 }
 
 /// Health of the disk.
@@ -37,6 +40,9 @@ impl VolumeFile {
     /// Records a disk failure, logs the first one, and takes the disk out of service after
     /// `FAILURES_MAX` in a row.
     pub(super) fn failed(&self, action: &'static str, source: std::io::Error) -> Error {
+        if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem && self.gate.is_closed() {
+            return Error::Declined(InsertRefusal::OutOfService);
+        }
         let failures = self.health.failures.fetch_add(1, Relaxed) + 1;
         if !self.health.has_been_said.swap(true, Relaxed) {
             error!(

@@ -7,11 +7,14 @@ use super::missed::MissedChanges;
 use super::serving::{ClosingStore, OpenStore};
 use super::{DiskOpener, DiskSpec, may_come};
 use crate::{Error, EvictionCallback, InsertRefusal, Usage};
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use shoal_core::{Key, ObjectKey};
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::time::Duration;
 
 /// A disk.
@@ -34,6 +37,12 @@ pub(super) struct Disk {
     failures: AtomicU64,
     /// Held while the disk is opened, so that it is not opened twice.
     coming: Mutex<()>,
+    /// `true` while another process has the disk's store, which this process only reads.
+    is_released: AtomicBool,
+    /// Held for reading by calls that insert at once.
+    inserting: RwLock<()>,
+    /// Inserts that have begun and not ended.
+    inserts: AtomicUsize,
     /// `true` once the start is over: a disk that opens later is dropped. Set while the state is
     /// locked.
     has_started: AtomicBool,
@@ -65,6 +74,8 @@ pub enum ServiceState {
     Failed,
     /// An operator has taken the disk out.
     Offline,
+    /// Another process has taken the disk over.
+    Released,
 }
 
 /// Condition of a disk.
@@ -94,6 +105,7 @@ impl ServiceState {
             Self::Unopened => "unopened",
             Self::Failed => "failed",
             Self::Offline => "offline",
+            Self::Released => "handed_over",
         }
     }
 }
@@ -114,6 +126,9 @@ impl Disk {
             strain: AtomicU32::new(0),
             failures: AtomicU64::new(0),
             coming: Mutex::new(()),
+            is_released: AtomicBool::new(false),
+            inserting: RwLock::new(()),
+            inserts: AtomicUsize::new(0),
             has_started: AtomicBool::new(false),
         }
     }
@@ -186,6 +201,14 @@ impl Disk {
 
     /// Takes the disk out of service. Returns its store, unless the disk was out already.
     pub(super) fn take_offline(&self, service: ServiceState, why: &str) -> Option<Arc<OpenStore>> {
+        let store = self.leave(service, why)?;
+        *self.left.lock() = Some(store.left());
+        Some(store)
+    }
+
+    /// Takes the disk out of service like [`Self::take_offline`]. It may be opened again while its
+    /// earlier store is still read.
+    pub(super) fn leave(&self, service: ServiceState, why: &str) -> Option<Arc<OpenStore>> {
         let mut state = self.state.write();
         if state.is_err() {
             return None;
@@ -193,9 +216,57 @@ impl Disk {
         let store = std::mem::replace(&mut *state, Err(Absence { service, why: why.to_owned() })).ok()?;
         let mut before = self.before.lock();
         *before = before.and(&store.usage());
-        *self.left.lock() = Some(store.left());
         assert_ne!(service, ServiceState::InService);
         Some(store)
+    }
+
+    /// Returns `true` while another process has the disk's store, which this process only reads.
+    pub(super) fn is_released(&self) -> bool {
+        self.is_released.load(SeqCst)
+    }
+
+    pub(super) fn set_released(&self, is_released: bool) {
+        self.is_released.store(is_released, SeqCst);
+    }
+
+    /// Keeps the disk from being released while an object is inserted at once. Returns `None` if it
+    /// is released already.
+    pub(super) fn insert_at_once(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        let guard = self.inserting.read();
+        (!self.is_released()).then_some(guard)
+    }
+
+    /// Notes that an insert has begun, or has ended.
+    pub(super) fn count_insert(&self, has_begun: bool) {
+        match has_begun {
+            true => self.inserts.fetch_add(1, SeqCst),
+            false => self.inserts.fetch_sub(1, SeqCst),
+        };
+    }
+
+    /// Waits until no call inserts at once, and no insert has begun and not ended. For the latter it
+    /// looks `looks` times, a millisecond apart: an arriving body may take long.
+    pub(super) fn wait_for_inserts(&self, looks: u32) {
+        drop(self.inserting.write());
+        let mut left = looks;
+        while self.inserts.load(SeqCst) > 0 && left > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+            left -= 1;
+        }
+    }
+
+    /// Returns `true` if the object has changed since the disk was released.
+    pub(super) fn hides(&self, key: &ObjectKey) -> bool {
+        self.is_released() && self.missed.lock().has(key)
+    }
+
+    /// Lets a disk that is out for `service` be opened again like one that could not be opened.
+    pub(super) fn retry_later(&self, service: ServiceState, why: &str) {
+        if let Err(absence) = &mut *self.state.write()
+            && absence.service == service
+        {
+            *absence = Absence { service: ServiceState::Unopened, why: why.to_owned() };
+        }
     }
 
     /// Notes that an operator wants a disk that could not be opened to stay out of service.
@@ -208,7 +279,7 @@ impl Disk {
     }
 
     /// Returns `true` if the disk is out of service for this reason.
-    fn is_out_as(&self, service: ServiceState) -> bool {
+    pub(super) fn is_out_as(&self, service: ServiceState) -> bool {
         self.state.read().as_ref().is_err_and(|absence| absence.service == service)
     }
 
@@ -255,7 +326,7 @@ impl Disk {
     }
 
     /// Takes the lock for opening the disk. Fails if another thread holds the lock for long.
-    fn coming(&self) -> Result<MutexGuard<'_, ()>, Error> {
+    pub(super) fn coming(&self) -> Result<MutexGuard<'_, ()>, Error> {
         self.coming.try_lock_for(COMING_WAIT_MAX).ok_or_else(|| {
             let path = self.path();
             Error::Unusable(format!(
@@ -265,7 +336,7 @@ impl Disk {
     }
 
     /// Opens the disk under the lock `coming`, only while the disk is out for the reason `only`.
-    fn come(
+    pub(super) fn come(
         &self,
         gave_up: Option<&EvictionCallback>,
         ready: &dyn Fn() -> Result<(), Error>,
@@ -316,7 +387,7 @@ impl Disk {
     }
 
     /// Waits until the last reader of the disk's earlier store has let that store close.
-    fn wait_until_it_is_free(&self) -> Result<(), Error> {
+    pub(super) fn wait_until_it_is_free(&self) -> Result<(), Error> {
         let Some(left) = &*self.left.lock() else { return Ok(()) };
         left.wait(FREE_WAIT_MAX).map_err(|users| {
             Error::Unusable(format!(
@@ -329,9 +400,14 @@ impl Disk {
     /// Remembers a removed or replaced object for a disk that is out of service.
     pub(super) fn note_if_out(&self, key: &ObjectKey, is_removed: bool) {
         let state = self.state.read();
-        if state.is_err() {
+        if state.is_err() || self.is_released() {
             self.missed.lock().record(key, is_removed);
         }
+    }
+
+    /// Takes the remembered objects, which the caller removes from the disk.
+    pub(super) fn take_missed(&self) -> Vec<ObjectKey> {
+        self.missed.lock().take()
     }
 
     /// Remembers an object that the disk failed to remove, for its next opening.

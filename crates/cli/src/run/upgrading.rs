@@ -1,0 +1,102 @@
+//! An upgrade as the main thread runs it: the attempt on a thread of its own, its outcome told to
+//! the service manager, the log and the process that asked.
+
+use super::notify::State;
+use super::signals::Event;
+use super::successor::{Estate, Successor};
+use super::{AfterWork, RunLoop, ignore, readiness, refuse};
+use shoal_handover::{PendingRequest, UpgradeOutcome};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// End of an attempt to upgrade.
+pub(super) enum AfterUpgrade {
+    /// Another process is the node.
+    Replaced(Successor),
+    /// This process goes on.
+    GoOn,
+    /// A signal stops this process.
+    Stop,
+}
+
+impl RunLoop {
+    /// Lets a new process take over. The main thread handles other signals meanwhile.
+    pub(super) fn upgrade(&mut self, request: Option<PendingRequest>) -> AfterUpgrade {
+        self.notifier.send_state(State::Reloading);
+        let program = request.as_ref().and_then(|request| request.request.program.clone());
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let outcome = Arc::new(Mutex::new(None));
+        let mut must_stop = false;
+        // The thread ends before the listener is used again.
+        let admin = self.admin.take();
+        let mut done = {
+            let (running, cancelled, told) = (self.running.clone(), is_cancelled.clone(), outcome.clone());
+            self.signals.watch("upgrade", move || {
+                let patience = running.upgrade_timeout();
+                let estate = Estate { running: &running, admin: admin.as_ref(), patience };
+                let handed_over = estate.hand_over(program, &cancelled);
+                *told.lock().unwrap_or_else(PoisonError::into_inner) = Some((handed_over, admin));
+            })
+        };
+        loop {
+            match self.signals.next_or(&mut done) {
+                None => break,
+                Some(Event::Stop) => {
+                    is_cancelled.store(true, SeqCst);
+                    must_stop = true;
+                }
+                Some(Event::Reopen) => self.running.reopen_logs(),
+                Some(Event::Upgrade(request)) => refuse(request, "an upgrade is under way"),
+                Some(Event::Unknown(name)) => ignore(name),
+                // The new process has just read them, or will not come up.
+                Some(Event::Reload) => {}
+            }
+        }
+        let ended = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((handed_over, admin)) = ended else {
+            refuse(request, "no thread for the upgrade");
+            return AfterUpgrade::GoOn;
+        };
+        self.admin = admin;
+        match handed_over {
+            Ok(successor) => self.replaced(successor, request),
+            Err(why) => {
+                self.goes_on(why, request);
+                if must_stop { AfterUpgrade::Stop } else { AfterUpgrade::GoOn }
+            }
+        }
+    }
+
+    fn replaced(&self, successor: Successor, request: Option<PendingRequest>) -> AfterUpgrade {
+        // First the service manager learns of the new main process, which then says it is ready.
+        self.notifier.send_state(State::Replaced(successor.pid));
+        self.admin.iter().for_each(|admin| admin.leave());
+        successor.entrust();
+        tracing::info!(pid = successor.pid, version = successor.program, "a new process has taken over");
+        if let Some(request) = request {
+            let (pid, program) = (successor.pid, successor.program.clone());
+            request.answer(&UpgradeOutcome::Upgraded { pid, program });
+        }
+        AfterUpgrade::Replaced(successor)
+    }
+
+    fn goes_on(&self, why: Vec<String>, request: Option<PendingRequest>) {
+        why.iter().for_each(|line| tracing::error!("upgrade: {line}"));
+        tracing::error!("no upgrade: this process goes on");
+        self.notifier.send_state(readiness(&self.running));
+        if let Some(request) = request {
+            request.answer(&UpgradeOutcome::Refused { why });
+        }
+    }
+
+    /// Ends what runs here, while another process is the node.
+    pub(super) fn retire(mut self, successor: Successor) {
+        successor.follow(&self.running);
+        let retiring = self.running.clone();
+        let mut done = self.signals.watch("retire", move || retiring.retire());
+        match self.wait_for(&mut done) {
+            AfterWork::GoOn => tracing::info!("all requests of this process have ended"),
+            AfterWork::Stop => tracing::warn!("stopped at once; what was in flight is cut"),
+        }
+    }
+}
