@@ -4,6 +4,7 @@
 //! never sees a chunk or a frame. A reply names the place of its body, so that the transport can
 //! send it in the cheapest way.
 
+pub use crate::exchange::{PeerAsk, PeerReplies};
 pub use crate::hit::{FastPathOutcome, HitFields, Keeper, RamHit, ReplyForm, SendProgress};
 pub use crate::holds::Hold;
 pub use crate::server_name::{ServerName, Shown};
@@ -255,6 +256,8 @@ pub enum CacheResult {
     MemoryHit,
     /// Served from disk.
     Hit,
+    /// Served from the cache of another node of the cluster.
+    PeerHit,
     /// Fetched from the next hop.
     Miss,
     /// Shared another request's fetch.
@@ -304,6 +307,22 @@ pub trait Handler: Send + Sync + 'static {
         _: impl FnOnce(&RamHit<'_>) -> SendProgress,
     ) -> FastPathOutcome {
         FastPathOutcome::NotTaken
+    }
+
+    /// Takes a plain request that is no hit at once, if it may wait for a message to another node
+    /// of the cluster.
+    fn defer_to_peer(
+        &self,
+        _: &FastPathRequest<'_>,
+        _: &Arc<Client>,
+        _: Instant,
+    ) -> Option<PeerAsk> {
+        None
+    }
+
+    /// Asks another node for the responses to these requests, all of which wait for that node.
+    fn ask_peer(&self, _: Vec<PeerAsk>) -> impl Future<Output = PeerReplies> + Send {
+        std::future::ready(PeerReplies::default())
     }
 
     /// Takes the server that serves requests inside a CONNECT.

@@ -25,10 +25,11 @@ pub use services::PeerServices;
 use crate::metrics::Metrics;
 use crate::upstream::{SetupError, Upstreams};
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use digests::{ClusterDigests, ClusterDigestsParts, DigestSource};
 use parking_lot::Mutex;
 use purges::{ClusterPurges, ClusterPurgesParts, PurgeService, PurgeTarget};
-use shoal_cluster::PeerCalls;
+use shoal_cluster::{CallError, PeerCalls};
 use shoal_cooperation::invalidation::Coverage;
 use shoal_cooperation::{Heat, HomeHistory, Homes, Member, MemberState, NodeId, View};
 use shoal_core::{Key, KeySecret};
@@ -237,6 +238,19 @@ impl ClusterHandle {
     /// Returns the way to call other nodes.
     pub fn calls(&self) -> Arc<dyn PeerCalls> {
         Arc::clone(&self.calls) as Arc<_>
+    }
+
+    /// Calls a member.
+    ///
+    /// # Errors
+    /// If the node refuses the call, or cannot be reached.
+    pub async fn call_peer(
+        &self,
+        peer: &PeerNode,
+        name: &'static str,
+        body: Bytes,
+    ) -> Result<Bytes, CallError> {
+        self.calls.ask(&peer.target, name, body).await
     }
 
     /// Returns the services that answer calls of other nodes.

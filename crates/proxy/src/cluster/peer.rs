@@ -2,6 +2,7 @@
 
 use crate::upstream::PeerTarget;
 use parking_lot::Mutex;
+use shoal_core::Timestamp;
 use shoal_cooperation::{Member, NodeId, PeerAdmission, PeerHealth, PeerStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,6 +23,10 @@ pub struct PeerNode {
     pub tally: PeerTally,
     /// Time in milliseconds of `epoch` before which no list is exchanged for another view.
     exchange_after_ms: AtomicU64,
+    /// Time in milliseconds of `epoch` before which no hits are asked for in messages.
+    hits_after_ms: AtomicU64,
+    /// Time in milliseconds at which a message got no answer in time; 0 before.
+    late_ms: AtomicU64,
 }
 
 /// Answers of a node to asks of this one.
@@ -55,6 +60,8 @@ impl PeerNode {
             health: Mutex::new(PeerHealth::new(longest)),
             tally: PeerTally::default(),
             exchange_after_ms: AtomicU64::new(0),
+            hits_after_ms: AtomicU64::new(0),
+            late_ms: AtomicU64::new(0),
         }
     }
 
@@ -72,6 +79,29 @@ impl PeerNode {
             PeerAdmission::Ask(timeout) => Some(timeout),
             PeerAdmission::Skip(_) => None,
         }
+    }
+
+    /// Returns `true` if the node is asked for hits in messages now.
+    pub fn answers_hits(&self) -> bool {
+        self.hits_after_ms.load(Relaxed) <= self.epoch.elapsed().as_millis() as u64
+            && self.health.lock().is_closed()
+    }
+
+    /// Records that the node does not know messages for hits. They are tried again after a while,
+    /// since the node may be upgraded.
+    pub fn takes_no_hits(&self) {
+        let after = (self.epoch.elapsed() + HITS_PAUSE).as_millis() as u64;
+        self.hits_after_ms.store(after, Relaxed);
+    }
+
+    /// Records that a message got no answer in time.
+    pub fn was_late(&self, now: Timestamp) {
+        self.late_ms.store(now.millis(), Relaxed);
+    }
+
+    /// Returns `true` if a request that came at this time may have waited for the node in vain.
+    pub fn was_late_for(&self, received: Timestamp) -> bool {
+        received.millis() < self.late_ms.load(Relaxed)
     }
 
     /// Begins an ask that was admitted.
@@ -132,6 +162,9 @@ impl Drop for PeerTrial<'_> {
         }
     }
 }
+
+/// Time for which a node that does not know messages for hits gets none.
+const HITS_PAUSE: Duration = Duration::from_secs(60);
 
 /// Shortest time between two exchanges of lists with one node for its other view.
 const EXCHANGE_PAUSE: Duration = Duration::from_secs(1);

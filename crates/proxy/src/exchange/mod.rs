@@ -81,7 +81,8 @@ pub(crate) use error_pages::read as read_page;
 pub(crate) use invalidate::EngineTarget;
 pub(crate) use mirrored::{IndexVersion, OwnAnswer, OwnFreshness, OwnRequest, own_client};
 pub use neighbours::ClearOutcome;
-pub(crate) use peers::EngineContents;
+pub(crate) use peers::{EngineContents, HitService};
+pub use peers::{PeerAsk, PeerReplies};
 pub use peers::{NodeWithObject, Whereabouts};
 pub use purge_table::{PurgeScope, PurgeTable, Sequence};
 use settings::ReloadableState;
@@ -262,6 +263,19 @@ impl Handler for CacheHandler {
         reply: impl FnOnce(&RamHit<'_>) -> SendProgress,
     ) -> FastPathOutcome {
         self.0.try_ask_fast_path(plain, client, received, reply)
+    }
+
+    fn defer_to_peer(
+        &self,
+        plain: &FastPathRequest<'_>,
+        client: &Arc<Client>,
+        received: Instant,
+    ) -> Option<PeerAsk> {
+        self.0.defer_to_peer(plain, client, received)
+    }
+
+    fn ask_peer(&self, asks: Vec<PeerAsk>) -> impl Future<Output = PeerReplies> + Send {
+        self.0.ask_for_hits(asks)
     }
 
     fn join_server(&self, server: ServerInside) {

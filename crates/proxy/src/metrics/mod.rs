@@ -67,6 +67,7 @@ metrics! {
     h2_streams_refused = "counter" "shoal_http2_streams_refused_total" "" "HTTP/2 requests refused since their connection had client.h2_streams open.";
     hits_memory = "counter" "shoal_responses_total" "result=\"memory_hit\"" "Responses by what the cache did.";
     hits_disk = "counter" "shoal_responses_total" "result=\"hit\"" "Responses by what the cache did.";
+    hits_peer = "counter" "shoal_responses_total" "result=\"peer_hit\"" "Responses by what the cache did.";
     misses = "counter" "shoal_responses_total" "result=\"miss\"" "Responses by what the cache did.";
     collapsed = "counter" "shoal_responses_total" "result=\"collapsed\"" "Responses by what the cache did.";
     refresh_unmodified = "counter" "shoal_responses_total" "result=\"refresh_unmodified\"" "Responses by what the cache did.";
@@ -154,6 +155,7 @@ metrics! {
     cluster_answers_behind: shared = "counter" "shoal_cluster_answers_total" "result=\"behind\"" "Asks of other nodes, by the answer.";
     cluster_answers_unknown: shared = "counter" "shoal_cluster_answers_total" "result=\"unknown\"" "Asks of other nodes, by the answer.";
     cluster_answers_at_once: shared = "counter" "shoal_cluster_answers_at_once_total" "" "Asks of other nodes answered at once with a fresh response in RAM.";
+    cluster_hit_messages: shared = "counter" "shoal_cluster_hit_messages_total" "" "Messages of other nodes with asks for hits in RAM, each of many requests.";
     cluster_served_bytes: shared = "counter" "shoal_cluster_served_bytes_total" "" "Bytes of bodies sent to peers.";
     cluster_digest_hits: shared = "counter" "shoal_cluster_digest_asks_total" "result=\"hit\"" "Asks of probable holders, by what they had.";
     cluster_digest_false_hits: shared = "counter" "shoal_cluster_digest_asks_total" "result=\"false_hit\"" "Asks of probable holders, by what they had.";
@@ -236,6 +238,7 @@ impl Metrics {
             CacheResult::None => &self.other,
             CacheResult::MemoryHit => &self.hits_memory,
             CacheResult::Hit => &self.hits_disk,
+            CacheResult::PeerHit => &self.hits_peer,
             CacheResult::Miss => &self.misses,
             CacheResult::Collapsed => &self.collapsed,
             CacheResult::RefreshUnmodified => &self.refresh_unmodified,

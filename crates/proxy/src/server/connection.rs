@@ -174,7 +174,7 @@ fn park(
     has_spoken: bool,
 ) -> Option<(TcpStream, ConnectionContext)> {
     let guest =
-        IdleConnection { stream: IdleStream::new(stream.into_std().ok()?), standing, due, has_spoken };
+        IdleConnection { stream: IdleStream::new(stream.into_std().ok()?), standing, due, has_spoken, awaits: None };
     let IdleConnection { stream, standing, .. } = idle::admit(guest).err()?;
     Some((stream.into_active().ok()?, standing))
 }

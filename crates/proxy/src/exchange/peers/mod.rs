@@ -6,6 +6,7 @@
 //!  listener for peers:
 //!   POST /shoal/NAME ───────────────► service of that name
 //!   GET, HEAD with Shoal-Peer ──────► answer_ask
+//!   POST /shoal/objects/hits ───────► answer_hits: RAM alone, many asks at once
 //!   anything else ──────────────────► 403 or 404, counted
 //! ```
 //!
@@ -18,6 +19,8 @@ mod calls;
 mod contents;
 mod entry;
 mod fast_path;
+mod hits_entry;
+mod hits_home;
 mod holder;
 mod home;
 mod in_place;
@@ -27,6 +30,9 @@ mod whereabouts;
 
 pub(crate) use contents::EngineContents;
 pub(super) use entry::HomeOutcome;
+pub(super) use hits_entry::PeerHitLines;
+pub use hits_entry::{PeerAsk, PeerReplies};
+pub(crate) use hits_home::HitService;
 pub(super) use in_place::may_lead_in_place;
 pub use whereabouts::{NodeWithObject, Whereabouts};
 

@@ -41,6 +41,11 @@ pub(in crate::server) enum FastReply {
 }
 
 impl FastReply {
+    /// Returns `true` if the reply is short: it is sent, or will be soon.
+    pub fn is_short(&self) -> bool {
+        matches!(self, Self::Sent | Self::Settled)
+    }
+
     /// Returns `true` if the reply is sent whole and was short.
     pub fn is_sent(&self) -> bool {
         matches!(self, Self::Sent)
@@ -131,7 +136,13 @@ impl<T: ClientIo> Connection<T> {
                 false => answer(shared, &plain, &self.client, received, to, write),
                 true => answer_ask(shared, &plain, &self.client, received, to, write),
             }
-        })?;
+        });
+        let Some(glanced) = glanced else {
+            let is_whole = plain.head_bytes == bytes.len() && !of_peer;
+            let ask = is_whole.then(|| shared.handler.defer_to_peer(&plain, &self.client, received));
+            self.deferred = ask.flatten();
+            return None;
+        };
         let taken = plain.head_bytes;
         self.parser.discard_peeked();
         self.socket.deadline.lift();
