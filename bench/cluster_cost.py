@@ -93,9 +93,14 @@ upstreams = [{{ url = "http://{origin}" }}]
         self.process = subprocess.Popen([*tool, options.binary, "run", "--config", path], stdout=self.log, stderr=self.log)
 
     def ask_admin(self, path):
-        connection = http.client.HTTPConnection(self.host, self.admin, timeout=60)
-        connection.request("GET", path)
-        return connection.getresponse().read().decode()
+        # The listener ends connections that are slow, and under a tool all are.
+        for attempt in range(20):
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                connection = http.client.HTTPConnection(self.host, self.admin, timeout=60)
+                connection.request("GET", path)
+                return connection.getresponse().read().decode()
+            time.sleep(0.5)
+        raise OSError(f"{self.host}: no answer of the admin listener")
 
     def metric(self, name):
         lines = self.ask_admin("/metrics").splitlines()

@@ -188,6 +188,9 @@ impl ClusterHandle {
         let longest = settings.cluster.peer_timeout;
         self.peer_timeout_ms.store(longest.as_millis() as u64, Relaxed);
         self.members.load().peers.values().for_each(|peer| peer.set_longest(longest));
+        if let Some(purges) = self.invalidation() {
+            purges.set_validate_after(settings.cluster.validate_after);
+        }
         if let Some(digests) = self.digests() {
             digests.set(settings.cluster.placement == Placement::Directory);
         }
@@ -206,6 +209,11 @@ impl ClusterHandle {
     /// Counts an ask for a key. Returns the lease for a copy if the object is hot.
     pub fn heated(&self, key: Key, draw: u64) -> Option<Duration> {
         self.heat.lock().asked(key, 1, draw, self.started.elapsed())
+    }
+
+    /// Returns the hottest keys of this node as home, with their rates.
+    pub fn hottest(&self) -> Vec<(Key, f32)> {
+        self.heat.lock().hottest(HOT_KEYS_MAX)
     }
 
     /// Returns the hash of the purges that this node has applied, or is about to.

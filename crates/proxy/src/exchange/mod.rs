@@ -101,6 +101,7 @@ use http::StatusCode;
 use hybrid_cache::HybridCache;
 use shoal_wire::FastPathRequest;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
@@ -113,6 +114,8 @@ pub struct CacheEngine {
     metrics: Arc<Metrics>,
     /// This node's part in a cluster.
     cluster: Option<Arc<ClusterHandle>>,
+    /// Offered objects of drained nodes that wait to be fetched.
+    offers: AtomicUsize,
     /// Server of requests inside a CONNECT.
     inside: intercepted::InsideServers,
 }
@@ -157,6 +160,7 @@ impl CacheEngine {
             upstreams: parts.upstreams,
             metrics: parts.metrics,
             cluster: parts.cluster,
+            offers: AtomicUsize::new(0),
             inside: intercepted::InsideServers::default(),
         })
     }

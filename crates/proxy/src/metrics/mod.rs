@@ -146,6 +146,7 @@ metrics! {
     cluster_ask_us: shared = "counter" "shoal_cluster_ask_microseconds_total" "" "Time until the first sign of life of the nodes that were asked.";
     cluster_asks_given_up: shared = "counter" "shoal_cluster_asks_given_up_total" "" "Requests for which no home answered, so that this node asked the origin.";
     cluster_origin_again: shared = "counter" "shoal_cluster_origin_again_total" "" "Asks that failed after the home had said that it was at work: the origin may have been asked twice.";
+    cluster_offered: shared = "counter" "shoal_cluster_offered_total" "" "Objects in RAM that this node offered to their new homes when it was drained.";
     cluster_moved: shared = "counter" "shoal_cluster_moved_total" "" "Objects that this node, as their new home, got from the previous one.";
     cluster_received_bytes: shared = "counter" "shoal_cluster_received_bytes_total" "" "Bytes of bodies received from other nodes.";
     cluster_answers_served: shared = "counter" "shoal_cluster_answers_total" "result=\"served\"" "Asks of other nodes, by the answer.";
@@ -174,6 +175,7 @@ metrics! {
     cluster_purges_applied: shared = "counter" "shoal_cluster_purges_applied_total" "" "Purges of peers that this node applied.";
     cluster_purges_repaired: shared = "counter" "shoal_cluster_purges_repaired_total" "" "Purges that this node had missed and pulled from a peer.";
     cluster_purges_wholes: shared = "counter" "shoal_cluster_purges_unknown_total" "" "Times that purges were missed which no peer could name: all responses stored before are validated.";
+    cluster_purges_leases: shared = "counter" "shoal_cluster_purges_leases_total" "" "Times that most nodes were silent for cluster.validate_after: all responses stored before are validated.";
     cluster_purges_limited: shared = "counter" "shoal_cluster_purges_limited_total" "" "Purges left to a later try since a peer used up its share.";
     cluster_purges_unsent: shared = "counter" "shoal_cluster_purges_unsent_total" "" "Purges that only this node applied: too many waited, or their URL is too long.";
     cluster_members: shared = "gauge" "shoal_cluster_members" "" "Members of the cluster as this node sees them, itself among them.";

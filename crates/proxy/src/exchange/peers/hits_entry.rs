@@ -215,6 +215,7 @@ impl CacheEngine {
         message: Vec<u8>,
     ) -> Option<Bytes> {
         let mut trial = peer.begin();
+        let began = Instant::now();
         let mut limit = AskTimer::start(timeout);
         let outcome = tokio::select! {
             biased;
@@ -230,18 +231,19 @@ impl CacheEngine {
                 count(&mut trial);
                 return Some(answer);
             }
-            Some(Err(CallError::Unreachable(why))) => {
+            // The links have a limit of their own, as long as the longest.
+            Some(Err(CallError::Unreachable(why))) if began.elapsed() < timeout => {
                 tracing::debug!(peer = %peer.name, why, "a peer did not answer");
                 self.metrics.cluster_asks_refused.increment();
                 trial.refused();
             }
-            Some(Err(error)) => {
+            Some(Err(error)) if !matches!(error, CallError::Unreachable(_)) => {
                 // A node of an earlier version does not know the call.
                 tracing::debug!(peer = %peer.name, %error, "a peer answers no hits in messages");
                 count(&mut trial);
                 peer.takes_no_hits();
             }
-            None => {
+            Some(Err(_)) | None => {
                 self.metrics.cluster_asks_late.increment();
                 trial.timed_out(timeout);
                 peer.was_late(clock::now());

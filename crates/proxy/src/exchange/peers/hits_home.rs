@@ -30,6 +30,7 @@ impl PeerService for HitService {
             ("objects/hits", Some(engine)) => {
                 engine.answer_hits(&body, Instant::now()).ok_or(CallError::Malformed(MALFORMED))
             }
+            ("objects/offer", Some(engine)) => engine.take_offer(&body),
             _ => Err(CallError::Unknown),
         };
         Box::pin(std::future::ready(answered.map(Bytes::from)))

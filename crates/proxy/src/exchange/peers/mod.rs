@@ -7,6 +7,7 @@
 //!   POST /shoal/NAME ───────────────► service of that name
 //!   GET, HEAD with Shoal-Peer ──────► answer_ask
 //!   POST /shoal/objects/hits ───────► answer_hits: RAM alone, many asks at once
+//!   POST /shoal/objects/offer ──────► take_offer: what a drained node had
 //!   anything else ──────────────────► 403 or 404, counted
 //! ```
 //!
@@ -19,6 +20,7 @@ mod calls;
 mod contents;
 mod entry;
 mod fast_path;
+mod hand_over;
 mod hits_entry;
 mod hits_home;
 mod holder;
