@@ -51,6 +51,8 @@ pub struct HitAsk<'a> {
 #[derive(Clone, Debug)]
 pub struct HitAnswers {
     bytes: Vec<u8>,
+    /// Place of the message's first byte.
+    start: usize,
     count: u16,
 }
 
@@ -145,12 +147,17 @@ impl<'a> BorrowedHitAsks<'a> {
 impl HitAnswers {
     /// Begins a message.
     pub fn new(load: u32, view: u64) -> Self {
-        let mut bytes = Vec::with_capacity(4096);
+        Self::behind(Vec::with_capacity(4096), load, view)
+    }
+
+    /// Begins a message behind these bytes.
+    pub fn behind(mut bytes: Vec<u8>, load: u32, view: u64) -> Self {
+        let start = bytes.len();
         bytes.push(VERSION);
         bytes.extend_from_slice(&load.to_le_bytes());
         bytes.extend_from_slice(&view.to_le_bytes());
         bytes.extend_from_slice(&[0; 2]);
-        Self { bytes, count: 0 }
+        Self { bytes, start, count: 0 }
     }
 
     /// Adds a response. `head` writes its fields as HTTP/1 lines. Without a body the client has the
@@ -177,9 +184,9 @@ impl HitAnswers {
         self.bytes.push(NOT_AT_ONCE);
     }
 
-    /// Returns the bytes so far.
+    /// Returns the number of the message's bytes so far.
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() - self.start
     }
 
     /// Returns `true` if there is no answer yet.
@@ -187,9 +194,10 @@ impl HitAnswers {
         self.count == 0
     }
 
-    /// Ends the message.
+    /// Ends the message. Returns it with the bytes before it.
     pub fn finish(mut self) -> Vec<u8> {
-        self.bytes[COUNT_OF_ANSWERS].copy_from_slice(&self.count.to_le_bytes());
+        let place = self.start + COUNT_OF_ANSWERS.start..self.start + COUNT_OF_ANSWERS.end;
+        self.bytes[place].copy_from_slice(&self.count.to_le_bytes());
         self.bytes
     }
 }
@@ -215,23 +223,35 @@ impl<'a> BorrowedHitAnswers<'a> {
 
 impl HitAnswer<'_> {
     /// Returns `true` if the head is fields alone: it ends no head early, and has no field that
-    /// frames a message.
+    /// frames a message. Values are not read: a member is trusted with those.
     pub fn has_plain_head(&self) -> bool {
-        let mut rest = self.head;
-        while !rest.is_empty() {
-            let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return false };
-            let (line, after) = rest.split_at(end + 1);
-            let Some(line) = line.strip_suffix(b"\r\n") else { return false };
-            let Some(name) = line.iter().position(|byte| *byte == b':') else { return false };
-            let is_text = line.iter().all(|byte| *byte == b'\t' || *byte >= b' ' && *byte != 0x7f);
-            let is_name = (1..=128).contains(&name) && !line[..name].contains(&b' ');
-            if !is_text || !is_name || FRAMING.iter().any(|it| line[..name].eq_ignore_ascii_case(it)) {
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', self.head) {
+            let Some(line) = self.head[start..end].strip_suffix(b"\r") else { return false };
+            let name = memchr::memchr(b':', line).unwrap_or(0);
+            if !(1..=128).contains(&name) || !is_plain_name(&line[..name]) {
                 return false;
             }
-            rest = after;
+            start = end + 1;
         }
-        true
+        start == self.head.len() && self.has_paired_ends()
     }
+
+    /// Returns `true` if each CR stands before an LF, and no byte is zero.
+    fn has_paired_ends(&self) -> bool {
+        memchr::memchr2_iter(0, b'\r', self.head)
+            .all(|at| self.head[at] == b'\r' && self.head.get(at + 1) == Some(&b'\n'))
+    }
+}
+
+/// Returns `true` for the name of a field that frames no message.
+fn is_plain_name(name: &[u8]) -> bool {
+    let is_odd = name.iter().any(|byte| *byte <= b' ' || *byte >= 0x7f);
+    !is_odd
+        && match name[0] | 0x20 {
+            b'c' | b'k' | b't' => !FRAMING.iter().any(|it| name.eq_ignore_ascii_case(it)),
+            _ => true,
+        }
 }
 
 /// Bytes that are still to be read.

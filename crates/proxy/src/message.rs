@@ -320,6 +320,12 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
+    /// Answers a message of another node at once, if these bytes are one whole message. Adds the
+    /// reply to `replies`. Returns `false`, and adds nothing, for anything else.
+    fn try_message(&self, _: &[u8], _: &Client, _: Instant, _: &mut Vec<u8>) -> bool {
+        false
+    }
+
     /// Asks another node for the responses to these requests, all of which wait for that node.
     fn ask_peer(&self, _: Vec<PeerAsk>) -> impl Future<Output = PeerReplies> + Send {
         std::future::ready(PeerReplies::default())

@@ -278,6 +278,16 @@ impl Handler for CacheHandler {
         self.0.defer_to_peer(plain, client, received)
     }
 
+    fn try_message(
+        &self,
+        bytes: &[u8],
+        client: &Client,
+        received: Instant,
+        replies: &mut Vec<u8>,
+    ) -> bool {
+        self.0.try_message(bytes, client, received, replies)
+    }
+
     fn ask_peer(&self, asks: Vec<PeerAsk>) -> impl Future<Output = PeerReplies> + Send {
         self.0.ask_for_hits(asks)
     }

@@ -10,6 +10,7 @@
 //! that the home does not answer at once takes the ordinary path, as if it had just come.
 
 use super::ask_timer::AskTimer;
+use super::hits_link::{HitLink, HitLinkAnswer};
 use crate::access_log::LogEntry;
 use crate::clock;
 use crate::cluster::{ClusterHandle, PeerNode, PeerTrial};
@@ -184,15 +185,16 @@ impl CacheEngine {
         let is_sent: Vec<bool> = asks.iter().map(|ask| message.push(ask.part())).collect();
         let count = is_sent.iter().filter(|is_sent| **is_sent).count();
         let Some(timeout) = peer.admit().filter(|_| count > 0) else { return replies };
-        let Some(answer) = self.send_for_hits(cluster, (&peer, timeout), message.finish()).await else {
+        let Some(came) = self.send_for_hits(cluster, (&peer, timeout), &message.finish()).await else {
             return replies;
         };
-        let Some(answers) = BorrowedHitAnswers::parse(&answer, count) else {
+        let Some(answers) = BorrowedHitAnswers::parse(came.bytes(), count) else {
             self.set_aside(&peer);
             return replies;
         };
         cluster.load().heard(peer.node, answers.load);
         cluster.heard_view(&peer, answers.view);
+        replies.bytes.reserve(came.bytes().len() + count * OWN_HEAD_BYTES);
         let sent = asks.iter().zip(&mut replies.places).zip(is_sent).filter(|(_, is_sent)| *is_sent);
         for (((ask, place), _), answer) in sent.zip(answers.iter()) {
             let Some(answer) = answer else { continue };
@@ -204,6 +206,7 @@ impl CacheEngine {
             self.write_hit(ask, &answer, &mut replies.bytes);
             *place = Some(start..replies.bytes.len());
         }
+        came.keep(&peer);
         replies
     }
 
@@ -212,14 +215,14 @@ impl CacheEngine {
         &self,
         cluster: &ClusterHandle,
         (peer, timeout): (&Arc<PeerNode>, Duration),
-        message: Vec<u8>,
-    ) -> Option<Bytes> {
+        message: &[u8],
+    ) -> Option<HitLinkAnswer> {
         let mut trial = peer.begin();
         let began = Instant::now();
         let mut limit = AskTimer::start(timeout);
         let outcome = tokio::select! {
             biased;
-            outcome = cluster.call_peer(peer, "objects/hits", message.into()) => Some(outcome),
+            outcome = HitLink::send(cluster, peer, message) => Some(outcome),
             () = limit.passed() => None,
         };
         let count = |trial: &mut PeerTrial<'_>| {
@@ -340,6 +343,9 @@ fn home_of(cluster: &ClusterHandle, full: &[u8]) -> Option<Arc<PeerNode>> {
     let home = members.view.homes(full).first().filter(|home| *home != cluster.own())?;
     members.peer(home).filter(|peer| peer.answers_hits()).cloned()
 }
+
+/// Bytes of the lines that an entry adds, about.
+const OWN_HEAD_BYTES: usize = 256;
 
 /// First part of the paths that this node answers itself, for Squid's digests.
 const OWN_PATHS: &str = "/squid-internal";

@@ -6,11 +6,13 @@
 //! either: the entry's own ask then brings it a lease.
 
 use super::fast_path::AskedUrl;
+use super::hits_link;
 use crate::clock;
 use crate::exchange::CacheEngine;
 use crate::exchange::hybrid_cache::MemoryEntry;
 use crate::exchange::metadata::{ObjectMetadata as Stored, ResponseMetadata};
 use crate::exchange::settings::ExchangeSettings;
+use crate::message::Client;
 use bytes::Bytes;
 use http::StatusCode;
 use shoal_cluster::{BorrowedHitAsks, CallError, CallFuture, Caller, HitAnswers, HitAsk, PeerService};
@@ -28,7 +30,8 @@ impl PeerService for HitService {
         let answered = match (name, self.0.upgrade()) {
             (_, None) => Err(CallError::Refused("the node is stopping".into())),
             ("objects/hits", Some(engine)) => {
-                engine.answer_hits(&body, Instant::now()).ok_or(CallError::Malformed(MALFORMED))
+                let answered = engine.answer_hits(&body, Vec::new(), Instant::now());
+                answered.map_err(|_| CallError::Malformed(MALFORMED))
             }
             ("objects/offer", Some(engine)) => engine.take_offer(&body),
             _ => Err(CallError::Unknown),
@@ -38,15 +41,50 @@ impl PeerService for HitService {
 }
 
 impl CacheEngine {
-    /// Answers the asks of a message; `None` if the message cannot be read.
-    fn answer_hits(&self, message: &[u8], received: Instant) -> Option<Vec<u8>> {
-        let asks = BorrowedHitAsks::parse(message)?;
-        let cluster = self.cluster.as_deref()?;
+    /// Answers a message at the start of `bytes` if it is whole and as nodes write it. The reply is
+    /// added to `replies`. Returns `false`, and adds nothing, for anything else.
+    pub(in crate::exchange) fn try_message(
+        &self,
+        bytes: &[u8],
+        client: &Client,
+        received: Instant,
+        replies: &mut Vec<u8>,
+    ) -> bool {
+        let Some(cluster) = self.cluster.as_deref() else { return false };
+        let is_member = client.certificate.is_some() || cluster.members().has_address(client.address.ip());
+        let Some(message) = hits_link::message_of(bytes).filter(|_| is_member) else { return false };
+        let before = replies.len();
+        replies.extend_from_slice(REPLY_HEAD);
+        replies.reserve(message.len() + (16 << 10));
+        let start = replies.len();
+        match self.answer_hits(message, std::mem::take(replies), received) {
+            Ok(whole) => *replies = whole,
+            Err(unchanged) => {
+                *replies = unchanged;
+                replies.truncate(before);
+                return false;
+            }
+        }
+        // The length has ten digits, so that it can be written last.
+        let mut length = replies.len() - start;
+        for place in (start - 14..start - 4).rev() {
+            replies[place] = b'0' + (length % 10) as u8;
+            length /= 10;
+        }
+        self.metrics.cluster_calls.increment();
+        true
+    }
+
+    /// Answers the asks of a message, behind these bytes. Returns them alone, as an error, if the
+    /// message cannot be read.
+    fn answer_hits(&self, message: &[u8], before: Vec<u8>, received: Instant) -> Result<Vec<u8>, Vec<u8>> {
+        let parsed = BorrowedHitAsks::parse(message).zip(self.cluster.as_deref());
+        let Some((asks, cluster)) = parsed else { return Err(before) };
         let sequence = self.cache.purge_table.sequence();
         let in_force = self.in_force.load();
         let (live, now) = (&in_force.live, clock::time_at(received));
         let load = cluster.load().in_flight();
-        let mut answers = HitAnswers::new(load, cluster.members().view.fingerprint());
+        let mut answers = HitAnswers::behind(before, load, cluster.members().view.fingerprint());
         let admitted = cluster.has_purges_of(asks.purges).then(|| cluster.begin_ask()).flatten();
         self.metrics.cluster_hit_messages.increment();
         for ask in asks.iter() {
@@ -58,7 +96,7 @@ impl CacheEngine {
                 None => answers.push_none(),
             }
         }
-        Some(answers.finish())
+        Ok(answers.finish())
     }
 
     /// Returns the response for an ask of a message, if it may be answered at once.
@@ -117,6 +155,9 @@ impl CacheEngine {
         self.metrics.cluster_served_bytes.add(body.map_or(0, <[u8]>::len) as u64);
     }
 }
+
+/// Head of the reply to a message; its length is written last.
+const REPLY_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0000000000\r\n\r\n";
 
 /// Largest body, in bytes, of an answer. A larger one would delay the others.
 const BODY_BYTES_MAX: usize = 64 << 10;

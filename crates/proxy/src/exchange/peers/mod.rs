@@ -23,6 +23,7 @@ mod fast_path;
 mod hand_over;
 mod hits_entry;
 mod hits_home;
+mod hits_link;
 mod holder;
 mod home;
 mod in_place;

@@ -104,8 +104,11 @@ impl<T: ClientIo> Connection<T> {
         if self.drain.is_draining() || self.live.keep_alive.is_zero() {
             return None;
         }
-        let BufferedConnection { io, output, pace, .. } = &mut self.socket;
         let of_peer = self.client.is_peer();
+        if of_peer && let Some(sent) = self.serve_message(shared, bytes, received, context) {
+            return Some((sent, bytes.len()));
+        }
+        let BufferedConnection { io, output, pace, .. } = &mut self.socket;
         let plain = match of_peer {
             false => self.parser.peek_fast_path(bytes, &self.live.limits)?,
             true => self.parser.peek_ask(bytes, &self.live.limits)?,
@@ -148,6 +151,34 @@ impl<T: ClientIo> Connection<T> {
         self.socket.deadline.lift();
         let glanced = if is_long && glanced.is_sent() { FastReply::SentLong } else { glanced };
         Some((glanced, taken))
+    }
+
+    /// Answers a message of another node at once.
+    fn serve_message<H: Handler>(
+        &mut self,
+        shared: &ServerState<H>,
+        bytes: &[u8],
+        received: Instant,
+        context: &mut Context<'_>,
+    ) -> Option<FastReply> {
+        REPLY.with_borrow_mut(|reply| {
+            reply.clear();
+            reply.shrink_to(REPLY_BYTES_KEPT);
+            if !shared.handler.try_message(bytes, &self.client, received, reply) {
+                return None;
+            }
+            let sent = match self.socket.io.poll_send(context, reply) {
+                Poll::Ready(Ok(bytes)) => bytes,
+                _ => 0,
+            };
+            let is_flushed = matches!(Pin::new(&mut self.socket.io).poll_flush(context), Poll::Ready(Ok(())));
+            self.socket.deadline.lift();
+            if sent == reply.len() && is_flushed {
+                return Some(FastReply::Sent);
+            }
+            self.socket.output.resume(reply, Bytes::new(), sent);
+            Some(FastReply::Settled)
+        })
     }
 
     /// Completes a sent reply, or sends its rest.
@@ -337,6 +368,9 @@ fn lend<T: ClientIo>(
     // A body that cannot be sent this way is copied with the rest.
     lent.unwrap_or(Poll::Pending)
 }
+
+/// Bytes of the reply buffer kept after messages of other nodes.
+const REPLY_BYTES_KEPT: usize = 256 << 10;
 
 /// Maximum size of bodies that are copied behind their head. For the kernel one buffer is less work
 /// than two (by 0.3 µs at 8 KB), which outweighs the copy.

@@ -224,6 +224,12 @@ impl<H: Handler> BatchServer<H> {
         }
         let said = &self.arrived[said];
         let of_peer = standing.client.is_peer();
+        let start = self.replies.len();
+        if of_peer && is_all && self.shared.handler.try_message(said, &standing.client, received, &mut self.replies)
+        {
+            let (head_bytes, reply) = (said.len(), start..self.replies.len());
+            return ServeOutcome::Hit(ServedHit { glanced: FastReply::Sent, head_bytes, reply });
+        }
         let plain = match of_peer {
             false => self.parser.peek_fast_path(said, &standing.live.limits),
             true => self.parser.peek_ask(said, &standing.live.limits),

@@ -70,7 +70,11 @@ pub(in crate::server) fn wait(ask: PeerAsk, waiter: ReplyWaiter) -> Result<(), R
 pub(in crate::server) fn send_waiting<H: Handler>(shared: &Arc<ServerState<H>>) {
     loop {
         let next = LANES.with_borrow_mut(|lanes| {
-            let is_due = |lane: &&mut PeerLane| !lane.waiting.is_empty() && lane.under_way < UNDER_WAY_MAX;
+            // A second message goes out only if it is worth its cost.
+            let is_due = |lane: &&mut PeerLane| match lane.under_way {
+                0 => !lane.waiting.is_empty(),
+                count => count < UNDER_WAY_MAX && lane.waiting.len() >= TOGETHER_MAX,
+            };
             let lane = lanes.iter_mut().find(is_due)?;
             lane.under_way += 1;
             Some((Arc::clone(&lane.peer), lane.take()))
