@@ -276,7 +276,7 @@ mod tests {
         let reading = meter.read();
         assert_eq!(*of(&reading, "memory_hit"), ("memory_hit", 2 * SAMPLED + 1, 10 * (2 * SAMPLED + 1)));
         let counts: Vec<u64> = reading.times.iter().map(|(_, buckets, _)| buckets.iter().sum()).collect();
-        assert_eq!(counts, [3, 1, 0, 0]);
+        assert_eq!(counts, [3, 1, 0, 0, 0]);
         assert_eq!(reading.times[1].2, 300);
     }
 
