@@ -414,7 +414,8 @@ mod tests {
 
     #[test]
     fn heads_that_frame_messages_are_not_plain() {
-        let is_plain = |head: &[u8]| HitAnswer { key: 0, sum: 0, is_known: false, head, body: b"" }.has_plain_head();
+        let is_plain =
+            |head: &[u8]| HitAnswer { key: 0, sum: 0, is_known: false, head, body: b"" }.has_plain_head();
         assert!(is_plain(b"a: b\r\ncontent-type: text/html\r\n") && is_plain(b""));
         for head in [
             &b"a: b\r\n\r\n"[..],

@@ -311,12 +311,7 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Takes a plain request that is no hit at once, if it may wait for a message to another node
     /// of the cluster.
-    fn defer_to_peer(
-        &self,
-        _: &FastPathRequest<'_>,
-        _: &Arc<Client>,
-        _: Instant,
-    ) -> Option<PeerAsk> {
+    fn defer_to_peer(&self, _: &FastPathRequest<'_>, _: &Arc<Client>, _: Instant) -> Option<PeerAsk> {
         None
     }
 

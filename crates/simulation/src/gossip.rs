@@ -59,8 +59,7 @@ impl fmt::Debug for Gossip {
 impl Gossip {
     /// Makes the memberships of nodes that all know each other.
     pub fn new(members: &[Member], random: &mut Random) -> (Self, GossipEffects) {
-        let mut gossip =
-            Self { nodes: Vec::new(), timers: vec![None; members.len()], sent: (0, 0) };
+        let mut gossip = Self { nodes: Vec::new(), timers: vec![None; members.len()], sent: (0, 0) };
         for (index, member) in members.iter().enumerate() {
             let node = Membership::new(identity(index, member), random.bits(), Duration::ZERO);
             gossip.nodes.push(Some(node));
@@ -134,9 +133,7 @@ impl Gossip {
         self.timers[number] = None;
         let others = (0..self.nodes.len()).filter(|other| *other != number);
         let is_reached = |other: &usize| {
-            self.nodes[*other].is_some()
-                && !near.1.is_cut(number, *other)
-                && !near.1.is_cut(*other, number)
+            self.nodes[*other].is_some() && !near.1.is_cut(number, *other) && !near.1.is_cut(*other, number)
         };
         let reached: Vec<_> = others.filter(is_reached).take(SEEDS).collect();
         for seed in reached {

@@ -20,7 +20,8 @@ pub struct Members {
 impl Members {
     /// Makes this number of nodes, all in, with weights from 1 to 2.
     pub fn new(count: usize, random: &mut Random) -> Self {
-        let nodes: Vec<_> = (0..count).map(|index| member(index, f64::from((1.0 + random.unit()) as f32))).collect();
+        let nodes: Vec<_> =
+            (0..count).map(|index| member(index, f64::from((1.0 + random.unit()) as f32))).collect();
         let index = nodes.iter().enumerate().map(|(index, member)| (member.id, index)).collect();
         Self { nodes, index, views: BTreeMap::new() }
     }

@@ -2,8 +2,8 @@
 
 use crate::upstream::PeerTarget;
 use parking_lot::Mutex;
-use shoal_core::Timestamp;
 use shoal_cooperation::{Member, NodeId, PeerAdmission, PeerHealth, PeerStatus};
+use shoal_core::Timestamp;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};

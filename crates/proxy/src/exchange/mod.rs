@@ -82,8 +82,8 @@ pub(crate) use invalidate::EngineTarget;
 pub(crate) use mirrored::{IndexVersion, OwnAnswer, OwnFreshness, OwnRequest, own_client};
 pub use neighbours::ClearOutcome;
 pub(crate) use peers::{EngineContents, HitService};
-pub use peers::{PeerAsk, PeerReplies};
 pub use peers::{NodeWithObject, Whereabouts};
+pub use peers::{PeerAsk, PeerReplies};
 pub use purge_table::{PurgeScope, PurgeTable, Sequence};
 use settings::ReloadableState;
 pub use settings::{ExchangeSettings, ExchangeSettingsError};
@@ -278,13 +278,7 @@ impl Handler for CacheHandler {
         self.0.defer_to_peer(plain, client, received)
     }
 
-    fn try_message(
-        &self,
-        bytes: &[u8],
-        client: &Client,
-        received: Instant,
-        replies: &mut Vec<u8>,
-    ) -> bool {
+    fn try_message(&self, bytes: &[u8], client: &Client, received: Instant, replies: &mut Vec<u8>) -> bool {
         self.0.try_message(bytes, client, received, replies)
     }
 

@@ -1,9 +1,9 @@
 //! The exchange's settings, prepared; replaced as a whole on reload.
 
-use super::peers::PeerHitLines;
 use super::client_access::ClientAccess;
 use super::judgement::RulesNumber;
 use super::metadata::ResponseMetadata;
+use super::peers::PeerHitLines;
 use super::request::RequestContext;
 use super::ruling;
 use super::target::Target;

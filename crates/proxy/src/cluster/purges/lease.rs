@@ -61,9 +61,8 @@ impl Roster {
 
     /// Returns the members that were silent for a quarter of the period.
     fn silent<'m>(&self, members: &'m [Member], period: Duration, now: Instant) -> Vec<&'m Member> {
-        let is_silent = |member: &&Member| {
-            self.nodes.get(&member.id).is_none_or(|word| now - word.heard >= period / 4)
-        };
+        let is_silent =
+            |member: &&Member| self.nodes.get(&member.id).is_none_or(|word| now - word.heard >= period / 4);
         members.iter().filter(is_silent).take(AT_ONCE).collect()
     }
 }

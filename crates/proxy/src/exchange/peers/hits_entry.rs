@@ -129,7 +129,8 @@ impl CacheEngine {
         let listener = live.listeners.get(client.listener)?;
         let mode = listener.mode;
         let told = told_by(listener, client, |heard| plain.each_field(|name, value| heard.note(name, value)));
-        if plain.absolute != (mode == Mode::Forward) || told.as_ref().is_some_and(|told| told.way.tells_more) {
+        if plain.absolute != (mode == Mode::Forward) || told.as_ref().is_some_and(|told| told.way.tells_more)
+        {
             return None;
         }
         let client = told.as_ref().map_or(&**client, |told| &told.client);

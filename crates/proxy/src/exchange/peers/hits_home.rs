@@ -108,7 +108,9 @@ impl CacheEngine {
     ) -> Option<AskedUrl> {
         let found = self.find_asked_url(live, ask.url, ask.site, now)?;
         let is_usual = |head: &ResponseMetadata| {
-            head.stored.status() == StatusCode::OK && head.stored.is_dated() && !head.stored.has_content_range()
+            head.stored.status() == StatusCode::OK
+                && head.stored.is_dated()
+                && !head.stored.has_content_range()
         };
         let Stored::Response(head) = &found.resident.record else { return None };
         (is_usual(head) && found.resident.body.len() <= BODY_BYTES_MAX).then_some(found)

@@ -88,8 +88,7 @@ async fn relay(ask: &RequestContext, why: &ForwardContext, mut response: Upstrea
         true => CacheResult::PeerHit,
         false => CacheResult::Miss,
     };
-    let verdict =
-        HandlingReport::forwarded(why.forwarded).outcome(outcome).forward_status(response.status);
+    let verdict = HandlingReport::forwarded(why.forwarded).outcome(outcome).forward_status(response.status);
     let reply = pass_on(ask, response, verdict);
     match arrived {
         Some(whole) => Reply { body: ReplyBody::Memory(whole), ..reply },

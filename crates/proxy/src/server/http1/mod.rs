@@ -19,8 +19,8 @@ mod send;
 
 use super::client_io::ClientIo;
 use super::drain::DrainWatch;
-use super::idle::lanes::{self, ReplyWaiter};
 use super::idle::HITS_TO_RETURN;
+use super::idle::lanes::{self, ReplyWaiter};
 use super::limits::ConnectionLimits;
 use super::reply_guard::ReplyGuard;
 use super::socket::BufferedConnection;
@@ -122,11 +122,7 @@ enum NoRequest {
 impl<T: ClientIo> Connection<T> {
     /// Boxes the futures that only some requests need. An idle connection then takes only the
     /// memory of waiting for a head.
-    async fn serve<H: Handler>(
-        mut self,
-        shared: &Arc<ServerState<H>>,
-        mut start: StartState,
-    ) -> Option<T> {
+    async fn serve<H: Handler>(mut self, shared: &Arc<ServerState<H>>, mut start: StartState) -> Option<T> {
         let mut hits = 0;
         loop {
             let came = match std::mem::replace(&mut start, StartState::New) {

@@ -225,7 +225,9 @@ impl<H: Handler> BatchServer<H> {
         let said = &self.arrived[said];
         let of_peer = standing.client.is_peer();
         let start = self.replies.len();
-        if of_peer && is_all && self.shared.handler.try_message(said, &standing.client, received, &mut self.replies)
+        if of_peer
+            && is_all
+            && self.shared.handler.try_message(said, &standing.client, received, &mut self.replies)
         {
             let (head_bytes, reply) = (said.len(), start..self.replies.len());
             return ServeOutcome::Hit(ServedHit { glanced: FastReply::Sent, head_bytes, reply });
@@ -259,7 +261,8 @@ impl<H: Handler> BatchServer<H> {
             return ServeOutcome::Hit(ServedHit { glanced, head_bytes, reply });
         }
         let is_whole = is_all && head_bytes == said.len() && !of_peer;
-        let Some(ask) = is_whole.then(|| self.shared.handler.defer_to_peer(&plain, &standing.client, received))
+        let Some(ask) =
+            is_whole.then(|| self.shared.handler.defer_to_peer(&plain, &standing.client, received))
         else {
             return ServeOutcome::Ordinary;
         };

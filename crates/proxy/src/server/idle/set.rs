@@ -69,7 +69,15 @@ impl IdleSet {
     pub fn new() -> io::Result<Self> {
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         let events = Vec::with_capacity(CALLS_MAX);
-        Ok(Self { epoll, events, slots: Vec::new(), free: Vec::new(), due_next: None, waker: None, recalled: Vec::new() })
+        Ok(Self {
+            epoll,
+            events,
+            slots: Vec::new(),
+            free: Vec::new(),
+            due_next: None,
+            waker: None,
+            recalled: Vec::new(),
+        })
     }
 
     /// Returns the epoll descriptor. The descriptor is readable while a connection has events.
@@ -163,8 +171,7 @@ impl IdleSet {
     /// Removes the connections that wait for another node, with their requests.
     pub fn release_awaiting(&mut self) -> Vec<(IdleConnection, ResumeState)> {
         let awaits = |slot: &Slot| slot.guest.as_ref().is_some_and(|guest| guest.awaits.is_some());
-        let waiting: Vec<usize> =
-            (0..self.slots.len()).filter(|index| awaits(&self.slots[*index])).collect();
+        let waiting: Vec<usize> = (0..self.slots.len()).filter(|index| awaits(&self.slots[*index])).collect();
         let mut release = |index| {
             let mut guest = self.take(index)?;
             let _ = epoll::delete(&*self.epoll, &guest.stream);
