@@ -169,6 +169,7 @@ impl Gossip {
     }
 
     fn exchange(&mut self, number: usize, with: usize, now: Duration) {
+        debug_assert_ne!(number, with, "a node has its own list");
         let (Some(mut node), Some(mut seed)) = (self.nodes[number].take(), self.nodes[with].take()) else {
             return;
         };

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Each fault gets the number of events, spread over the seeds. Each seed runs twice, and must give
-//! the same trace. Nodes learn of each other by gossip; `SHOAL_GOSSIP=0` tells them instead. The table is printed 20 times on
-//! the way, so that a run may be ended early. `SHOAL_FAULT` picks one fault, `SHOAL_NODES` the
-//! number of nodes, and `SHOAL_SEED` the first seed.
+//! the same trace. Nodes learn of each other by gossip; `SHOAL_GOSSIP=0` tells them instead. The
+//! table is printed 20 times on the way, so that a run may be ended early. `SHOAL_FAULT` picks one
+//! fault, `SHOAL_NODES` the number of nodes, and `SHOAL_SEED` the first seed.
 
 use shoal_simulation::{FaultKind, Settings, run};
 

@@ -81,7 +81,7 @@ pub(crate) use error_pages::read as read_page;
 pub(crate) use invalidate::EngineTarget;
 pub(crate) use mirrored::{IndexVersion, OwnAnswer, OwnFreshness, OwnRequest, own_client};
 pub use neighbours::ClearOutcome;
-pub(crate) use peers::{EngineContents, HitService};
+pub(crate) use peers::{EngineContents, HandOver, HitService};
 pub use peers::{NodeWithObject, Whereabouts};
 pub use peers::{PeerAsk, PeerReplies};
 pub use purge_table::{PurgeScope, PurgeTable, Sequence};
@@ -99,6 +99,7 @@ use arc_swap::ArcSwap;
 use fetcher::Fetcher;
 use http::StatusCode;
 use hybrid_cache::HybridCache;
+use peers::{HitEntry, HitHome};
 use shoal_wire::FastPathRequest;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -275,15 +276,15 @@ impl Handler for CacheHandler {
         client: &Arc<Client>,
         received: Instant,
     ) -> Option<PeerAsk> {
-        self.0.defer_to_peer(plain, client, received)
+        HitEntry(&self.0).defer(plain, client, received)
     }
 
     fn try_message(&self, bytes: &[u8], client: &Client, received: Instant, replies: &mut Vec<u8>) -> bool {
-        self.0.try_message(bytes, client, received, replies)
+        HitHome(&self.0).try_message(bytes, client, received, replies)
     }
 
     fn ask_peer(&self, asks: Vec<PeerAsk>) -> impl Future<Output = PeerReplies> + Send {
-        self.0.ask_for_hits(asks)
+        HitEntry(&self.0).ask(asks)
     }
 
     fn join_server(&self, server: ServerInside) {

@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::cluster::{ClusterHandle, ClusterReport};
-use crate::exchange::Whereabouts;
+use crate::exchange::{HandOver, Whereabouts};
 use std::sync::Arc;
 
 impl Node {
@@ -17,7 +17,7 @@ impl Node {
         let is_member = self.membership.as_ref().inspect(|membership| membership.drain()).is_some();
         // Connections to peers belong to the runtime of a worker.
         if let (true, Some(worker)) = (is_member, self.checks.get()) {
-            worker.spawn(Arc::clone(&self.exchange).hand_over());
+            worker.spawn(HandOver(Arc::clone(&self.exchange)).offer_all());
         }
         is_member
     }

@@ -41,6 +41,7 @@ impl World {
     pub(super) fn gossip_start(&mut self, node: usize) {
         let Some(gossip) = &mut self.gossip else { return };
         let member = &self.members.all()[node];
+        debug_assert_eq!(member.id, self.nodes[node].id, "one number for both");
         let effects = gossip.start(node, member, (self.now, &self.network), &mut self.random);
         self.take_gossip(effects);
     }

@@ -1,9 +1,9 @@
 //! Lease of the purges: a node without word from most nodes validates all that it has stored.
 //!
 //! A node that is cut off serves purged responses until it is reached again. With
-//! `cluster.validate_after` it demands, after that time without word from a majority, a validation
-//! of all responses stored so far, and again at each half of the time. A purge is then true
-//! everywhere after the time, whether it was confirmed or not. Word is a comparison of purges that
+//! `cluster.validate_after` it waits that long for word from a majority. Then it demands a
+//! validation of all responses stored so far, and again at each half of the time. A purge is thus
+//! true everywhere after the time, confirmed or not. Word is a comparison of purges that
 //! found nothing lacking. Nodes that have been seen within an hour count, also those that are out.
 
 use super::ClusterPurges;
@@ -52,6 +52,7 @@ impl Roster {
             self.demanded = None;
             return false;
         }
+        debug_assert!(!period.is_zero(), "a lease has a time");
         let is_due = self.demanded.is_none_or(|last| now - last >= period / 2);
         if is_due {
             self.demanded = Some(now);

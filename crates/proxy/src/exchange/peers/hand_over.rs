@@ -1,4 +1,4 @@
-//! Hand-over at a drain: the node offers what it holds in RAM to the new homes, the hottest first.
+//! Hand-over at a drain: the node offers its objects in RAM to the new homes, the hottest first.
 //!
 //! ```text
 //!  drained node: objects/offer (URLs) ─► new home: asks the drained node, as its previous home
@@ -25,11 +25,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-impl CacheEngine {
+/// Hand-over of a node, as the sender or the receiver of offers.
+pub(crate) struct HandOver(pub Arc<CacheEngine>);
+
+impl HandOver {
     /// Offers the objects in RAM to their new homes, once the others can know of the drain. Ends
     /// early if this node becomes a home again.
-    pub(crate) async fn hand_over(self: Arc<Self>) {
-        let Some(cluster) = self.cluster.clone() else { return };
+    pub async fn offer_all(self) {
+        let Some(cluster) = self.0.cluster.clone() else { return };
         let is_draining = || {
             let own = cluster.members().view.member(cluster.own()).map(|member| member.state);
             own == Some(MemberState::Draining)
@@ -41,7 +44,7 @@ impl CacheEngine {
                 let Some(peer) = peer.filter(|_| is_draining()) else { break };
                 let offered = cluster.call_peer(&peer, "objects/offer", self.offer(&cluster, keys).into());
                 match tokio::time::timeout(cluster.peer_timeout(), offered).await {
-                    Ok(Ok(_)) => self.metrics.cluster_offered.add(keys.len() as u64),
+                    Ok(Ok(_)) => self.0.metrics.cluster_offered.add(keys.len() as u64),
                     // The node of an earlier version, or one that has enough to do.
                     Ok(Err(_)) | Err(_) => break,
                 }
@@ -52,7 +55,7 @@ impl CacheEngine {
 
     /// Returns the full keys of fresh responses in RAM by their new home, the hottest first.
     fn objects_by_new_home(&self, cluster: &ClusterHandle) -> HashMap<NodeId, Vec<Vec<u8>>> {
-        let (notes, _) = self.cache.objects.look_at_memory(OFFERED_MAX, ContentNote::of);
+        let (notes, _) = self.0.cache.objects.look_at_memory(OFFERED_MAX, ContentNote::of);
         let now = u32::try_from(clock::now().seconds()).unwrap_or(u32::MAX);
         let rates: HashMap<Key, f32> = cluster.hottest().into_iter().collect();
         let fresh = notes.into_iter().filter(|note| note.fresh_until > now);
@@ -75,7 +78,8 @@ impl CacheEngine {
 
     /// Builds the message that offers these keys.
     fn offer(&self, cluster: &ClusterHandle, keys: &[Vec<u8>]) -> Vec<u8> {
-        let live = self.live();
+        let live = self.0.live();
+        debug_assert!(keys.len() <= OFFERED_AT_ONCE, "a message has room for them");
         let mut offer = HitAsks::new(cluster.members().view.fingerprint(), cluster.purges());
         for full in keys {
             let url = full.strip_suffix(FORWARD).unwrap_or(full);
@@ -89,32 +93,32 @@ impl CacheEngine {
     }
 
     /// Takes the offer of another node. Its objects are fetched in the background.
-    pub(super) fn take_offer(self: &Arc<Self>, message: &[u8]) -> Result<Vec<u8>, CallError> {
+    pub fn take_offer(&self, message: &[u8]) -> Result<Vec<u8>, CallError> {
         let offer = BorrowedHitAsks::parse(message).ok_or(CallError::Malformed("a malformed offer"))?;
         let urls: Vec<(String, bool)> = offer
             .iter()
             .filter_map(|ask| Some((std::str::from_utf8(ask.url).ok()?.to_owned(), ask.site.is_some())))
             .collect();
         let count = urls.len();
-        let before = self.offers.fetch_add(count, Relaxed);
+        let before = self.0.offers.fetch_add(count, Relaxed);
         if before + count > OFFERS_WAITING_MAX {
-            self.offers.fetch_sub(count, Relaxed);
+            self.0.offers.fetch_sub(count, Relaxed);
             return Err(CallError::Refused("too many offers wait".into()));
         }
-        let engine = Arc::clone(self);
+        let receiver = Self(Arc::clone(&self.0));
         tokio::spawn(async move {
             for (url, is_of_site) in urls {
-                engine.take_offered(&url, is_of_site).await;
-                engine.offers.fetch_sub(1, Relaxed);
+                receiver.take_offered(&url, is_of_site).await;
+                receiver.0.offers.fetch_sub(1, Relaxed);
             }
         });
         Ok(Vec::new())
     }
 
     /// Fetches an offered object from its previous home, unless it is here.
-    async fn take_offered(self: &Arc<Self>, url: &str, is_of_site: bool) {
-        let (Some(cluster), Ok(target)) = (&self.cluster, Target::parse(url)) else { return };
-        let Ok(context) = self.supposed(target, Method::GET, cluster.address()) else { return };
+    async fn take_offered(&self, url: &str, is_of_site: bool) {
+        let (Some(cluster), Ok(target)) = (&self.0.cluster, Target::parse(url)) else { return };
+        let Ok(context) = self.0.supposed(target, Method::GET, cluster.address()) else { return };
         if context.site.is_some() != is_of_site {
             return;
         }
@@ -125,10 +129,10 @@ impl CacheEngine {
         if !is_home || cluster.previous_home(full).is_none() {
             return;
         }
-        if !matches!(self.cache.lookup(&context).await, Lookup::Absent { .. }) {
+        if !matches!(self.0.cache.lookup(&context).await, Lookup::Absent { .. }) {
             return;
         }
-        let reply = self.serve(&context).await;
+        let reply = self.0.serve(&context).await;
         if let ReplyBody::Stream { mut frames, .. } = reply.body {
             while let Some(Ok(_)) = frames.frame().await {}
         }

@@ -1,4 +1,4 @@
-//! The entry's side of `objects/hits`: plain requests whose home is another node wait for one
+//! The entry's side of `objects/hits`: plain requests with their home at another node wait for one
 //! message to that node, without a task of their own.
 //!
 //! ```text
@@ -108,21 +108,24 @@ impl PeerHitLines {
     }
 }
 
-impl CacheEngine {
+/// Entry that asks for hits in messages.
+pub(in crate::exchange) struct HitEntry<'a>(pub &'a CacheEngine);
+
+impl HitEntry<'_> {
     /// Takes a plain request that is no hit in RAM, if the first home of its key is another node
     /// that answers hits in messages. The decisions are those of the fast path and of
     /// [`super::may_ask`].
-    pub(in crate::exchange) fn defer_to_peer(
+    pub fn defer(
         &self,
         plain: &FastPathRequest<'_>,
         client: &Arc<Client>,
         received: Instant,
     ) -> Option<PeerAsk> {
-        let cluster = self.cluster.as_deref()?;
-        let in_force = self.in_force.load();
+        let cluster = self.0.cluster.as_deref()?;
+        let in_force = self.0.in_force.load();
         let ReloadableState { live, log } = &**in_force;
         let is_plain = !plain.is_head && plain.range.is_none() && !plain.path.starts_with(OWN_PATHS);
-        let is_of_connection = client.intercepted.is_some() || self.upstreams.has_pinned(client);
+        let is_of_connection = client.intercepted.is_some() || self.0.upstreams.has_pinned(client);
         if !live.asks_homes || !is_plain || is_of_connection || live.rule_set.limits_rates() {
             return None;
         }
@@ -149,7 +152,7 @@ impl CacheEngine {
             let wanted = AdmissionView::Url { host: &full[host.clone()], port, path: plain.path };
             let Ok(Grant { site, .. }) = live.admit_by(listener, client, None, wanted) else { return None };
             let is_mirror = site.is_some_and(|site| live.mirrors.of_site(site.site).is_some());
-            if is_mirror || self.fetcher.passes.holds_any(Key::of(full), clock::time_at(received)) {
+            if is_mirror || self.0.fetcher.passes.holds_any(Key::of(full), clock::time_at(received)) {
                 return None;
             }
             let boxed = |value: Option<&[u8]>| value.map(Box::from);
@@ -176,10 +179,10 @@ impl CacheEngine {
     }
 
     /// Asks a node for all of these, which have the same home, in one message.
-    pub(in crate::exchange) async fn ask_for_hits(&self, asks: Vec<PeerAsk>) -> PeerReplies {
+    pub async fn ask(self, asks: Vec<PeerAsk>) -> PeerReplies {
         let mut replies =
             PeerReplies { bytes: Vec::new(), places: std::iter::repeat_n(None, asks.len()).collect() };
-        let (Some(cluster), Some(first)) = (self.cluster.as_deref(), asks.first()) else { return replies };
+        let (Some(cluster), Some(first)) = (self.0.cluster.as_deref(), asks.first()) else { return replies };
         debug_assert!(asks.iter().all(|ask| Arc::ptr_eq(&ask.peer, &first.peer)), "one node a message");
         let peer = Arc::clone(&first.peer);
         let mut message = HitAsks::new(cluster.members().view.fingerprint(), cluster.purges());
@@ -228,7 +231,7 @@ impl CacheEngine {
         };
         let count = |trial: &mut PeerTrial<'_>| {
             let latency = trial.answered();
-            latency.iter().for_each(|latency| self.metrics.cluster_ask_us.add(latency.as_micros() as u64));
+            latency.iter().for_each(|latency| self.0.metrics.cluster_ask_us.add(latency.as_micros() as u64));
         };
         match outcome {
             Some(Ok(answer)) => {
@@ -238,7 +241,7 @@ impl CacheEngine {
             // The links have a limit of their own, as long as the longest.
             Some(Err(CallError::Unreachable(why))) if began.elapsed() < timeout => {
                 tracing::debug!(peer = %peer.name, why, "a peer did not answer");
-                self.metrics.cluster_asks_refused.increment();
+                self.0.metrics.cluster_asks_refused.increment();
                 trial.refused();
             }
             Some(Err(error)) if !matches!(error, CallError::Unreachable(_)) => {
@@ -248,7 +251,7 @@ impl CacheEngine {
                 peer.takes_no_hits();
             }
             Some(Err(_)) | None => {
-                self.metrics.cluster_asks_late.increment();
+                self.0.metrics.cluster_asks_late.increment();
                 trial.timed_out(timeout);
                 peer.was_late(clock::now());
             }
@@ -257,7 +260,7 @@ impl CacheEngine {
     }
 
     fn set_aside(&self, peer: &PeerNode) {
-        self.metrics.cluster_asks_wrong.increment();
+        self.0.metrics.cluster_asks_wrong.increment();
         tracing::warn!(peer = %peer.name, "a peer sent a wrong answer and is set aside");
         peer.lied();
     }
@@ -284,11 +287,11 @@ impl CacheEngine {
         out.extend_from_slice(answer.body);
         let (body_bytes, received) = (answer.body.len() as u64, ask.received);
         let duration_us = received.elapsed().as_micros() as u64;
-        self.metrics.cluster_asks_served.increment();
-        self.metrics.cluster_received_bytes.add(body_bytes);
+        self.0.metrics.cluster_asks_served.increment();
+        self.0.metrics.cluster_received_bytes.add(body_bytes);
         ask.peer.tally.served.fetch_add(1, Relaxed);
         ask.peer.tally.bytes.fetch_add(body_bytes, Relaxed);
-        self.metrics.responded(CacheResult::PeerHit, body_bytes, Some(duration_us));
+        self.0.metrics.responded(CacheResult::PeerHit, body_bytes, Some(duration_us));
         let meter = match &ask.site {
             Some(site) => &site.meter,
             None => ask.live.routes.meters().forward(),
@@ -297,7 +300,7 @@ impl CacheEngine {
         let Some(logged) = &ask.logged else { return };
         let content_type = shoal_core::written_fields(answer.head)
             .find(|(name, _)| name.eq_ignore_ascii_case(b"content-type") && !answer.is_known);
-        self.in_force.load().log.log(&LogEntry {
+        self.0.in_force.load().log.log(&LogEntry {
             time: clock::date_at(clock::time_at(received)),
             duration_us,
             client: Some(ask.client),

@@ -6,6 +6,7 @@
 //! either: the entry's own ask then brings it a lease.
 
 use super::fast_path::AskedUrl;
+use super::hand_over::HandOver;
 use super::hits_link;
 use crate::clock;
 use crate::exchange::CacheEngine;
@@ -30,27 +31,31 @@ impl PeerService for HitService {
         let answered = match (name, self.0.upgrade()) {
             (_, None) => Err(CallError::Refused("the node is stopping".into())),
             ("objects/hits", Some(engine)) => {
-                let answered = engine.answer_hits(&body, Vec::new(), Instant::now());
+                let answered = HitHome(&engine).answer_hits(&body, Vec::new(), Instant::now());
                 answered.map_err(|_| CallError::Malformed(MALFORMED))
             }
-            ("objects/offer", Some(engine)) => engine.take_offer(&body),
+            ("objects/offer", Some(engine)) => HandOver(engine).take_offer(&body),
             _ => Err(CallError::Unknown),
         };
         Box::pin(std::future::ready(answered.map(Bytes::from)))
     }
 }
 
-impl CacheEngine {
+/// Home that answers messages.
+pub(in crate::exchange) struct HitHome<'a>(pub &'a CacheEngine);
+
+impl HitHome<'_> {
     /// Answers a message at the start of `bytes` if it is whole and as nodes write it. The reply is
     /// added to `replies`. Returns `false`, and adds nothing, for anything else.
-    pub(in crate::exchange) fn try_message(
+    pub fn try_message(
         &self,
         bytes: &[u8],
         client: &Client,
         received: Instant,
         replies: &mut Vec<u8>,
     ) -> bool {
-        let Some(cluster) = self.cluster.as_deref() else { return false };
+        debug_assert!(client.is_peer(), "clients send no messages");
+        let Some(cluster) = self.0.cluster.as_deref() else { return false };
         let is_member = client.certificate.is_some() || cluster.members().has_address(client.address.ip());
         let Some(message) = hits_link::message_of(bytes).filter(|_| is_member) else { return false };
         let before = replies.len();
@@ -71,22 +76,22 @@ impl CacheEngine {
             replies[place] = b'0' + (length % 10) as u8;
             length /= 10;
         }
-        self.metrics.cluster_calls.increment();
+        self.0.metrics.cluster_calls.increment();
         true
     }
 
     /// Answers the asks of a message, behind these bytes. Returns them alone, as an error, if the
     /// message cannot be read.
     fn answer_hits(&self, message: &[u8], before: Vec<u8>, received: Instant) -> Result<Vec<u8>, Vec<u8>> {
-        let parsed = BorrowedHitAsks::parse(message).zip(self.cluster.as_deref());
+        let parsed = BorrowedHitAsks::parse(message).zip(self.0.cluster.as_deref());
         let Some((asks, cluster)) = parsed else { return Err(before) };
-        let sequence = self.cache.purge_table.sequence();
-        let in_force = self.in_force.load();
+        let sequence = self.0.cache.purge_table.sequence();
+        let in_force = self.0.in_force.load();
         let (live, now) = (&in_force.live, clock::time_at(received));
         let load = cluster.load().in_flight();
         let mut answers = HitAnswers::behind(before, load, cluster.members().view.fingerprint());
         let admitted = cluster.has_purges_of(asks.purges).then(|| cluster.begin_ask()).flatten();
-        self.metrics.cluster_hit_messages.increment();
+        self.0.metrics.cluster_hit_messages.increment();
         for ask in asks.iter() {
             let is_over = admitted.is_none() || answers.len() > ANSWER_BYTES_MAX;
             let found = if is_over { None } else { self.find_for_message(live, &ask, now) };
@@ -106,7 +111,7 @@ impl CacheEngine {
         ask: &HitAsk<'_>,
         now: Timestamp,
     ) -> Option<AskedUrl> {
-        let found = self.find_asked_url(live, ask.url, ask.site, now)?;
+        let found = self.0.find_asked_url(live, ask.url, ask.site, now)?;
         let is_usual = |head: &ResponseMetadata| {
             head.stored.status() == StatusCode::OK
                 && head.stored.is_dated()
@@ -152,9 +157,9 @@ impl CacheEngine {
             out.extend_from_slice(&own.proxy_status);
         };
         answers.push((found.key.low(), resident.sum()), write, body);
-        self.metrics.cluster_answers_served.increment();
-        self.metrics.cluster_answers_at_once.increment();
-        self.metrics.cluster_served_bytes.add(body.map_or(0, <[u8]>::len) as u64);
+        self.0.metrics.cluster_answers_served.increment();
+        self.0.metrics.cluster_answers_at_once.increment();
+        self.0.metrics.cluster_served_bytes.add(body.map_or(0, <[u8]>::len) as u64);
     }
 }
 

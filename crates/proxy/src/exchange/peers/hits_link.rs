@@ -1,9 +1,9 @@
 //! Links for messages about hits: connections of this worker to other nodes, each of which carries
 //! one message at a time.
 //!
-//! The links between nodes make any request and read any response. A message is sent and read so
-//! often that it has a way of its own, with the head that it needs and one buffer. A kept connection
-//! that turns out to be closed is replaced once: a message asks for stored bytes alone.
+//! The links between nodes make any request and read any response. Messages are so frequent that
+//! they have a way of their own, with the head that they need and one buffer. A kept connection that
+//! turns out to be closed is replaced once: a message asks for stored bytes alone.
 
 use crate::cluster::{ClusterHandle, PeerNode};
 use crate::message::TunnelIo;
@@ -102,6 +102,7 @@ impl HitLinkAnswer {
 
     /// Keeps the connection for the next message to its node.
     pub fn keep(mut self, peer: &Arc<PeerNode>) {
+        debug_assert_eq!(self.link.buffer.len(), self.body.end, "nothing else has come");
         self.link.is_kept = true;
         self.link.buffer.clear();
         self.link.buffer.shrink_to(BUFFER_BYTES_KEPT);

@@ -33,8 +33,10 @@ mod whereabouts;
 
 pub(crate) use contents::EngineContents;
 pub(super) use entry::HomeOutcome;
-pub(super) use hits_entry::PeerHitLines;
+pub(crate) use hand_over::HandOver;
+pub(super) use hits_entry::{HitEntry, PeerHitLines};
 pub use hits_entry::{PeerAsk, PeerReplies};
+pub(super) use hits_home::HitHome;
 pub(crate) use hits_home::HitService;
 pub(super) use in_place::may_lead_in_place;
 pub use whereabouts::{NodeWithObject, Whereabouts};

@@ -1,8 +1,8 @@
 //! Lanes: requests that wait for another node, gathered into messages to that node.
 //!
 //! Each worker has a lane for each node. A message carries the requests that have gathered while
-//! the messages before it were under way, so that the cost of an exchange is shared under load, and
-//! one request alone waits for nothing. A request without a reply takes the ordinary path.
+//! the messages before it were under way. Under load, many requests thus share an exchange; one
+//! request alone waits for nothing. A request without a reply takes the ordinary path.
 
 use super::ROOM;
 use super::set::{IdleConnection, IdleKey, IdleSet, ReadyEvent};
@@ -92,6 +92,7 @@ async fn carry<H: Handler>(
 ) {
     let seat = LaneSeat(peer);
     while !asks.is_empty() {
+        debug_assert!(asks.len() <= TOGETHER_MAX, "a message has room for them");
         let (parts, waiters): (Vec<_>, Vec<_>) = asks.into_iter().unzip();
         let mut awaited = AwaitedReplies { waiters, shared: Arc::clone(&shared) };
         let replies = shared.handler.ask_peer(parts).await;
