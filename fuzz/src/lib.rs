@@ -13,6 +13,7 @@
 
 pub mod cluster;
 pub mod gossip;
+mod hit_ways;
 pub mod lists;
 pub mod mirrors;
 pub mod neighbours;
@@ -24,7 +25,8 @@ pub mod store;
 pub mod trace;
 pub mod wire;
 
-pub use shoal_proxy::server::fuzzing::{hit_ways, http1_connection, http2_connection};
+pub use hit_ways::hit_ways;
+pub use shoal_server::fuzzing::{http1_connection, http2_connection};
 
 /// One fuzz target.
 pub struct Target {
