@@ -38,6 +38,21 @@ def first_home(ip, url):
     return next(node["address"].rpartition(":")[0] for node in nodes if node["home"] == 1)
 
 
+def metric(ip, name):
+    """The sum of a metric of one node; None if the node does not answer."""
+    try:
+        rows = [line for line in asked(ip, "/metrics").splitlines() if line.startswith(name)]
+    except OSError:
+        return None
+    return sum(float(row.rpartition(" ")[2]) for row in rows)
+
+
+def holders(ip, url):
+    """The number of nodes that hold the object of a URL, as a node finds them."""
+    nodes = json.loads(asked(ip, "/cluster/where?url=" + urllib.parse.quote("http://" + url, safe="")))["nodes"]
+    return sum(node["holds"] is True for node in nodes)
+
+
 def wait_until_all_are_in(ips, limit=60):
     """Waits until each node sees all nodes as homes; the seconds that took."""
     begun = time.monotonic()

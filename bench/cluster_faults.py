@@ -1,7 +1,8 @@
 """What fails while nodes fail: the second part of the bench of clusters.
 
 Clients keep asking at a rate. Every half second an object gets a new version at the origin, and is purged. A node is killed,
-frozen, unplugged, parted from the other nodes alone, or all are restarted in turn. Clients are sent elsewhere while a node is out, as a balancer
+frozen, unplugged, parted from the other nodes alone, loses most of its core, is the home of an object that gets a tenth of the requests, or all are
+restarted in turn. Clients are sent elsewhere while a node is out, as a balancer
 would do; requests under way at it are counted apart. A body is wrong if it is not byte for byte a version of what was asked for, and purged if
 it is older than a version whose purge was acknowledged before the request was sent. Elsewhere are objects with another first home than the node.
 """
@@ -45,6 +46,9 @@ class Course:
     origin_urls: list = dataclasses.field(default_factory=list)
     # URLs with the first home at the node that fails.
     at_victim: set = dataclasses.field(default_factory=set)
+    # The request that every tenth one is replaced by.
+    hot: typing.Any = None
+    requests: list = dataclasses.field(default_factory=list)
     begun: float = 0.0
     ended: float = 0.0
 
@@ -88,6 +92,7 @@ def unplugged(course):
     course.ground.do(f"unplug {VICTIM}")
     time.sleep(course.seconds)
     course.ground.do("heal")
+    made_up(course)
     course.take_in(VICTIM)
 
 
@@ -95,6 +100,34 @@ def parted(course):
     course.ground.do(f"split {VICTIM}")
     time.sleep(course.seconds)
     course.ground.do("heal")
+    made_up(course)
+
+
+def made_up(course):
+    """Tells how long after a cut healed no node lacked a purge any more."""
+    healed = time.monotonic()
+    while time.monotonic() < healed + 30:
+        lags = [cluster_counters.metric(ip, "shoal_cluster_purges_lag") for ip in course.running.admins or []]
+        if all(lag == 0 for lag in lags):
+            return print(f"purges made up for {time.monotonic() - healed:.2f} s after the cut healed", file=sys.stderr)
+        time.sleep(0.02)
+    print("purges not made up for within 30 s", file=sys.stderr)
+
+
+def slowed(course):
+    course.ground.do(f"cpu {VICTIM} 15")
+    time.sleep(course.seconds)
+    course.ground.do(f"cpu {VICTIM} 100")
+
+
+def hot(course):
+    at_victim = [asked for asked in course.requests if asked.url in course.at_victim]
+    course.hot = (at_victim or course.requests)[0]
+    time.sleep(course.seconds)
+    if course.running.admins:
+        holders = cluster_counters.holders(course.running.admins[0], course.hot.url)
+        print(f"the hot object is held by {holders} nodes", file=sys.stderr)
+    course.hot = None
 
 
 def rolling(course):
@@ -114,7 +147,9 @@ def restart(course, node):
     course.take_in(node)
 
 
-FAULTS = {"killed": killed, "frozen": frozen, "unplugged": unplugged, "parted": parted, "rolling restart": rolling}
+FAULTS = {
+    "killed": killed, "frozen": frozen, "unplugged": unplugged, "parted": parted, "slow core": slowed, "hot object": hot, "rolling restart": rolling,
+}
 
 
 def run(options, started):
@@ -124,7 +159,7 @@ def run(options, started):
         if not any(word in name.lower() for word in words):
             continue
         for fault, inflict in FAULTS.items():
-            if fault not in options.faults.split(",") or (name.startswith("one node") and fault == "parted"):
+            if fault not in options.faults.split(",") or (name.startswith("one node") and fault in ("parted", "hot object")):
                 continue
             rows.append([name, fault, *one_row(options, started, setup, inflict)])
             print("  ".join(map(str, rows[-1])), file=sys.stderr, flush=True)
@@ -136,7 +171,7 @@ def one_row(options, started, setup, inflict):
     requests = cluster_load.zipf(options.requests)
     try:
         with started(options, setup, requests) as (ground, origin, running):
-            course = Course(ground, origin, running, options.fault_seconds)
+            course = Course(ground, origin, running, options.fault_seconds, requests=requests)
             return asyncio.run(one_fault(options, requests, course, inflict))
     except RuntimeError as why:
         return [f"does not run: {str(why)[:300]}"] + [""] * (len(COLUMNS) - 3)
@@ -177,7 +212,8 @@ async def load(clients, requests, nodes, rate, course, stop, outcomes):
         if (early := begin + number / rate - time.monotonic()) > 0:
             await asyncio.sleep(early)
         place = number % len(requests)
-        task = asyncio.ensure_future(clients.get(requests[place], course.node_for(nodes[place])))
+        asked = course.hot if course.hot and number % 10 == 0 else requests[place]
+        task = asyncio.ensure_future(clients.get(asked, course.node_for(nodes[place])))
         under_way.add(task)
         task.add_done_callback(lambda done: (under_way.discard(done), outcomes.append(done.result())))
         number += 1

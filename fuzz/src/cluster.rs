@@ -1,5 +1,6 @@
 //! Messages between the nodes of a cluster.
 
+use shoal_cluster::{BorrowedHitAnswers, BorrowedHitAsks, HitAnswers, HitAsks};
 use shoal_cooperation::NodeId;
 use shoal_cooperation::directory::{DigestAnswer, DigestPull, KnownDigests};
 use shoal_cooperation::invalidation::{
@@ -39,6 +40,32 @@ pub fn digest_messages(data: &[u8]) {
         let _ = known.receive(node, answer.clone(), std::time::Duration::ZERO);
         known.forget(NodeId(2));
     }
+}
+
+/// Messages with asks for hits and with their answers are refused, or read back as the same bytes;
+/// a plain head ends no message early.
+pub fn hit_messages(data: &[u8]) {
+    if let Some(asks) = BorrowedHitAsks::parse(data) {
+        let mut again = HitAsks::new(asks.view, asks.purges);
+        assert!(asks.iter().all(|ask| again.push(ask)), "what was read can be written");
+        assert_eq!(again.finish(), data, "two encodings of asks");
+    }
+    let count = data.get(13..15).map_or(0, |count| u16::from_le_bytes([count[0], count[1]]));
+    let Some(answers) = BorrowedHitAnswers::parse(data, usize::from(count)) else { return };
+    let mut again = HitAnswers::new(answers.load, answers.view);
+    for answer in answers.iter() {
+        let Some(answer) = answer else {
+            again.push_none();
+            continue;
+        };
+        let body = (!answer.is_known).then_some(answer.body);
+        again.push((answer.key, answer.sum), |out| out.extend_from_slice(answer.head), body);
+        if answer.has_plain_head() {
+            assert!(!answer.head.windows(4).any(|window| window == b"\r\n\r\n"));
+            assert!(answer.head.is_empty() || answer.head.ends_with(b"\r\n"));
+        }
+    }
+    assert_eq!(again.finish(), data, "two encodings of answers");
 }
 
 fn check_vector(vector: &Vector) {

@@ -8,6 +8,7 @@
 mod calls;
 mod driver;
 mod error;
+mod hits;
 pub mod keys;
 pub mod membership;
 mod object_answer;
@@ -16,6 +17,7 @@ mod object_ask;
 pub use calls::{CALL_BYTES_MAX, CallError, CallFuture, Caller, PeerCalls, PeerService};
 pub use driver::{Cluster, ClusterOptions, ClusterStatus, DatagramStatus, MemberRow};
 pub use error::ClusterError;
+pub use hits::{BorrowedHitAnswers, BorrowedHitAsks, HITS_MAX, HitAnswer, HitAnswers, HitAsk, HitAsks};
 pub use object_answer::{ANSWER_FIELD, AnswerResult, ObjectAnswer, SUM_FIELD, parse_sum, sum_value};
 pub use object_ask::{AskFault, AskMode, BorrowedAsk, ObjectAsk, PEER_FIELD};
 

@@ -158,6 +158,11 @@ impl PeerHealth {
         }
     }
 
+    /// Returns `true` if asks go to the peer as usual: none is held back.
+    pub fn is_closed(&self) -> bool {
+        self.breaker == Breaker::Closed
+    }
+
     /// Takes an answer of any kind, "busy" and "behind" among them, `latency` after the ask.
     pub fn answered(&mut self, latency: Duration, now: Duration) {
         self.counts.answered += 1;

@@ -276,7 +276,7 @@ impl Fetcher {
             HomeOutcome::Failed(failure) => return land_failed(&fetch, owner, failure),
             HomeOutcome::Landed(landing) => return land(&fetch, owner, landing),
             HomeOutcome::Deserted => return self.metrics.fetches_abandoned.increment(),
-            HomeOutcome::Origin => {}
+            HomeOutcome::Origin => fetch.leader.iter().for_each(Leader::note_at_origin),
         }
         let response = match self.ask_while_wanted(&mut fetch, &mut owner, |fetch| self.send(fetch)).await {
             Some(Ok(response)) => response,

@@ -17,6 +17,7 @@ use shoal_core::ObjectKey;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -57,6 +58,8 @@ pub struct Flight {
     keys: Mutex<Vec<FlightKey>>,
     /// Last time at which a follower left to ask for itself; at first the flight's start.
     left: Mutex<Instant>,
+    /// Waits for the origin, and for no other node any more.
+    is_at_origin: AtomicBool,
 }
 
 /// Outcome of a fetch for its followers.
@@ -111,6 +114,7 @@ impl Flights {
             landing: watch::Sender::new(None),
             keys: Mutex::new(vec![key.clone()]),
             left: Mutex::new(Instant::now()),
+            is_at_origin: AtomicBool::new(false),
         });
         let before = shard.insert(key, Arc::clone(&flight));
         assert!(before.is_none(), "two leaders of one fetch");
@@ -120,6 +124,13 @@ impl Flights {
     /// Follows the current fetch for `key`, if there is one.
     pub fn follow(&self, key: &FlightKey) -> Option<Follower> {
         self.shard(key).lock().get(key).map(|flight| Follower::of(flight, key))
+    }
+
+    /// Follows the current fetch for `key` if it is at the origin already.
+    pub fn follow_at_origin(&self, key: &FlightKey) -> Option<Follower> {
+        let shard = self.shard(key).lock();
+        let flight = shard.get(key).filter(|flight| flight.is_at_origin.load(Relaxed))?;
+        Some(Follower::of(flight, key))
     }
 
     /// Stops further requests from joining the fetch of the whole for `key`: its response is
@@ -187,6 +198,11 @@ impl Leader {
             landed.get_or_insert(landing);
             first
         });
+    }
+
+    /// Notes that the fetch waits for the origin now, and for no other node any more.
+    pub fn note_at_origin(&self) {
+        self.flight.is_at_origin.store(true, Relaxed);
     }
 
     /// Returns `true` if there are no followers now.

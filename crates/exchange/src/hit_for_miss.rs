@@ -72,6 +72,14 @@ impl HitForMissTable {
         word & !u64::from(u32::MAX) == mark(key) && word & u64::from(u32::MAX) > now.seconds()
     }
 
+    /// Returns `true` if requests of any kind for a URL are remembered at `now`.
+    pub fn holds_any(&self, url: Key, now: Timestamp) -> bool {
+        let kinds = [(false, false), (true, false), (false, true), (true, true)];
+        kinds.into_iter().any(|(has_authorization, has_cookie)| {
+            self.holds(PassKey { url, kind: Kind { has_authorization, has_cookie } }, now)
+        })
+    }
+
     fn slot(&self, key: PassKey) -> &AtomicU64 {
         // Each kind has its own slot.
         &self.slots[(key.url.low() as usize ^ key.kind.number()) % SLOTS]

@@ -73,7 +73,7 @@ pub use change_tap::{ChangeTap, apply_change};
 pub use error_pages::read as read_page;
 pub use invalidate::EngineTarget;
 pub use mirrored::{OwnAnswer, OwnFreshness, OwnRequest, own_client};
-pub use peers::EngineContents;
+pub use peers::{EngineContents, HandOver, HitService};
 pub use peers::{NodeWithObject, Whereabouts};
 use settings::ReloadableState;
 pub use settings::{ExchangeSettings, ExchangeSettingsError};
@@ -100,7 +100,8 @@ use shoal_upstream::tunnel;
 use crate::access_log::{AccessLog, LogEntry};
 use crate::cluster::ClusterHandle;
 use crate::message::{
-    AccessRecord, Client, FastPathOutcome, Handler, RamHit, Reply, Request, SendProgress, ServerInside,
+    AccessRecord, Client, FastPathOutcome, Handler, PeerAsk, PeerReplies, RamHit, Reply, Request,
+    SendProgress, ServerInside,
 };
 use crate::metrics::Metrics;
 use crate::neighbours::NeighbourCaches;
@@ -109,8 +110,10 @@ use arc_swap::ArcSwap;
 use fetcher::Fetcher;
 use http::StatusCode;
 use hybrid_cache::HybridCache;
+use peers::{HitEntry, HitHome};
 use shoal_wire::FastPathRequest;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
@@ -123,6 +126,8 @@ pub struct CacheEngine {
     metrics: Arc<Metrics>,
     /// This node's part in a cluster.
     cluster: Option<Arc<ClusterHandle>>,
+    /// Offered objects of drained nodes that wait to be fetched.
+    offers: AtomicUsize,
     /// Server of requests inside a CONNECT.
     inside: intercepted::InsideServers,
 }
@@ -167,6 +172,7 @@ impl CacheEngine {
             upstreams: parts.upstreams,
             metrics: parts.metrics,
             cluster: parts.cluster,
+            offers: AtomicUsize::new(0),
             inside: intercepted::InsideServers::default(),
         })
     }
@@ -273,6 +279,23 @@ impl Handler for CacheHandler {
         reply: impl FnOnce(&RamHit<'_>) -> SendProgress,
     ) -> FastPathOutcome {
         self.0.try_ask_fast_path(plain, client, received, reply)
+    }
+
+    fn defer_to_peer(
+        &self,
+        plain: &FastPathRequest<'_>,
+        client: &Arc<Client>,
+        received: Instant,
+    ) -> Option<PeerAsk> {
+        HitEntry(&self.0).defer(plain, client, received)
+    }
+
+    fn try_message(&self, bytes: &[u8], client: &Client, received: Instant, replies: &mut Vec<u8>) -> bool {
+        HitHome(&self.0).try_message(bytes, client, received, replies)
+    }
+
+    fn ask_peer(&self, asks: Vec<PeerAsk>) -> impl Future<Output = PeerReplies> + Send {
+        HitEntry(&self.0).ask(asks)
     }
 
     fn join_server(&self, server: ServerInside) {

@@ -65,6 +65,8 @@ pub struct RequestContext {
     /// `true` if another node of the cluster asks, for a client of its own. Its fields go on as
     /// they came.
     pub is_for_peer: bool,
+    /// Another node asks for a stored copy, and may have one that arrives from the origin.
+    pub joins_origin_flights: bool,
     /// Homes of the key, once computed; see [`Self::homes`].
     homes: OnceLock<Option<Homes>>,
 }
@@ -124,6 +126,7 @@ impl RequestContext {
             requested,
             sequence,
             is_for_peer: false,
+            joins_origin_flights: false,
             homes: OnceLock::new(),
         }
     }

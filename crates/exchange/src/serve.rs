@@ -158,6 +158,12 @@ impl CacheEngine {
         ask: &Arc<RequestContext>,
         why: ForwardContext,
     ) -> ServeStep {
+        if ask.joins_origin_flights
+            && why.stored.is_none()
+            && let Some(reply) = self.reply_from_origin_flight(ask, &why).await
+        {
+            return ServeStep::Done(Box::new(reply));
+        }
         if ask.directives.only_if_cached {
             let held = self.pass_from_holder(ask, &why).await;
             return reply_or_retry(Some(held.unwrap_or_else(|| only_if_cached(ask))));
@@ -193,6 +199,20 @@ impl CacheEngine {
                 }
             }
         }
+    }
+
+    /// Serves another node, which asks for a stored copy, from a fetch that is at the origin. No
+    /// circle of waits exists, since such a fetch waits for no node.
+    async fn reply_from_origin_flight(&self, ask: &RequestContext, why: &ForwardContext) -> Option<Reply> {
+        let follower = self.cache.flights.follow_at_origin(&FlightKey::of(&why.key))?;
+        let FlightOutcome::Shared(arrived) = follower.wait_outcome().await else { return None };
+        if !self.may_share(ask, &arrived) {
+            return None;
+        }
+        let verdict = arrived_verdict(why, &arrived, CacheResult::Collapsed).collapsed();
+        let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, None);
+        let delivery = Delivery { head: Arc::clone(&arrived.head), body };
+        deliver::deliver(&self.cache.objects, ask, delivery, verdict)
     }
 
     /// Serves a range of a whole response being fetched, if the range has arrived or is about to.

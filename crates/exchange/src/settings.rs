@@ -3,6 +3,7 @@
 use super::client_access::ClientAccess;
 use super::judgement::RulesNumber;
 use super::metadata::ResponseMetadata;
+use super::peers::PeerHitLines;
 use super::request::RequestContext;
 use super::ruling;
 use super::target::Target;
@@ -78,6 +79,8 @@ pub struct ExchangeSettings {
     pub surrogate_capability: Option<HeaderValue>,
     /// Fields that this node adds to a hit's head.
     pub hit_fields: HitFields,
+    /// Lines that this node adds to the head of another node's hit.
+    pub(super) peer_hit_lines: PeerHitLines,
     /// This node's part in a cluster.
     pub cluster: Option<Arc<ClusterHandle>>,
     /// `true` if nodes ask the homes of a key.
@@ -175,6 +178,7 @@ impl ExchangeSettings {
             hit_fields: HitFields::new(&hit_status(&name), &own_proxy_status),
             surrogate_capability: HeaderValue::try_from(surrogate::capability(&cache.name)).ok(),
             own_proxy_status,
+            peer_hit_lines: PeerHitLines::default(),
         })
     }
 
@@ -182,6 +186,7 @@ impl ExchangeSettings {
     pub fn enter_cluster(&mut self, cluster: Option<&Arc<ClusterHandle>>) {
         cluster.iter().for_each(|cluster| self.forward.guard_peers(cluster.door().members()));
         self.cluster = cluster.cloned();
+        self.peer_hit_lines = PeerHitLines::of(self);
     }
 
     /// Returns `true` if a listener serves forward mode.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod boxed;
+mod deferred;
 mod hit;
 pub mod holds;
 mod inside;
@@ -15,6 +16,7 @@ mod server_name;
 mod stored_head;
 pub mod target;
 
+pub use crate::deferred::{PeerAsk, PeerReplies};
 pub use crate::hit::{FastPathOutcome, HitFields, Keeper, RamHit, ReplyForm, SendProgress};
 pub use crate::holds::Hold;
 pub use crate::inside::{InnerServer, OuterConnect, ServerInside};
@@ -211,6 +213,23 @@ pub trait Handler: Send + Sync + 'static {
         _: impl FnOnce(&RamHit<'_>) -> SendProgress,
     ) -> FastPathOutcome {
         FastPathOutcome::NotTaken
+    }
+
+    /// Takes a plain request that is no hit at once, if it may wait for a message to another node
+    /// of the cluster.
+    fn defer_to_peer(&self, _: &FastPathRequest<'_>, _: &Arc<Client>, _: Instant) -> Option<PeerAsk> {
+        None
+    }
+
+    /// Answers a message of another node at once, if these bytes are one whole message. Adds the
+    /// reply to `replies`. Returns `false`, and adds nothing, for anything else.
+    fn try_message(&self, _: &[u8], _: &Client, _: Instant, _: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    /// Asks another node for the responses to these requests, all of which wait for that node.
+    fn ask_peer(&self, _: Vec<PeerAsk>) -> impl Future<Output = PeerReplies> + Send {
+        std::future::ready(PeerReplies::default())
     }
 
     /// Takes the server that serves requests inside a CONNECT.

@@ -173,8 +173,13 @@ fn park(
     due: Instant,
     has_spoken: bool,
 ) -> Option<(TcpStream, ConnectionContext)> {
-    let guest =
-        IdleConnection { stream: IdleStream::new(stream.into_std().ok()?), standing, due, has_spoken };
+    let guest = IdleConnection {
+        stream: IdleStream::new(stream.into_std().ok()?),
+        standing,
+        due,
+        has_spoken,
+        awaits: None,
+    };
     let IdleConnection { stream, standing, .. } = idle::admit(guest).err()?;
     Some((stream.into_active().ok()?, standing))
 }

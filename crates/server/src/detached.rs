@@ -67,6 +67,7 @@ impl<H: Handler> StreamServer<H> {
                     standing,
                     due,
                     has_spoken: false,
+                    awaits: None,
                 });
                 assert!(admitted.is_ok(), "the room is open, and the kernel takes sockets");
             }

@@ -1,6 +1,7 @@
 //! Events of a run, in the order of their times.
 
 use crate::faults::Recovery;
+use crate::gossip::GossipEvent;
 use crate::message::{AskId, Message};
 use crate::node::Timer;
 use std::cmp::Ordering;
@@ -45,6 +46,8 @@ pub enum Event {
     },
     /// A node learns the members.
     View(usize),
+    /// The membership of a node has something to do, in this life of the node.
+    Gossip(usize, u64, GossipEvent),
     /// The members notice that a node is dead.
     Detect(usize, u64),
     /// A fault begins.

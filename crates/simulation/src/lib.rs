@@ -16,6 +16,7 @@
 
 mod events;
 mod faults;
+mod gossip;
 mod members;
 mod message;
 mod network;

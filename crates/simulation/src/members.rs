@@ -20,7 +20,8 @@ pub struct Members {
 impl Members {
     /// Makes this number of nodes, all in, with weights from 1 to 2.
     pub fn new(count: usize, random: &mut Random) -> Self {
-        let nodes: Vec<_> = (0..count).map(|index| member(index, 1.0 + random.unit())).collect();
+        let nodes: Vec<_> =
+            (0..count).map(|index| member(index, f64::from((1.0 + random.unit()) as f32))).collect();
         let index: BTreeMap<_, _> =
             nodes.iter().enumerate().map(|(index, member)| (member.id, index)).collect();
         assert_eq!(index.len(), nodes.len(), "each node has a number of its own");
@@ -35,6 +36,11 @@ impl Members {
     /// Returns the number of a node.
     pub fn id(&self, index: usize) -> NodeId {
         self.nodes[index].id
+    }
+
+    /// Returns the nodes.
+    pub fn all(&self) -> &[Member] {
+        &self.nodes
     }
 
     /// Returns the state of a node.

@@ -5,7 +5,7 @@
 use crate::{FaultKind, Mutation, Settings, run};
 
 fn settings(fault: FaultKind, seed: u64) -> Settings {
-    Settings { seed, fault, nodes: 5, events: 4_000, mutation: None }
+    Settings { seed, fault, nodes: 5, events: 4_000, mutation: None, gossips: false }
 }
 
 /// Returns the seeds to run: that of `SHOAL_SEED`, or the first few.
@@ -27,6 +27,28 @@ fn each_fault_keeps_the_invariants() {
             assert!(outcome.counts.served > 300 && outcome.counts.purges > 0, "{fault:?}: {outcome:?}");
         }
     }
+}
+
+#[test]
+fn gossiping_nodes_keep_the_invariants() {
+    for fault in FaultKind::ALL {
+        for seed in seeds(1) {
+            let settings = Settings { gossips: true, ..settings(fault, seed) };
+            let outcome = run(settings);
+            if let Some((_, text)) = outcome.violation {
+                panic!("{text}");
+            }
+            assert!(outcome.counts.served > 100, "{fault:?}: {outcome:?}");
+            assert_eq!(outcome.trace, run(settings).trace, "{fault:?}, {seed}: the same again");
+        }
+    }
+}
+
+#[test]
+fn lost_gossip_breaks_the_agreement() {
+    let mutation = Some(Mutation::GossipLost);
+    let outcome = run(Settings { gossips: true, mutation, ..settings(FaultKind::Kills, 1) });
+    assert_eq!(outcome.violation.map(|(invariant, _)| invariant), Some(6));
 }
 
 #[test]

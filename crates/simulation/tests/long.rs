@@ -5,9 +5,10 @@
 //!     --ignored --nocapture
 //! ```
 //!
-//! Each fault gets the number of events, spread over the seeds. The table is printed 20 times on
-//! the way, so that a run may be ended early. `SHOAL_FAULT` picks one fault, `SHOAL_NODES` the
-//! number of nodes, and `SHOAL_SEED` the first seed.
+//! Each fault gets the number of events, spread over the seeds. Each seed runs twice, and must give
+//! the same trace. Nodes learn of each other by gossip; `SHOAL_GOSSIP=0` tells them instead. The
+//! table is printed 20 times on the way, so that a run may be ended early. `SHOAL_FAULT` picks one
+//! fault, `SHOAL_NODES` the number of nodes, and `SHOAL_SEED` the first seed.
 
 use shoal_simulation::{FaultKind, Settings, run};
 
@@ -30,6 +31,7 @@ fn all_faults_for_long() {
     let events = number("SHOAL_EVENTS", 1_000_000);
     let nodes = number("SHOAL_NODES", 5) as usize;
     let first = number("SHOAL_SEED", 1);
+    let gossips = number("SHOAL_GOSSIP", 1) == 1;
     let chosen = std::env::var("SHOAL_FAULT").ok();
     let is_chosen = |fault: &FaultKind| chosen.as_ref().is_none_or(|name| *name == format!("{fault:?}"));
     let faults: Vec<_> = FaultKind::ALL.into_iter().filter(is_chosen).collect();
@@ -38,7 +40,7 @@ fn all_faults_for_long() {
     for seed in first..first + seeds {
         for (row, fault) in rows.iter_mut().zip(&faults) {
             let events = (events / seeds).max(1);
-            row.add(Settings { seed, fault: *fault, nodes, events, mutation: None });
+            row.add(Settings { seed, fault: *fault, nodes, events, mutation: None, gossips });
         }
         let done = seed - first + 1;
         if done == seeds || done.is_multiple_of((seeds / 20).max(1)) {
@@ -51,6 +53,8 @@ fn all_faults_for_long() {
 impl Row {
     fn add(&mut self, settings: Settings) {
         let outcome = run(settings);
+        let again = run(settings);
+        assert_eq!((outcome.trace, outcome.events), (again.trace, again.events), "{settings:?}");
         self.seeds += 1;
         self.events += outcome.events;
         self.virtual_seconds += outcome.lasted.as_secs();

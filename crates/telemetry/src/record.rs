@@ -89,6 +89,8 @@ pub enum CacheResult {
     MemoryHit,
     /// Served from disk.
     Hit,
+    /// Served from the cache of another node of the cluster.
+    PeerHit,
     /// Fetched from the next hop.
     Miss,
     /// Shared another request's fetch.

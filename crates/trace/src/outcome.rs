@@ -272,7 +272,7 @@ const CLEAR: [&str; 14] = [
 ];
 
 /// Names of outcomes; the first name of each outcome is the one that is written.
-const NAMES: [(&str, Outcome); 37] = [
+const NAMES: [(&str, Outcome); 38] = [
     ("hit", Outcome::Hit),
     ("validated", Outcome::Validated),
     ("stale", Outcome::Stale),
@@ -307,6 +307,7 @@ const NAMES: [(&str, Outcome); 37] = [
     ("skipped", Outcome::Bypass),
     // Shoal
     ("memory_hit", Outcome::Hit),
+    ("peer_hit", Outcome::Hit),
     ("refresh_unmodified", Outcome::Validated),
     ("refresh_modified", Outcome::Replaced),
     ("stale_while_revalidate", Outcome::Stale),

@@ -157,6 +157,8 @@ pub struct PeerTerms {
     pub is_shared: bool,
     /// Time for which a copy may be kept; zero for none.
     pub lease: Duration,
+    /// `true` if the node had the response in its cache.
+    pub was_hit: bool,
     /// `true` if this node is the home now, and keeps the copy of an earlier home.
     pub moves: bool,
 }

@@ -10,6 +10,7 @@ use super::socket::OriginStream;
 use super::tls::cause_of;
 use super::{Gate, Inner, Names, SetupError, SystemResolver, TrustStore, Upstreams};
 use crate::access::{DoorWay, PeerDoor};
+use crate::message::TunnelIo;
 use crate::metrics::Metrics;
 use rustls::pki_types::ServerName;
 use shoal_settings::{Settings, Upstream};
@@ -85,6 +86,20 @@ impl Upstreams {
         let (trust, tunnels) = (TrustStore::new(None, Vec::new(), None)?, Gate::new(1, 0));
         let links = Some(PeerLinks { source, door });
         Ok(Self { inner: Arc::new(Inner { settings: own, names, trust, pool, tunnels, metrics, links }) })
+    }
+}
+
+impl Upstreams {
+    /// Opens a connection to another node, for messages of its caller's own.
+    ///
+    /// # Errors
+    /// If the node cannot be reached, in a line.
+    pub async fn open_link(&self, target: &PeerTarget) -> Result<Box<dyn TunnelIo>, String> {
+        let links = self.inner.links.as_ref().ok_or("no way to other nodes")?;
+        let deadline = Instant::now() + self.inner.settings.connect_timeout;
+        let opened = links.open(&target.origin, deadline).await;
+        let (stream, _) = opened.map_err(|(_, why)| why)?;
+        Ok(Box::new(stream))
     }
 }
 

@@ -158,6 +158,79 @@ fn nodes_of_sites_fetch_from_no_other_host() {
     drop(node);
 }
 
+/// Message with asks for objects of the site `*` at these URLs.
+fn asks_for(urls: &[String]) -> Vec<u8> {
+    let mut body = vec![1];
+    body.extend([0; 16]);
+    body.extend((urls.len() as u16).to_le_bytes());
+    for url in urls {
+        body.push(1);
+        for text in [url.as_bytes(), b"*", b"/"] {
+            body.extend((text.len() as u16).to_le_bytes());
+            body.extend(text);
+        }
+    }
+    body
+}
+
+#[test]
+fn offers_lead_to_no_fetch() {
+    let origin = Origin::start();
+    origin.on("/*", Answer::fresh("there", 60));
+    // On 127.0.0.1, so that this test's address is a member's.
+    let own = free_port([127, 0, 0, 1].into());
+    let node = setup(&origin, own, &[own]).start();
+    let urls: Vec<String> = (0..64).map(|number| format!("http://site.test/{number}")).collect();
+    for _ in 0..80 {
+        let status = call(own, "objects/offer", "", &asks_for(&urls));
+        assert!([200, 409].contains(&status), "{status}");
+    }
+    for body in [&b""[..], b"\x01", &[7; 300], &[&asks_for(&urls)[..], b"x"].concat()] {
+        assert_eq!(call(own, "objects/offer", "", body), 400);
+        assert_eq!(call(own, "objects/hits", "", body), 400);
+    }
+    assert_eq!(call(own, "objects/hits", "Via: 1.1 squid\r\n", &asks_for(&urls)), 403, "no node wrote it");
+    assert_eq!(call(own, "objects/hits", "", &asks_for(&urls)), 200, "a member asks, and nothing is stored");
+    node.get("/own").expect_body("there");
+    assert_eq!(origin.total(), 1, "nobody was the home before");
+}
+
+#[test]
+fn storm_of_joins_and_far_clocks_change_nothing() {
+    let origin = Origin::start();
+    origin.on("/*", Answer::fresh("there", 60));
+    let own = peer();
+    let node = setup(&origin, own, &[]).start();
+    for hours in [-5i64, 5, 100_000] {
+        let mut late = join("late", peer(), 1.0);
+        let clock = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as i64;
+        late[6..14].copy_from_slice(&(clock + hours * 3_600_000).to_be_bytes());
+        assert_eq!(call(own, "members/join", "", &late), 409, "{hours} hours");
+    }
+    // Two nodes of one name: the living one keeps the name.
+    let living = peer();
+    let other = setup(&origin, living, &[own]).start();
+    wait::until("both know each other", || members(&node) == 2 && members(&other) == 2);
+    assert_eq!(call(own, "members/join", "", &join(&living.to_string(), peer(), 1.0)), 409);
+    drop(other);
+    std::thread::scope(|scope| {
+        for part in 0..8 {
+            scope.spawn(move || {
+                for number in 0..100 {
+                    let at = SocketAddr::from(([127, 9, part, number], 3131));
+                    let status = call(own, "members/join", "", &join(&format!("n{part}-{number}"), at, 1e-3));
+                    assert_eq!(status, 200, "{at}");
+                }
+            });
+        }
+    });
+    // None of them answers: clients do not wait for long, and the origin serves them.
+    for number in 0..20 {
+        node.get(&format!("/{number}")).expect_body("there");
+    }
+    assert_eq!(origin.total(), 20);
+}
+
 #[test]
 fn hostile_datagrams_change_nothing() {
     let origin = Origin::start();

@@ -2,7 +2,7 @@
 
 use super::cluster::introduce;
 use shoal_testkit::cluster::{peers, setup};
-use shoal_testkit::{Answer, Origin, Request};
+use shoal_testkit::{Answer, Origin, Request, Shoal};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -20,9 +20,11 @@ fn liar(address: SocketAddr, answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 's
                 let mut buffer = [0; 4096];
                 while let Ok(count @ 1..) = stream.read(&mut buffer) {
                     read.extend_from_slice(&buffer[..count]);
-                    if read.ends_with(b"\r\n\r\n") {
+                    if is_whole(&read) {
                         let head = String::from_utf8_lossy(&read).into_owned();
-                        if stream.write_all(&answer(&head)).is_err() {
+                        // Like a node of before messages for hits.
+                        let said = if head.starts_with("POST") { UNKNOWN.to_vec() } else { answer(&head) };
+                        if stream.write_all(&said).is_err() {
                             return;
                         }
                         read.clear();
@@ -31,6 +33,79 @@ fn liar(address: SocketAddr, answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 's
             });
         }
     });
+}
+
+/// The xxh3 hash of the wrong body.
+const SUM_OF_LIES: u64 = 0x8506_a808_ce24_6c47;
+
+const UNKNOWN: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+
+/// Returns `true` if the bytes are a whole request.
+fn is_whole(read: &[u8]) -> bool {
+    let Some(head) = read.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
+    let text = String::from_utf8_lossy(&read[..head]).to_lowercase();
+    let length = text.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    read.len() == head + 4 + length.unwrap_or(0)
+}
+
+/// Starts a node beside a peer that lies in this way in its answers to messages for hits. It
+/// answers nothing else.
+pub fn liar_of_hits(origin: &Origin, kind: &'static str) -> Shoal {
+    let peers = peers(2);
+    let listener = TcpListener::bind(peers[1]).expect("the address is free");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            std::thread::spawn(move || {
+                let (mut read, mut buffer) = (Vec::new(), [0; 4096]);
+                while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                    read.extend_from_slice(&buffer[..count]);
+                    if is_whole(&read) {
+                        let asked = read.starts_with(b"POST /shoal/objects/hits ");
+                        let said = if asked { lie(kind, &read) } else { UNKNOWN.to_vec() };
+                        let _ = stream.write_all(&said);
+                        read.clear();
+                    }
+                }
+            });
+        }
+    });
+    let node = setup(origin, peers[0], &peers).set("cluster.peer_timeout", "500ms").start();
+    introduce(peers[0], peers[1]);
+    node
+}
+
+/// Answer to a message for one hit that is wrong in one respect.
+fn lie(kind: &str, request: &[u8]) -> Vec<u8> {
+    if kind == "silent" {
+        return Vec::new();
+    }
+    if kind == "unknown" {
+        return UNKNOWN.to_vec();
+    }
+    let head = request.windows(4).position(|window| window == b"\r\n\r\n").expect("a head") + 4;
+    // Version, view, hash of purges and count come before the one ask.
+    let ask = &request[head + 19..];
+    let url = &ask[3..3 + usize::from(u16::from_le_bytes([ask[1], ask[2]]))];
+    let key = shoal_core::Key::unkeyed(url).low() ^ u64::from(kind == "key");
+    let sum = SUM_OF_LIES ^ u64::from(kind == "sum");
+    let fields: &[u8] = if kind == "head" { b"a: b\r\n\r\nlies" } else { b"a: b\r\n" };
+    let mut body = vec![1];
+    body.extend([0; 12]);
+    body.extend(u16::from(kind != "count").to_le_bytes());
+    body.push(1);
+    body.extend(key.to_le_bytes());
+    body.extend(sum.to_le_bytes());
+    body.extend((fields.len() as u32).to_le_bytes());
+    body.extend(4u32.to_le_bytes());
+    body.extend([fields, b"lies"].concat());
+    match kind {
+        "noise" => body = vec![7; 300],
+        "cut" => drop(body.pop()),
+        _ => {}
+    }
+    let length = body.len();
+    [format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").as_bytes(), &body].concat()
 }
 
 /// An answer of a peer with this description and body.

@@ -150,6 +150,24 @@ impl FilterEnd for Result<JoinAnswer, String> {
     }
 }
 
+/// Lets a node exchange lists with another one as a join does, with no network between them.
+/// Returns `false` if the other one refuses. For simulations.
+pub fn exchange_lists(node: &mut Membership, seed: &mut Membership, now: Duration) -> bool {
+    let request = JoinRequest {
+        cluster: "simulated".into(),
+        clock_ms: 1,
+        node: node.own().clone(),
+        members: node.list(),
+    };
+    if !matches!(seed.judge(&request.node), JoinVerdict::Welcome) {
+        return false;
+    }
+    if let JoinAnswer::Welcome { members, .. } = seed.welcome(now, request, 1) {
+        node.on_members(now, members);
+    }
+    true
+}
+
 impl Membership {
     /// Judges a node that wants to join.
     pub(crate) fn judge(&self, node: &NodeIdentity) -> JoinVerdict {

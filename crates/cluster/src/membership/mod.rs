@@ -31,7 +31,7 @@ mod simulated;
 mod suspicion;
 
 pub use identity::{NodeFacts, NodeIdentity, is_name, next_life};
-pub use joining::{JoinAnswer, JoinRequest, PROTOCOL_VERSION};
+pub use joining::{JoinAnswer, JoinRequest, PROTOCOL_VERSION, exchange_lists};
 pub(crate) use joining::{JoinVerdict, displaced};
 pub use settings::{CLOCK_SKEW_MAX, MEMBERS_MAX};
 

@@ -108,6 +108,11 @@ impl Fetcher {
             let elapsed = began.elapsed().saturating_sub(worked);
             let Step::Ask(ask) = steps.next(elapsed, |node| admitted(cluster, node)) else { return None };
             let Some(peer) = cluster.members().peer(ask.node).cloned() else { continue };
+            if peer.was_late_for(context.requested) {
+                // The request has waited for this node already, together with others.
+                steps.answered(AskResult::TimedOut);
+                continue;
+            }
             let sent = Instant::now();
             let answer = asker.send(&peer, ask).await;
             if context.live.asks_holders {

@@ -22,6 +22,7 @@ use shoal_settings::Mode;
 use shoal_wire::FastPathRequest;
 use shoal_wire::response::is_bodiless;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -84,15 +85,55 @@ impl CacheEngine {
         now: Timestamp,
     ) -> Option<(Arc<MemoryEntry>, Key)> {
         let host = write_url(url, plain, false);
-        let mode = if ask.site.is_some() { Mode::Reverse } else { Mode::Forward };
-        match ask.site {
+        let port = plain.authority.port.unwrap_or(80);
+        self.find_by_key(live, (url, host, port, plain.path_text()), ask.site, now)
+    }
+
+    /// Returns the fresh response in RAM for a URL in its normal form, if another node may have it.
+    pub(super) fn find_asked_url(
+        &self,
+        live: &ExchangeSettings,
+        url: &[u8],
+        site: Option<(&str, &str)>,
+        now: Timestamp,
+    ) -> Option<AskedUrl> {
+        let text = std::str::from_utf8(url).ok()?;
+        let (start, usual_port) = match text.strip_prefix("http://") {
+            Some(_) => ("http://".len(), 80),
+            None => text.strip_prefix("https://").map(|_| ("https://".len(), 443))?,
+        };
+        let path = start + text[start..].find('/')?;
+        let authority = &text[start..path];
+        let (host, port) = match authority.rsplit_once(':') {
+            None => (authority, usual_port),
+            Some((host, port)) => (host, port.parse().ok()?),
+        };
+        let host = start..start + host.len();
+        URL.with_borrow_mut(|key| {
+            key.clear();
+            key.extend_from_slice(url);
+            let (resident, key) = self.find_by_key(live, (key, host, port, &text[path..]), site, now)?;
+            Some(AskedUrl { resident, key })
+        })
+    }
+
+    /// Looks up a URL, of which the host's place, the port and the path are known.
+    fn find_by_key(
+        &self,
+        live: &ExchangeSettings,
+        (url, host, port, path): (&mut Vec<u8>, Range<usize>, u16, &str),
+        site: Option<(&str, &str)>,
+        now: Timestamp,
+    ) -> Option<(Arc<MemoryEntry>, Key)> {
+        let mode = if site.is_some() { Mode::Reverse } else { Mode::Forward };
+        match site {
+            // A node of sites alone is no way to other hosts.
             None => {
-                let port = plain.authority.port.unwrap_or(80);
                 live.forward.request(std::str::from_utf8(&url[host.clone()]).ok()?, port).ok()?;
                 url.extend_from_slice(FORWARD);
             }
             Some(name) => {
-                let site = live.routes.find(&url[host.clone()], plain.path)?;
+                let site = live.routes.find(&url[host.clone()], path)?;
                 let (first_host, prefix) = site.name();
                 if (first_host, prefix) != name {
                     return None;
@@ -101,7 +142,7 @@ impl CacheEngine {
         }
         let resident = self.cache.objects.memory_entry_by_key(Key::of(url), url)?;
         if !live.rule_set.is_empty() {
-            let may_change = || live.may_change(mode, &url[host], plain.path_text(), false);
+            let may_change = || live.may_change(mode, &url[host], path, false);
             if resident.judgement.of(live.rules_number, may_change) {
                 return None;
             }
@@ -113,11 +154,19 @@ impl CacheEngine {
             && !is_bodiless(head.stored.status())
             // This path does not check for credentials, which a negative response would require.
             && !head.policy.is_negative()
-            && head.names.via_site == ask.site.is_some()
+            && head.names.via_site == (mode == Mode::Reverse)
             && !self.cache.purge_table.is_purged(&head.names.slots, &head.names.groups, head.requested)
             && reuse::decide(&head.policy, &RequestDirectives::default(), now) == Reuse::Fresh;
         is_usable.then(|| (Arc::clone(&resident), Key::unkeyed(url)))
     }
+}
+
+/// Response in RAM that another node asks for by its URL.
+pub(super) struct AskedUrl {
+    /// The response.
+    pub resident: Arc<MemoryEntry>,
+    /// Hash of the full key without this process's secret.
+    pub key: Key,
 }
 
 /// Reads the ask of a request for a whole response.

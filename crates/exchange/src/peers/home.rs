@@ -62,6 +62,7 @@ impl CacheEngine {
         let (client, requested) = (Arc::new(client), clock::time_at(received));
         let admitted = AdmittedRequest { head, target, ruling, client, way: None, site, user: None, live };
         let mut context = RequestContext::new(admitted, (interim.clone(), requested, sequence)).for_peer();
+        context.joins_origin_flights = ask.kind == AskKind::Holder && !context.directives.only_if_cached;
         context.directives.only_if_cached |= ask.kind == AskKind::Holder;
         let context = Arc::new(context);
         let reply = self.serve_with_signs(&context, interim, &ask).await;

@@ -84,8 +84,11 @@ fn is_for_owner_alone(fetch: &Fetch, response: &UpstreamResponse) -> bool {
 async fn relay(ask: &RequestContext, why: &ForwardContext, mut response: UpstreamResponse) -> Reply {
     let arrived = arrived(&mut response).await;
     debug_assert!(arrived.as_ref().is_none_or(|whole| response.length == Some(whole.len() as u64)));
-    let verdict =
-        HandlingReport::forwarded(why.forwarded).outcome(CacheResult::Miss).forward_status(response.status);
+    let outcome = match response.from_peer.is_some_and(|terms| terms.was_hit) {
+        true => CacheResult::PeerHit,
+        false => CacheResult::Miss,
+    };
+    let verdict = HandlingReport::forwarded(why.forwarded).outcome(outcome).forward_status(response.status);
     let reply = pass_on(ask, response, verdict);
     match arrived {
         Some(whole) => Reply { body: ReplyBody::Memory(whole), ..reply },

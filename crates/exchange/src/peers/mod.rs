@@ -6,6 +6,8 @@
 //!  listener for peers:
 //!   POST /shoal/NAME ───────────────► service of that name
 //!   GET, HEAD with Shoal-Peer ──────► answer_ask
+//!   POST /shoal/objects/hits ───────► answer_hits: RAM alone, many asks at once
+//!   POST /shoal/objects/offer ──────► take_offer: what a drained node had
 //!   anything else ──────────────────► 403 or 404, counted
 //! ```
 //!
@@ -18,6 +20,10 @@ mod calls;
 mod contents;
 mod entry;
 mod fast_path;
+mod hand_over;
+mod hits_entry;
+mod hits_home;
+mod hits_link;
 mod holder;
 mod home;
 mod in_place;
@@ -27,6 +33,10 @@ mod whereabouts;
 
 pub use contents::EngineContents;
 pub(super) use entry::HomeOutcome;
+pub use hand_over::HandOver;
+pub(crate) use hits_entry::{HitEntry, PeerHitLines};
+pub(crate) use hits_home::HitHome;
+pub use hits_home::HitService;
 pub(super) use in_place::may_lead_in_place;
 pub use whereabouts::{NodeWithObject, Whereabouts};
 

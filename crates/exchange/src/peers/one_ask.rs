@@ -17,10 +17,10 @@ use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use shoal_cluster::{ANSWER_FIELD, AnswerResult, AskMode, ObjectAnswer, ObjectAsk, PEER_FIELD};
 use shoal_cooperation::{Ask, AskKind, AskResult};
-use shoal_core::{Fields, Key};
+use shoal_core::{FieldLines, Fields, Key};
 use shoal_rules::FailureKind;
 use shoal_semantics::NextHopFields;
-use shoal_semantics::status_fields::ProxyError;
+use shoal_semantics::status_fields::{CACHE_STATUS, ProxyError};
 use shoal_wire::response::is_bodiless;
 use std::pin::pin;
 use std::sync::Arc;
@@ -210,10 +210,12 @@ impl OneAsk<'_> {
             return Some(OneAnswer::Failed(Box::new(failure(peer, response.status))));
         }
         response.fields = response.fields.with_only(&name, None);
+        let was_hit = was_hit(&response.fields);
         let lease = Duration::from_millis(u64::from(answer.lease_ms)).min(LEASE_MAX);
         response.from_peer = Some(PeerTerms {
             is_shared: answer.is_shared,
             lease,
+            was_hit,
             moves: kind == AskKind::Holder && !self.context.directives.only_if_cached,
         });
         self.metrics.cluster_asks_served.increment();
@@ -256,6 +258,14 @@ impl OneAsk<'_> {
         });
         CheckedBody::new(counted.boxed_unsync(), told, lied).boxed_unsync()
     }
+}
+
+/// Returns `true` if the node took the response from its cache: its own member of Cache-Status,
+/// the last one, says so.
+fn was_hit(fields: &FieldLines) -> bool {
+    let line = fields.values(&CACHE_STATUS).last().unwrap_or_default();
+    let own = line.rsplit(|byte| *byte == b',').next().unwrap_or_default();
+    own.split(|byte| *byte == b';').skip(1).any(|part| part.trim_ascii() == b"hit")
 }
 
 /// Returns the failure that a home has met, as far as its status tells.

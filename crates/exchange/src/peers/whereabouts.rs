@@ -50,7 +50,7 @@ impl CacheEngine {
     pub async fn whereabouts(self: &Arc<Self>, url: &str) -> Result<Whereabouts, String> {
         let cluster = self.cluster.clone().ok_or("this node is in no cluster")?;
         let target = Target::parse(url).map_err(|_| format!("{url:?} is no http or https URL"))?;
-        let context = self.supposed(target, cluster.address())?;
+        let context = self.supposed(target, Method::HEAD, cluster.address())?;
         let members = Arc::clone(&cluster.members());
         let homes: Vec<_> = members.view.homes(context.primary.full()).iter().collect();
         let mut nodes = Vec::new();
@@ -87,7 +87,7 @@ impl CacheEngine {
     pub fn home_names(&self, url: &str) -> Vec<String> {
         let Some(cluster) = self.cluster.as_ref() else { return Vec::new() };
         let target = Target::parse(url).ok();
-        let context = target.and_then(|target| self.supposed(target, cluster.address()).ok());
+        let context = target.and_then(|target| self.supposed(target, Method::HEAD, cluster.address()).ok());
         let Some(context) = context else { return Vec::new() };
         let view = Arc::clone(&cluster.members().view);
         let homes = view.homes(context.primary.full());
@@ -96,8 +96,14 @@ impl CacheEngine {
     }
 
     /// Returns a supposed request for the target, of this node itself.
-    fn supposed(&self, target: Target, own: std::net::SocketAddr) -> Result<RequestContext, String> {
-        let head = http::Request::head(&*target.url).body(()).map_err(|error| error.to_string())?;
+    pub(super) fn supposed(
+        &self,
+        target: Target,
+        method: Method,
+        own: std::net::SocketAddr,
+    ) -> Result<RequestContext, String> {
+        let head = http::Request::builder().method(method).uri(&*target.url);
+        let head = head.body(()).map_err(|error| error.to_string())?;
         let (head, live) = (head.into_parts().0.into(), self.live());
         let site = live.routes.find(target.host().as_bytes(), target.path()).cloned();
         let ruling = live.outcome_for_peer(&head, &target, site.as_ref());

@@ -33,7 +33,13 @@ impl HttpCalls {
         Self { links, patience }
     }
 
-    async fn ask(&self, to: SocketAddr, name: &'static str, body: Bytes) -> Result<Bytes, CallError> {
+    /// Calls a node. The caller limits the time.
+    pub async fn ask(
+        &self,
+        to: &Arc<PeerTarget>,
+        name: &'static str,
+        body: Bytes,
+    ) -> Result<Bytes, CallError> {
         if body.len() > CALL_BYTES_MAX {
             return Err(CallError::Malformed("a call with too large a body"));
         }
@@ -44,7 +50,7 @@ impl HttpCalls {
             [(header::CONTENT_LENGTH.as_str(), length.as_bytes())].into_iter().collect();
         let request = UpstreamRequest {
             method: Method::POST,
-            destination: Destination::Peer(Arc::new(PeerTarget::new(to))),
+            destination: Destination::Peer(Arc::clone(to)),
             target,
             absolute: None,
             fields,
@@ -72,7 +78,8 @@ impl PeerCalls for HttpCalls {
     fn call(&self, to: SocketAddr, name: &'static str, body: Bytes) -> CallFuture<'_> {
         Box::pin(async move {
             let late = |_| CallError::Unreachable(format!("no answer within {:?}", self.patience));
-            timeout(self.patience, self.ask(to, name, body)).await.map_err(late)?
+            let to = Arc::new(PeerTarget::new(to));
+            timeout(self.patience, self.ask(&to, name, body)).await.map_err(late)?
         })
     }
 }

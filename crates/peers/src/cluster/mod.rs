@@ -24,10 +24,11 @@ pub use services::PeerServices;
 use crate::metrics::Metrics;
 use crate::upstream::{SetupError, Upstreams};
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use digests::{ClusterDigests, ClusterDigestsParts, DigestSource};
 use parking_lot::Mutex;
 use purges::{ClusterPurges, ClusterPurgesParts, PurgeService, PurgeTarget};
-use shoal_cluster::PeerCalls;
+use shoal_cluster::{CallError, PeerCalls};
 use shoal_cooperation::invalidation::Coverage;
 use shoal_cooperation::{Heat, HomeHistory, Homes, Member, MemberState, NodeId, View};
 use shoal_core::{Key, KeySecret};
@@ -186,6 +187,9 @@ impl ClusterHandle {
         let longest = settings.cluster.peer_timeout;
         self.peer_timeout_ms.store(longest.as_millis() as u64, Relaxed);
         self.members.load().peers.values().for_each(|peer| peer.set_longest(longest));
+        if let Some(purges) = self.invalidation() {
+            purges.set_validate_after(settings.cluster.validate_after);
+        }
         if let Some(digests) = self.digests() {
             digests.set(settings.cluster.placement == Placement::Directory);
         }
@@ -204,6 +208,11 @@ impl ClusterHandle {
     /// Counts an ask for a key. Returns the lease for a copy if the object is hot.
     pub fn heated(&self, key: Key, draw: u64) -> Option<Duration> {
         self.heat.lock().asked(key, 1, draw, self.started.elapsed())
+    }
+
+    /// Returns the hottest keys of this node as home, with their rates.
+    pub fn hottest(&self) -> Vec<(Key, f32)> {
+        self.heat.lock().hottest(HOT_KEYS_MAX)
     }
 
     /// Returns the hash of the purges that this node has applied, or is about to.
@@ -236,6 +245,19 @@ impl ClusterHandle {
     /// Returns the way to call other nodes.
     pub fn calls(&self) -> Arc<dyn PeerCalls> {
         Arc::clone(&self.calls) as Arc<_>
+    }
+
+    /// Calls a member.
+    ///
+    /// # Errors
+    /// If the node refuses the call, or cannot be reached.
+    pub async fn call_peer(
+        &self,
+        peer: &PeerNode,
+        name: &'static str,
+        body: Bytes,
+    ) -> Result<Bytes, CallError> {
+        self.calls.ask(&peer.target, name, body).await
     }
 
     /// Returns the services that answer calls of other nodes.

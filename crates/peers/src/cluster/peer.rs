@@ -3,6 +3,7 @@
 use crate::upstream::PeerTarget;
 use parking_lot::Mutex;
 use shoal_cooperation::{Member, NodeId, PeerAdmission, PeerHealth, PeerStatus};
+use shoal_core::Timestamp;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -11,6 +12,8 @@ use std::time::{Duration, Instant};
 pub struct PeerNode {
     /// Number of the node.
     pub node: NodeId,
+    /// Number of this value, unique in the process: another address of the node has another one.
+    pub serial: u64,
     /// Name of the node.
     pub name: Arc<str>,
     /// Way to the node.
@@ -22,6 +25,10 @@ pub struct PeerNode {
     pub tally: PeerTally,
     /// Time in milliseconds of `epoch` before which no list is exchanged for another view.
     exchange_after_ms: AtomicU64,
+    /// Time in milliseconds of `epoch` before which no hits are asked for in messages.
+    hits_after_ms: AtomicU64,
+    /// Time in milliseconds at which a message got no answer in time; 0 before.
+    late_ms: AtomicU64,
 }
 
 /// Answers of a node to asks of this one.
@@ -49,12 +56,15 @@ impl PeerNode {
     pub fn new(member: &Member, longest: Duration) -> Self {
         Self {
             node: member.id,
+            serial: SERIALS.fetch_add(1, Relaxed),
             name: Arc::clone(&member.name),
             target: Arc::new(PeerTarget::new(member.address)),
             epoch: Instant::now(),
             health: Mutex::new(PeerHealth::new(longest)),
             tally: PeerTally::default(),
             exchange_after_ms: AtomicU64::new(0),
+            hits_after_ms: AtomicU64::new(0),
+            late_ms: AtomicU64::new(0),
         }
     }
 
@@ -72,6 +82,29 @@ impl PeerNode {
             PeerAdmission::Ask(timeout) => Some(timeout),
             PeerAdmission::Skip(_) => None,
         }
+    }
+
+    /// Returns `true` if the node is asked for hits in messages now.
+    pub fn answers_hits(&self) -> bool {
+        self.hits_after_ms.load(Relaxed) <= self.epoch.elapsed().as_millis() as u64
+            && self.health.lock().is_closed()
+    }
+
+    /// Records that the node does not know messages for hits. They are tried again after a while,
+    /// since the node may be upgraded.
+    pub fn takes_no_hits(&self) {
+        let after = (self.epoch.elapsed() + HITS_PAUSE).as_millis() as u64;
+        self.hits_after_ms.store(after, Relaxed);
+    }
+
+    /// Records that a message got no answer in time.
+    pub fn was_late(&self, now: Timestamp) {
+        self.late_ms.store(now.millis(), Relaxed);
+    }
+
+    /// Returns `true` if a request that came at this time may have waited for the node in vain.
+    pub fn was_late_for(&self, received: Timestamp) -> bool {
+        received.millis() < self.late_ms.load(Relaxed)
     }
 
     /// Begins an ask that was admitted.
@@ -132,6 +165,12 @@ impl Drop for PeerTrial<'_> {
         }
     }
 }
+
+/// Time for which a node that does not know messages for hits gets none.
+const HITS_PAUSE: Duration = Duration::from_secs(60);
+
+/// Next number of a peer.
+static SERIALS: AtomicU64 = AtomicU64::new(0);
 
 /// Shortest time between two exchanges of lists with one node for its other view.
 const EXCHANGE_PAUSE: Duration = Duration::from_secs(1);

@@ -213,7 +213,7 @@ impl Responses {
     pub fn of(metrics: &Metrics) -> Self {
         let rows = metrics.rows();
         let responses = rows.iter().filter(|(_, name, ..)| *name == "shoal_responses_total");
-        let hits = [&metrics.hits_memory, &metrics.hits_disk, &metrics.stale];
+        let hits = [&metrics.hits_memory, &metrics.hits_disk, &metrics.hits_peer, &metrics.stale];
         let bytes_of = |outcomes: &[CacheResult]| {
             outcomes.iter().map(|outcome| metrics.body_bytes.of(*outcome).value()).sum::<u64>()
         };
@@ -233,8 +233,9 @@ impl Responses {
 }
 
 /// Results with a body from the cache. Stale bodies have one result for every reason.
-const OUT_OF_CACHE: [CacheResult; 4] = [
+const OUT_OF_CACHE: [CacheResult; 5] = [
     CacheResult::MemoryHit,
+    CacheResult::PeerHit,
     CacheResult::Hit,
     CacheResult::StaleWhileRevalidate,
     CacheResult::RefreshUnmodified,

@@ -195,10 +195,10 @@ fn histogram(page: &mut String, labels: &str, times: &SourceTimes) {
 const TUNNEL: &str = "tunnel";
 
 /// Results without a request to the origin.
-const HITS: [&str; 3] = ["memory_hit", "hit", "stale"];
+const HITS: [&str; 4] = ["memory_hit", "hit", "peer_hit", "stale"];
 
 /// Results with a body from the cache.
-const OUT_OF_CACHE: [&str; 4] = ["memory_hit", "hit", "stale", "refresh_unmodified"];
+const OUT_OF_CACHE: [&str; 5] = ["memory_hit", "hit", "peer_hit", "stale", "refresh_unmodified"];
 
 /// Name and help of each metric.
 const RESPONSES: (&str, &str) = (

@@ -1,7 +1,7 @@
 //! Starts the part of a node in the purges and the digests of its cluster.
 
 use crate::cluster::ClusterHandle;
-use crate::exchange::{CacheEngine, EngineContents, EngineTarget};
+use crate::exchange::{CacheEngine, EngineContents, EngineTarget, HitService};
 use shoal_settings::Settings;
 use std::io;
 use std::sync::Arc;
@@ -17,6 +17,10 @@ pub(super) fn start(
     let target = Arc::new(EngineTarget(Arc::downgrade(exchange)));
     let journal = has_disks.then(|| settings.store.directory.join(JOURNAL));
     cluster.start_purges(target, journal.as_deref(), exchange.metrics())?;
+    if let Some(purges) = cluster.invalidation() {
+        purges.set_validate_after(settings.cluster.validate_after);
+    }
+    cluster.services().add("objects/", Arc::new(HitService(Arc::downgrade(exchange))));
     let contents = Arc::new(EngineContents(Arc::downgrade(exchange)));
     cluster.start_digests(contents, (settings, exchange.metrics()))
 }

@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::cluster::{ClusterHandle, ClusterReport};
-use crate::exchange::Whereabouts;
+use crate::exchange::{HandOver, Whereabouts};
 use std::sync::Arc;
 
 impl Node {
@@ -14,7 +14,12 @@ impl Node {
 
     /// Takes this node out of the homes of the cluster. Returns `false` if it is in none.
     pub fn drain_cluster(&self) -> bool {
-        self.membership.as_ref().inspect(|membership| membership.drain()).is_some()
+        let is_member = self.membership.as_ref().inspect(|membership| membership.drain()).is_some();
+        // Connections to peers belong to the runtime of a worker.
+        if let (true, Some(worker)) = (is_member, self.checks.get()) {
+            worker.spawn(HandOver(Arc::clone(&self.exchange)).offer_all());
+        }
+        is_member
     }
 
     /// Makes this node a home again, after a drain. Returns `false` if it is in no cluster.

@@ -20,12 +20,13 @@ mod send;
 use super::client_io::ClientIo;
 use super::drain::DrainWatch;
 use super::idle::HITS_TO_RETURN;
+use super::idle::lanes::{self, ReplyWaiter};
 use super::limits::ConnectionLimits;
 use super::reply_guard::ReplyGuard;
 use super::socket::BufferedConnection;
 use super::{ServerState, tunnel};
 use crate::boxed::in_place;
-use crate::message::{Client, Handler, Reply, Request};
+use crate::message::{Client, Handler, PeerAsk, Reply, Request};
 use answer::HandlerOutcome;
 use fast_path::FastReply;
 use http::{Method, StatusCode, Version};
@@ -37,6 +38,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
+use tokio::sync::oneshot;
 
 /// State in which a connection starts to be served.
 pub(super) enum StartState {
@@ -58,8 +60,8 @@ pub(super) async fn serve<T: ClientIo, H: Handler>(
     client: Arc<Client>,
 ) -> Option<T> {
     let drain = shared.drain.watch();
-    let connection =
-        Connection { socket, live, client, drain, parser: HeadParser::new(), interim: Interim::default() };
+    let (parser, interim) = (HeadParser::new(), Interim::default());
+    let connection = Connection { socket, live, client, drain, parser, interim, deferred: None };
     connection.serve(&shared, start).await
 }
 
@@ -70,6 +72,8 @@ struct Connection<T> {
     drain: DrainWatch,
     parser: HeadParser,
     interim: Interim,
+    /// Request at the start of the input, if it may wait for another node.
+    deferred: Option<PeerAsk>,
 }
 
 /// Facts about a request that are needed after the handler has it.
@@ -118,17 +122,21 @@ enum NoRequest {
 impl<T: ClientIo> Connection<T> {
     /// Boxes the futures that only some requests need. An idle connection then takes only the
     /// memory of waiting for a head.
-    async fn serve<H: Handler>(mut self, shared: &ServerState<H>, mut start: StartState) -> Option<T> {
+    async fn serve<H: Handler>(mut self, shared: &Arc<ServerState<H>>, mut start: StartState) -> Option<T> {
         let mut hits = 0;
         loop {
             let came = match std::mem::replace(&mut start, StartState::New) {
                 StartState::Answering(glanced, received) => Ok(NextRequest::Glanced(glanced, received)),
                 start => self.next_head(shared, matches!(start, StartState::Asking)).await,
             };
+            let came = match self.deferred.take() {
+                Some(ask) if came.is_ok() => Box::pin(self.await_peer(shared, ask)).await.unwrap_or(came),
+                _ => came,
+            };
             let received = match came {
                 Ok(NextRequest::Head(received)) => received,
                 Ok(NextRequest::Glanced(glanced, received)) => {
-                    hits = if glanced.is_sent() { hits + 1 } else { 0 };
+                    hits = if glanced.is_short() { hits + 1 } else { 0 };
                     match self.finish_glanced(shared, glanced, received).await {
                         AfterReply::Keep
                             if T::CAN_WAIT && hits >= HITS_TO_RETURN && self.socket.input.is_empty() =>
@@ -193,6 +201,26 @@ impl<T: ClientIo> Connection<T> {
                 poll_fn(|context| self.poll_more(context)).await?;
             }
         }
+    }
+
+    /// Waits for the reply of another node to the request at the start of the input. Returns `None`
+    /// if the request takes the ordinary path.
+    async fn await_peer<H: Handler>(
+        &mut self,
+        shared: &Arc<ServerState<H>>,
+        ask: PeerAsk,
+    ) -> Option<Result<NextRequest, NoRequest>> {
+        let (told, reply) = oneshot::channel();
+        lanes::wait(ask, ReplyWaiter::Task(told)).ok()?;
+        lanes::send_waiting(shared);
+        let reply = reply.await.ok().flatten()?;
+        let received = Instant::now();
+        // The request is all that the client has sent.
+        self.socket.input.clear();
+        self.parser = HeadParser::new();
+        self.socket.deadline.lift();
+        self.socket.output.resume(&[], reply, 0);
+        Some(Ok(NextRequest::Glanced(FastReply::Settled, received)))
     }
 
     /// Reads more of a head that has begun to arrive.

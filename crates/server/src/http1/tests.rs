@@ -30,6 +30,7 @@ async fn connection(server: &StreamServer<Scripted>) -> (Connection<TcpStream>, 
         drain: server.0.drain.watch(),
         parser: HeadParser::new(),
         interim: Interim::default(),
+        deferred: None,
     };
     (connection, far.expect("connected"))
 }

@@ -13,9 +13,10 @@
 //! the client closes meanwhile, that is counted.
 
 use super::ROOM;
+use super::lanes::{self, AwaitedReply, ReplyWaiter};
 use super::set::{IdleConnection, IdleKey, IdleSet, ReadyEvent};
 use crate::ServerState;
-use crate::connection::{self, ResumeGuard, ResumeState};
+use crate::connection::ResumeState;
 use crate::http1::fast_path::{FastReply, WriteOutcome, answer, answer_ask};
 use crate::message::Handler;
 use crate::socket::{INPUT_BYTES, SENT_AT_ONCE};
@@ -26,7 +27,7 @@ use std::io::{ErrorKind, IoSlice};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Serves batches of ready connections.
 pub(super) struct BatchServer<H> {
@@ -105,6 +106,7 @@ impl<H: Handler> BatchServer<H> {
         });
         heard.drain(..).for_each(|each| self.apply_outcome(each));
         self.heard = heard;
+        lanes::send_waiting(&self.shared);
         self.replies.clear();
         self.replies.shrink_to(REPLIES_BYTES_KEPT);
     }
@@ -119,6 +121,11 @@ impl<H: Handler> BatchServer<H> {
         let mut end = 0;
         for call in calls {
             let Some(guest) = room.guest(call.key) else { continue };
+            if let Some(awaited) = &mut guest.awaits {
+                // One request at a time. The event is kept until the reply has come.
+                awaited.called = Some(awaited.called.unwrap_or(false) || call.is_last);
+                continue;
+            }
             let (count, fate) = match guest.stream.receive(&mut self.arrived[end..end + INPUT_BYTES]) {
                 Ok(0) => (0, AfterServe::Gone),
                 Ok(count) => (count, AfterServe::Waits),
@@ -164,12 +171,20 @@ impl<H: Handler> BatchServer<H> {
             let is_all = said.len() < INPUT_BYTES && !heard.is_last;
             while !said.is_empty() {
                 let answered = match self.work < begun + GUEST_WORK {
-                    true => self.answer(guest, said.clone(), is_all, received),
+                    true => self.answer((guest, heard.key), said.clone(), is_all, received),
                     // The client keeps sending. As a task it takes turns with other tasks.
-                    false => None,
+                    false => ServeOutcome::Ordinary,
                 };
-                let Some(ServedHit { glanced, head_bytes, reply }) = answered else {
-                    return AfterServe::Leaves(ResumeState::of(&self.arrived[said], received, guest));
+                let ServedHit { glanced, head_bytes, reply } = match answered {
+                    ServeOutcome::Hit(hit) => hit,
+                    ServeOutcome::Deferred => {
+                        self.work += 1;
+                        guest.due = received + guest.standing.live.keep_alive.max(AWAITED_MAX);
+                        return AfterServe::Waits;
+                    }
+                    ServeOutcome::Ordinary => {
+                        return AfterServe::Leaves(ResumeState::of(&self.arrived[said], received, guest));
+                    }
                 };
                 self.work += 1;
                 said.start += head_bytes;
@@ -198,23 +213,31 @@ impl<H: Handler> BatchServer<H> {
     /// all of `said` and `is_all` is set: no more bytes are there.
     fn answer(
         &mut self,
-        guest: &mut IdleConnection,
+        (guest, key): (&mut IdleConnection, IdleKey),
         said: Range<usize>,
         is_all: bool,
         received: Instant,
-    ) -> Option<ServedHit> {
+    ) -> ServeOutcome {
         let IdleConnection { stream, standing, .. } = guest;
         if self.shared.drain.is_begun() || standing.live.keep_alive.is_zero() {
-            return None;
+            return ServeOutcome::Ordinary;
         }
         let said = &self.arrived[said];
         let of_peer = standing.client.is_peer();
+        let start = self.replies.len();
+        if of_peer
+            && is_all
+            && self.shared.handler.try_message(said, &standing.client, received, &mut self.replies)
+        {
+            let (head_bytes, reply) = (said.len(), start..self.replies.len());
+            return ServeOutcome::Hit(ServedHit { glanced: FastReply::Sent, head_bytes, reply });
+        }
         let plain = match of_peer {
             false => self.parser.peek_fast_path(said, &standing.live.limits),
             true => self.parser.peek_ask(said, &standing.live.limits),
         };
         self.parser.discard_peeked();
-        let plain = plain?;
+        let Some(plain) = plain else { return ServeOutcome::Ordinary };
         let (start, mut waits) = (self.replies.len(), false);
         let write = |slices: &[IoSlice<'_>]| match slices {
             [whole] if is_all && plain.head_bytes == said.len() => {
@@ -233,7 +256,26 @@ impl<H: Handler> BatchServer<H> {
         if !waits {
             self.replies.truncate(start);
         }
-        Some(ServedHit { glanced: glanced?, head_bytes: plain.head_bytes, reply: start..self.replies.len() })
+        let (head_bytes, reply) = (plain.head_bytes, start..self.replies.len());
+        if let Some(glanced) = glanced {
+            return ServeOutcome::Hit(ServedHit { glanced, head_bytes, reply });
+        }
+        let is_whole = is_all && head_bytes == said.len() && !of_peer;
+        let Some(ask) =
+            is_whole.then(|| self.shared.handler.defer_to_peer(&plain, &standing.client, received))
+        else {
+            return ServeOutcome::Ordinary;
+        };
+        let Some(ask) = ask else { return ServeOutcome::Ordinary };
+        guest.has_spoken = true;
+        let begun = ResumeState::of(said, received, guest);
+        match lanes::wait(ask, ReplyWaiter::Idle(key)) {
+            Ok(()) => {
+                guest.awaits = Some(Box::new(AwaitedReply { begun, called: None }));
+                ServeOutcome::Deferred
+            }
+            Err(_) => ServeOutcome::Ordinary,
+        }
     }
 
     /// Sends the waiting replies of `heard`.
@@ -273,12 +315,18 @@ impl<H: Handler> BatchServer<H> {
         });
         let Some(guest) = guest else { return };
         let AfterServe::Leaves(begun) = heard.fate else { return };
-        let handover = ResumeGuard::new(begun, Arc::clone(&self.shared));
-        // A socket that the runtime cannot watch is closed.
-        if let Ok(stream) = guest.stream.into_active() {
-            tokio::spawn(connection::resume(stream, handover, guest.standing));
-        }
+        lanes::spawn(guest, begun, &self.shared);
     }
+}
+
+/// Outcome of a request.
+enum ServeOutcome {
+    /// Answered at once.
+    Hit(ServedHit),
+    /// Waits for another node.
+    Deferred,
+    /// Takes the ordinary path.
+    Ordinary,
 }
 
 /// Outcome of an answered request.
@@ -292,6 +340,9 @@ struct ServedHit {
 
 /// Maximum number of connections served together.
 pub(crate) const AT_ONCE: usize = 16;
+
+/// Least time that a connection stays in the set for the reply of another node.
+const AWAITED_MAX: Duration = Duration::from_secs(60);
 
 /// Buffer for one read of each connection, and one further read of one connection.
 const ARRIVED_BYTES: usize = READ_ON + INPUT_BYTES;

@@ -18,6 +18,7 @@
 //! An idle connection costs one slot and no task.
 
 mod batch;
+pub(super) mod lanes;
 mod set;
 mod stream;
 
@@ -62,7 +63,7 @@ pub(super) async fn serve<H: Handler>(shared: Arc<ServerState<H>>) -> io::Result
     // The set must not outlive this future: no code would answer its connections.
     let _closing = IdleCloser;
     let mut waiter = IdlePoller::open(shared.drain.watch())?;
-    let mut attendant = BatchServer::new(shared);
+    let mut attendant = BatchServer::new(Arc::clone(&shared));
     let mut calls = Vec::new();
     while poll_fn(|context| waiter.poll_calls(context, &mut calls)).await {
         let mut together = calls.len();
@@ -86,6 +87,7 @@ pub(super) async fn serve<H: Handler>(shared: Arc<ServerState<H>>) -> io::Result
     while gather(&mut calls) || !calls.is_empty() {
         attendant.serve_batch(&mut calls);
     }
+    lanes::hand_over_waiting(&shared);
     Ok(())
 }
 
@@ -136,7 +138,14 @@ impl IdlePoller {
         if !calls.is_empty() {
             return Poll::Ready(true);
         }
-        ROOM.with_borrow_mut(|room| room.as_mut().map(|room| room.wake_by(context.waker())));
+        ROOM.with_borrow_mut(|room| {
+            let Some(room) = room.as_mut() else { return };
+            room.wake_by(context.waker());
+            room.take_recalled(calls);
+        });
+        if !calls.is_empty() {
+            return Poll::Ready(true);
+        }
         loop {
             match self.epoll.poll_read_ready(context) {
                 Poll::Ready(Ok(mut ready)) => {

@@ -4,7 +4,8 @@
 //! never counts for the next connection in the slot.
 
 use super::IdleStream;
-use crate::connection::ConnectionContext;
+use super::lanes::AwaitedReply;
+use crate::connection::{ConnectionContext, ResumeState};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use std::io;
@@ -23,6 +24,8 @@ pub(crate) struct IdleConnection {
     pub due: Instant,
     /// The client has sent a request before.
     pub has_spoken: bool,
+    /// Request that waits for another node.
+    pub awaits: Option<Box<AwaitedReply>>,
 }
 
 /// All idle connections of one thread.
@@ -37,6 +40,8 @@ pub(super) struct IdleSet {
     due_next: Option<Instant>,
     /// Waker called when `due_next` becomes earlier.
     waker: Option<Waker>,
+    /// Events that came while their connections waited for another node.
+    recalled: Vec<ReadyEvent>,
 }
 
 #[derive(Default)]
@@ -48,7 +53,7 @@ struct Slot {
 
 /// Key of an idle connection: slot index and the slot's `round`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct IdleKey(u64);
+pub(crate) struct IdleKey(u64);
 
 /// Readiness event of an idle connection.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +69,15 @@ impl IdleSet {
     pub fn new() -> io::Result<Self> {
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         let events = Vec::with_capacity(CALLS_MAX);
-        Ok(Self { epoll, events, slots: Vec::new(), free: Vec::new(), due_next: None, waker: None })
+        Ok(Self {
+            epoll,
+            events,
+            slots: Vec::new(),
+            free: Vec::new(),
+            due_next: None,
+            waker: None,
+            recalled: Vec::new(),
+        })
     }
 
     /// Returns the epoll descriptor. The descriptor is readable while a connection has events.
@@ -141,6 +154,36 @@ impl IdleSet {
         let count = epoll::wait(&*self.epoll, spare_capacity(&mut self.events), Some(&at_once))?;
         calls.extend(self.events.drain(..).map(ReadyEvent::from));
         Ok(count == self.events.capacity())
+    }
+
+    /// Keeps an event for later.
+    pub fn recall(&mut self, event: ReadyEvent) {
+        self.recalled.push(event);
+    }
+
+    /// Moves the kept events to `calls`.
+    pub fn take_recalled(&mut self, calls: &mut Vec<ReadyEvent>) {
+        calls.append(&mut self.recalled);
+    }
+
+    /// Wakes the server if events are kept.
+    pub fn wake_recalled(&self) {
+        if !self.recalled.is_empty() {
+            self.waker.iter().for_each(Waker::wake_by_ref);
+        }
+    }
+
+    /// Removes the connections that wait for another node, with their requests.
+    pub fn release_awaiting(&mut self) -> Vec<(IdleConnection, ResumeState)> {
+        let awaits = |slot: &Slot| slot.guest.as_ref().is_some_and(|guest| guest.awaits.is_some());
+        let waiting: Vec<usize> = (0..self.slots.len()).filter(|index| awaits(&self.slots[*index])).collect();
+        let mut release = |index| {
+            let mut guest = self.take(index)?;
+            let _ = epoll::delete(&*self.epoll, &guest.stream);
+            let awaited = guest.awaits.take()?;
+            Some((guest, awaited.begun))
+        };
+        waiting.into_iter().filter_map(&mut release).collect()
     }
 
     /// Sets the waker to call when the earliest due time moves forward.
@@ -228,7 +271,7 @@ mod tests {
             live: Arc::new(live),
             _seat: ConnectionPermit::new(metrics, place),
         };
-        IdleConnection { stream: IdleStream::new(stream), standing, due, has_spoken: false }
+        IdleConnection { stream: IdleStream::new(stream), standing, due, has_spoken: false, awaits: None }
     }
 
     fn pair() -> (TcpStream, TcpStream) {

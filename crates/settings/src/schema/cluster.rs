@@ -40,6 +40,11 @@ section! {
         /// usually answers sooner. After it the next home or the origin is asked.
         #[limits(Duration::from_millis(5)..=Duration::from_secs(60))]
         pub peer_timeout: Duration = Duration::from_secs(1),
+        /// Time without word from most nodes after which this node validates all responses stored
+        /// until then, again and again. A purge is then true everywhere after this time, confirmed
+        /// or not. `none` goes on serving fresh responses.
+        #[limits(Some(Duration::from_secs(5))..=Some(Duration::from_secs(86_400)))]
+        pub validate_after: Option<Duration> = None,
     }
 }
 

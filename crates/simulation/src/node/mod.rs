@@ -173,6 +173,8 @@ pub enum Mutation {
     UncoveredIgnored,
     /// Vectors are not compared.
     NoRepair,
+    /// Datagrams of memberships are lost.
+    GossipLost,
 }
 
 impl SentAsk {

@@ -96,10 +96,16 @@ impl World {
         let (before, after) = self.members.change(node, state, life);
         self.check_moves(node, &before, &after);
         self.trace.note(self.now, "member", [node as u64, state as u64, life]);
-        self.spread();
+        match self.gossip {
+            Some(_) => self.gossip_state(node, state),
+            None => self.spread(),
+        }
     }
 
     fn spread(&mut self) {
+        if self.gossip.is_some() {
+            return;
+        }
         for node in 0..self.nodes.len() {
             let after = self.random.between(Duration::from_millis(1), VIEWS_SPREAD);
             self.queue.push(self.now + after, Event::View(node));
@@ -176,6 +182,7 @@ impl World {
         self.status[node].is_dead = true;
         self.status[node].is_silent = !refuses;
         self.oracle.node_died(node);
+        self.gossip.iter_mut().for_each(|gossip| gossip.kill(node));
         let id = self.id(node);
         for other in (0..self.nodes.len()).filter(|other| refuses && *other != node) {
             for ask in self.nodes[other].asks_to(id) {
@@ -237,7 +244,11 @@ impl World {
         self.status[node] = super::NodeStatus::default();
         let clock = clock(self.settings.fault, &mut self.random);
         self.members.change(node, MemberState::Joining, self.nodes[node].life + 1);
-        let view = self.members.believed(node, &self.network, self.now);
+        self.gossip_start(node);
+        let gossiped = self.gossip.as_ref().and_then(|gossip| gossip.view(node));
+        // A node that reaches nobody knows the members of before.
+        let gossiped = gossiped.filter(|view| view.members().len() > 1);
+        let view = gossiped.unwrap_or_else(|| self.members.believed(node, &self.network, self.now));
         let (now, random) = (self.now, &mut self.random);
         self.nodes[node].restart(Restart { view, clock, now, random });
         self.nodes[node].invariants();

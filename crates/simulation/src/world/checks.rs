@@ -145,6 +145,7 @@ impl World {
         let next = self.queue.next_time().unwrap_or(Duration::MAX);
         let many = self.nodes.len() > COMPARED_ALL;
         let wait = if many { MANY_NODES_WAIT } else { Duration::ZERO };
+        let wait = if self.gossip.is_some() { wait + GOSSIP_WAIT } else { wait };
         // Among many nodes each asks each other too seldom for the second check.
         let steps: &[Duration] = &[VIEWS_SPREAD * 2 + RESTART_WAIT + wait, RECOVERED];
         let steps = if many { &steps[..1] } else { steps };
@@ -214,6 +215,9 @@ const SHARES_KEYS_TOTAL: u32 = 4_000;
 
 /// Time for restarted nodes to compare with all.
 const RESTART_WAIT: Duration = Duration::from_millis(1_000);
+
+/// Time for memberships to agree again after any fault, restarts among them.
+const GOSSIP_WAIT: Duration = Duration::from_secs(20);
 
 /// Time for vectors to spread among nodes that compare with some others only.
 const MANY_NODES_WAIT: Duration = Duration::from_secs(3);

@@ -2,9 +2,11 @@
 
 mod actions;
 mod checks;
+mod gossiping;
 
 use crate::events::{Event, Queue};
 use crate::faults::FaultKind;
+use crate::gossip::Gossip;
 use crate::members::Members;
 use crate::message::{Message, ObjectId, RequestId};
 use crate::network::Network;
@@ -32,6 +34,8 @@ pub struct Settings {
     pub events: u64,
     /// Rule that is left out.
     pub mutation: Option<Mutation>,
+    /// Nodes learn of each other by the product's membership. Otherwise they are told, late.
+    pub gossips: bool,
 }
 
 /// Result of a run.
@@ -71,6 +75,8 @@ struct World {
     trace: Trace,
     requests: RequestId,
     loads: HeardLoads,
+    /// Memberships of the nodes, in a run with gossip.
+    gossip: Option<Gossip>,
     /// Time at which the faults ended.
     healed: Option<Duration>,
     /// Checks of the recovery that are done.
@@ -127,6 +133,7 @@ impl World {
             trace: Trace::default(),
             requests: 0,
             loads: HeardLoads::default(),
+            gossip: None,
             random,
             healed: None,
             recovery_checks: 0,
@@ -134,6 +141,11 @@ impl World {
             messages: (0, 0),
         };
         world.check_shares();
+        if settings.gossips {
+            let (gossip, effects) = Gossip::new(world.members.all(), &mut world.random);
+            world.gossip = Some(gossip);
+            world.take_gossip(effects);
+        }
         for node in 0..settings.nodes {
             let at = world.random.between(Duration::ZERO, Duration::from_millis(200));
             world.queue.push(at, Event::Wake { node, life: 1, timer: Timer::Heartbeat });
@@ -180,9 +192,19 @@ impl World {
             }
             Event::View(node) => {
                 if !self.status[node].is_dead {
-                    let view = self.members.believed(node, &self.network, self.now);
+                    let gossiped = self.gossip.as_ref().and_then(|gossip| gossip.view(node));
+                    let view = match gossiped {
+                        Some(view) => view,
+                        None => self.members.believed(node, &self.network, self.now),
+                    };
                     self.trace.note(self.now, "view", [node as u64, view.fingerprint(), 0]);
                     self.nodes[node].take_view(view, self.now);
+                }
+            }
+            Event::Gossip(node, life, event) => {
+                let event = Event::Gossip(node, life, event);
+                if let Some(Event::Gossip(node, _, event)) = self.awake(node, life, event) {
+                    self.gossip(node, event);
                 }
             }
             Event::Detect(node, life) => {

@@ -57,7 +57,8 @@ fn result_code(outcome: CacheResult) -> &'static [u8] {
         CacheResult::None | CacheResult::Abandoned => b" NONE_NONE",
         CacheResult::MemoryHit => b" TCP_MEM_HIT",
         CacheResult::Hit => b" TCP_HIT",
-        CacheResult::Miss | CacheResult::Pass => b" TCP_MISS",
+        // Squid calls a sibling's hit a miss, and names the sibling behind it.
+        CacheResult::Miss | CacheResult::Pass | CacheResult::PeerHit => b" TCP_MISS",
         // CF: collapsed forwarding
         CacheResult::Collapsed => b" TCP_CF_HIT",
         CacheResult::RefreshUnmodified => b" TCP_REFRESH_UNMODIFIED",
@@ -72,9 +73,13 @@ fn result_code(outcome: CacheResult) -> &'static [u8] {
 
 /// Appends ` CODE/host`, the route to the origin. An entry may name the code itself.
 fn hierarchy(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
+    let code: &[u8] = match entry.outcome {
+        CacheResult::PeerHit => b" SIBLING_HIT/",
+        _ => b" HIER_DIRECT/",
+    };
     let upstream = match entry.upstream {
         Some(NextHop::Address(SocketAddr::V4(address))) => {
-            line.extend_from_slice(b" HIER_DIRECT/");
+            line.extend_from_slice(code);
             return push_address(line, (*address.ip()).into());
         }
         Some(other) => &*other.to_text(),
@@ -91,7 +96,7 @@ fn hierarchy(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     let names_code = upstream.split_once('/').is_some_and(|(code, _)| {
         !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
     });
-    line.extend_from_slice(if names_code { b" " } else { b" HIER_DIRECT/" });
+    line.extend_from_slice(if names_code { b" " } else { code });
     escape::blank_parted(line, host.as_bytes());
 }
 
@@ -193,6 +198,7 @@ fn outcome_name(outcome: CacheResult) -> &'static str {
         CacheResult::None => "none",
         CacheResult::MemoryHit => "memory_hit",
         CacheResult::Hit => "hit",
+        CacheResult::PeerHit => "peer_hit",
         CacheResult::Miss => "miss",
         CacheResult::Collapsed => "collapsed",
         CacheResult::RefreshUnmodified => "refresh_unmodified",

@@ -10,6 +10,8 @@ pub enum Source {
     Ram,
     /// The disk.
     Disk,
+    /// Another node of the cluster.
+    Peer,
     /// A stale response, at once or after the origin's failure.
     Stale,
     /// The origin was asked, or its answer awaited.
@@ -18,13 +20,14 @@ pub enum Source {
 
 impl Source {
     /// Every source, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::Ram, Self::Disk, Self::Stale, Self::Origin];
+    pub const ALL: [Self; 5] = [Self::Ram, Self::Disk, Self::Peer, Self::Stale, Self::Origin];
 
     /// Returns the name for labels.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ram => "ram",
             Self::Disk => "disk",
+            Self::Peer => "peer",
             Self::Stale => "stale",
             Self::Origin => "origin",
         }

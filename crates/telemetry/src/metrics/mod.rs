@@ -67,6 +67,7 @@ metrics! {
     h2_streams_refused = "counter" "shoal_http2_streams_refused_total" "" "HTTP/2 requests refused since their connection had client.h2_streams open.";
     hits_memory = "counter" "shoal_responses_total" "result=\"memory_hit\"" "Responses by what the cache did.";
     hits_disk = "counter" "shoal_responses_total" "result=\"hit\"" "Responses by what the cache did.";
+    hits_peer = "counter" "shoal_responses_total" "result=\"peer_hit\"" "Responses by what the cache did.";
     misses = "counter" "shoal_responses_total" "result=\"miss\"" "Responses by what the cache did.";
     collapsed = "counter" "shoal_responses_total" "result=\"collapsed\"" "Responses by what the cache did.";
     refresh_unmodified = "counter" "shoal_responses_total" "result=\"refresh_unmodified\"" "Responses by what the cache did.";
@@ -145,6 +146,7 @@ metrics! {
     cluster_ask_us: shared = "counter" "shoal_cluster_ask_microseconds_total" "" "Time until the first sign of life of the nodes that were asked.";
     cluster_asks_given_up: shared = "counter" "shoal_cluster_asks_given_up_total" "" "Requests for which no home answered, so that this node asked the origin.";
     cluster_origin_again: shared = "counter" "shoal_cluster_origin_again_total" "" "Asks that failed after the home had said that it was at work: the origin may have been asked twice.";
+    cluster_offered: shared = "counter" "shoal_cluster_offered_total" "" "Objects in RAM that this node offered to their new homes when it was drained.";
     cluster_moved: shared = "counter" "shoal_cluster_moved_total" "" "Objects that this node, as their new home, got from the previous one.";
     cluster_received_bytes: shared = "counter" "shoal_cluster_received_bytes_total" "" "Bytes of bodies received from other nodes.";
     cluster_answers_served: shared = "counter" "shoal_cluster_answers_total" "result=\"served\"" "Asks of other nodes, by the answer.";
@@ -154,6 +156,7 @@ metrics! {
     cluster_answers_behind: shared = "counter" "shoal_cluster_answers_total" "result=\"behind\"" "Asks of other nodes, by the answer.";
     cluster_answers_unknown: shared = "counter" "shoal_cluster_answers_total" "result=\"unknown\"" "Asks of other nodes, by the answer.";
     cluster_answers_at_once: shared = "counter" "shoal_cluster_answers_at_once_total" "" "Asks of other nodes answered at once with a fresh response in RAM.";
+    cluster_hit_messages: shared = "counter" "shoal_cluster_hit_messages_total" "" "Messages of other nodes with asks for hits in RAM, each of many requests.";
     cluster_served_bytes: shared = "counter" "shoal_cluster_served_bytes_total" "" "Bytes of bodies sent to peers.";
     cluster_digest_hits: shared = "counter" "shoal_cluster_digest_asks_total" "result=\"hit\"" "Asks of probable holders, by what they had.";
     cluster_digest_false_hits: shared = "counter" "shoal_cluster_digest_asks_total" "result=\"false_hit\"" "Asks of probable holders, by what they had.";
@@ -172,6 +175,7 @@ metrics! {
     cluster_purges_applied: shared = "counter" "shoal_cluster_purges_applied_total" "" "Purges of peers that this node applied.";
     cluster_purges_repaired: shared = "counter" "shoal_cluster_purges_repaired_total" "" "Purges that this node had missed and pulled from a peer.";
     cluster_purges_wholes: shared = "counter" "shoal_cluster_purges_unknown_total" "" "Times that purges were missed which no peer could name: all responses stored before are validated.";
+    cluster_purges_leases: shared = "counter" "shoal_cluster_purges_leases_total" "" "Times that most nodes were silent for cluster.validate_after: all responses stored before are validated.";
     cluster_purges_limited: shared = "counter" "shoal_cluster_purges_limited_total" "" "Purges left to a later try since a peer used up its share.";
     cluster_purges_unsent: shared = "counter" "shoal_cluster_purges_unsent_total" "" "Purges that only this node applied: too many waited, or their URL is too long.";
     cluster_members: shared = "gauge" "shoal_cluster_members" "" "Members of the cluster as this node sees them, itself among them.";
@@ -226,6 +230,7 @@ impl Metrics {
             CacheResult::None => &self.other,
             CacheResult::MemoryHit => &self.hits_memory,
             CacheResult::Hit => &self.hits_disk,
+            CacheResult::PeerHit => &self.hits_peer,
             CacheResult::Miss => &self.misses,
             CacheResult::Collapsed => &self.collapsed,
             CacheResult::RefreshUnmodified => &self.refresh_unmodified,

@@ -35,11 +35,12 @@ pub(crate) fn number(outcome: CacheResult) -> usize {
         CacheResult::Denied => 9,
         CacheResult::Abandoned => 10,
         CacheResult::None => 11,
+        CacheResult::PeerHit => 12,
     }
 }
 
 /// Every result with its label.
-pub(crate) const RESULTS: [(&str, CacheResult); 12] = [
+pub(crate) const RESULTS: [(&str, CacheResult); 13] = [
     ("result=\"memory_hit\"", CacheResult::MemoryHit),
     ("result=\"hit\"", CacheResult::Hit),
     ("result=\"miss\"", CacheResult::Miss),
@@ -52,6 +53,7 @@ pub(crate) const RESULTS: [(&str, CacheResult); 12] = [
     ("result=\"denied\"", CacheResult::Denied),
     ("result=\"abandoned\"", CacheResult::Abandoned),
     ("result=\"none\"", CacheResult::None),
+    ("result=\"peer_hit\"", CacheResult::PeerHit),
 ];
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! lacks them then gives no body to be stored after its purge.
 
 mod journal;
+mod lease;
 mod repair;
 mod service;
 mod spread;
@@ -74,6 +75,8 @@ pub struct ClusterPurges {
     runtime: Handle,
     pen: Arc<turn::JournalPen>,
     started: Instant,
+    /// Time without word from most nodes after which all is validated, in milliseconds; 0 for none.
+    validate_after_ms: AtomicU64,
 }
 
 /// Parts that one lock guards.
@@ -94,6 +97,8 @@ struct PurgeState {
     lag: u64,
     /// Members as the gauge shows them.
     members: u64,
+    /// Time of the last word of each node.
+    roster: lease::Roster,
     /// Time at which the log last told of a purge that is not confirmed.
     told_late: Option<Instant>,
 }
@@ -145,6 +150,7 @@ impl ClusterPurges {
                 is_caught_up: false,
                 lag: 0,
                 members: 0,
+                roster: lease::Roster::default(),
                 told_late: None,
             }),
             jobs,
@@ -156,6 +162,7 @@ impl ClusterPurges {
             runtime: runtime.handle().clone(),
             pen: Arc::default(),
             started: Instant::now(),
+            validate_after_ms: AtomicU64::new(0),
         });
         let (weak, pen) = (Arc::downgrade(&purges), Arc::clone(&purges.pen));
         let thread = std::thread::Builder::new().name("cluster-purges".into());
@@ -236,6 +243,7 @@ async fn tick(purges: Weak<ClusterPurges>) {
         ticks.tick().await;
         let Some(purges) = purges.upgrade() else { return };
         purges.compare_some();
+        purges.check_lease();
         purges.spread_to_all();
     }
 }

@@ -26,7 +26,8 @@ impl ClusterPurges {
         let is_listed =
             members.get(drawn).is_some_and(|drawn| new.iter().any(|member| member.id == drawn.id));
         let random = members.get(drawn).filter(|_| !is_listed).cloned();
-        for member in new.into_iter().chain(random) {
+        let leased = self.due_for_lease(&members);
+        for member in new.into_iter().chain(random).chain(leased) {
             self.compare_soon(member);
         }
     }
@@ -92,6 +93,7 @@ impl ClusterPurges {
             let is_first = state.compared.insert(member.id, member.life) != Some(member.life);
             drop(state);
             self.note_acked(member.id, acked);
+            self.heard(member.id);
             is_first
         };
         if is_first {

@@ -38,6 +38,8 @@ pub(super) enum TurnJob {
         /// Receiver of the outcome.
         reply: oneshot::Sender<bool>,
     },
+    /// All that is stored is to be validated.
+    Validate,
     /// A comparison has succeeded at this time.
     Compared,
 }
@@ -144,6 +146,7 @@ impl ClusterPurges {
                     foreign_replies.push(reply);
                 }
                 TurnJob::Whole { vector, reply } => drop(reply.send(self.take_whole(&vector, keeper).await)),
+                TurnJob::Validate => drop(self.demand_validation(keeper).await),
                 TurnJob::Compared => self.note_compared(keeper).await,
             }
         }

@@ -1,0 +1,175 @@
+//! The home's side of `objects/hits`: several asks of one node, answered from RAM in one message.
+//!
+//! The decisions are those of an ask that comes alone ([`super::fast_path`]). An ask that needs a
+//! wait or a second thought is answered "not at once": one for the disk, the origin or a variant,
+//! where rules may have a say, or with purges that this node may lack. A hot object is not answered
+//! either: the entry's own ask then brings it a lease.
+
+use super::fast_path::AskedUrl;
+use super::hand_over::HandOver;
+use super::hits_link;
+use crate::CacheEngine;
+use crate::clock;
+use crate::hybrid_cache::MemoryEntry;
+use crate::message::Client;
+use crate::metadata::{ObjectMetadata as Stored, ResponseMetadata};
+use crate::settings::ExchangeSettings;
+use bytes::Bytes;
+use http::StatusCode;
+use shoal_cluster::{BorrowedHitAsks, CallError, CallFuture, Caller, HitAnswers, HitAsk, PeerService};
+use shoal_core::Timestamp;
+use shoal_semantics::validation::{self, Condition};
+use shoal_wire::{Conditions, push_decimal};
+use std::sync::Weak;
+use std::time::Instant;
+
+/// Service that answers the calls with names that begin with `objects/`.
+pub struct HitService(pub Weak<CacheEngine>);
+
+impl PeerService for HitService {
+    fn answer(&self, _: Caller, name: &str, body: Bytes) -> CallFuture<'_> {
+        let answered = match (name, self.0.upgrade()) {
+            (_, None) => Err(CallError::Refused("the node is stopping".into())),
+            ("objects/hits", Some(engine)) => {
+                let answered = HitHome(&engine).answer_hits(&body, Vec::new(), Instant::now());
+                answered.map_err(|_| CallError::Malformed(MALFORMED))
+            }
+            ("objects/offer", Some(engine)) => HandOver(engine).take_offer(&body),
+            _ => Err(CallError::Unknown),
+        };
+        Box::pin(std::future::ready(answered.map(Bytes::from)))
+    }
+}
+
+/// Home that answers messages.
+pub(crate) struct HitHome<'a>(pub &'a CacheEngine);
+
+impl HitHome<'_> {
+    /// Answers a message at the start of `bytes` if it is whole and as nodes write it. The reply is
+    /// added to `replies`. Returns `false`, and adds nothing, for anything else.
+    pub fn try_message(
+        &self,
+        bytes: &[u8],
+        client: &Client,
+        received: Instant,
+        replies: &mut Vec<u8>,
+    ) -> bool {
+        debug_assert!(client.is_peer(), "clients send no messages");
+        let Some(cluster) = self.0.cluster.as_deref() else { return false };
+        let is_member = client.certificate.is_some() || cluster.members().has_address(client.address.ip());
+        let Some(message) = hits_link::message_of(bytes).filter(|_| is_member) else { return false };
+        let before = replies.len();
+        replies.extend_from_slice(REPLY_HEAD);
+        replies.reserve(message.len() + (16 << 10));
+        let start = replies.len();
+        match self.answer_hits(message, std::mem::take(replies), received) {
+            Ok(whole) => *replies = whole,
+            Err(unchanged) => {
+                *replies = unchanged;
+                replies.truncate(before);
+                return false;
+            }
+        }
+        // The length has ten digits, so that it can be written last.
+        let mut length = replies.len() - start;
+        for place in (start - 14..start - 4).rev() {
+            replies[place] = b'0' + (length % 10) as u8;
+            length /= 10;
+        }
+        self.0.metrics.cluster_calls.increment();
+        true
+    }
+
+    /// Answers the asks of a message, behind these bytes. Returns them alone, as an error, if the
+    /// message cannot be read.
+    fn answer_hits(&self, message: &[u8], before: Vec<u8>, received: Instant) -> Result<Vec<u8>, Vec<u8>> {
+        let parsed = BorrowedHitAsks::parse(message).zip(self.0.cluster.as_deref());
+        let Some((asks, cluster)) = parsed else { return Err(before) };
+        let sequence = self.0.cache.purge_table.sequence();
+        let in_force = self.0.in_force.load();
+        let (live, now) = (&in_force.live, clock::time_at(received));
+        let load = cluster.load().in_flight();
+        let mut answers = HitAnswers::behind(before, load, cluster.members().view.fingerprint());
+        let admitted = cluster.has_purges_of(asks.purges).then(|| cluster.begin_ask()).flatten();
+        self.0.metrics.cluster_hit_messages.increment();
+        for ask in asks.iter() {
+            let is_over = admitted.is_none() || answers.len() > ANSWER_BYTES_MAX;
+            let found = if is_over { None } else { self.find_for_message(live, &ask, now) };
+            let hot = |found: &AskedUrl| cluster.heated(found.key, sequence.number()).is_some();
+            match found.filter(|found| !hot(found)) {
+                Some(found) => self.push_hit(live, &ask, (&found, now), &mut answers),
+                None => answers.push_none(),
+            }
+        }
+        Ok(answers.finish())
+    }
+
+    /// Returns the response for an ask of a message, if it may be answered at once.
+    fn find_for_message(
+        &self,
+        live: &ExchangeSettings,
+        ask: &HitAsk<'_>,
+        now: Timestamp,
+    ) -> Option<AskedUrl> {
+        let found = self.0.find_asked_url(live, ask.url, ask.site, now)?;
+        let is_usual = |head: &ResponseMetadata| {
+            head.stored.status() == StatusCode::OK
+                && head.stored.is_dated()
+                && !head.stored.has_content_range()
+        };
+        let Stored::Response(head) = &found.resident.record else { return None };
+        (is_usual(head) && found.resident.body.len() <= BODY_BYTES_MAX).then_some(found)
+    }
+
+    /// Adds a response to the answers.
+    fn push_hit(
+        &self,
+        live: &ExchangeSettings,
+        ask: &HitAsk<'_>,
+        (found, now): (&AskedUrl, Timestamp),
+        answers: &mut HitAnswers,
+    ) {
+        let resident: &MemoryEntry = &found.resident;
+        let Stored::Response(head) = &resident.record else { return answers.push_none() };
+        let conditions =
+            Conditions { if_none_match: ask.if_none_match, if_modified_since: ask.if_modified_since };
+        let (stored, policy) = (&*head.stored, &head.policy);
+        let verdict = match conditions.is_empty() {
+            true => Condition::Proceed,
+            false => {
+                let today = clock::date_at(now);
+                validation::evaluate(&conditions, stored.status(), stored, policy, today)
+            }
+        };
+        let (lines, body) = match verdict {
+            Condition::Proceed => (stored.as_bytes(), Some(&resident.body[..])),
+            Condition::NotModified => (stored.bytes_with_304(), None),
+            Condition::Forward => return answers.push_none(),
+        };
+        let (age, ttl) = (policy.age_seconds(now), policy.time_to_live(now).unsigned_abs());
+        let own = &live.hit_fields;
+        let write = |out: &mut Vec<u8>| {
+            out.extend_from_slice(lines);
+            out.extend_from_slice(b"age: ");
+            push_decimal(out, age);
+            out.extend_from_slice(&own.cache_status);
+            push_decimal(out, ttl);
+            out.extend_from_slice(&own.proxy_status);
+        };
+        answers.push((found.key.low(), resident.sum()), write, body);
+        self.0.metrics.cluster_answers_served.increment();
+        self.0.metrics.cluster_answers_at_once.increment();
+        self.0.metrics.cluster_served_bytes.add(body.map_or(0, <[u8]>::len) as u64);
+    }
+}
+
+/// Head of the reply to a message; its length is written last.
+const REPLY_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0000000000\r\n\r\n";
+
+/// Largest body, in bytes, of an answer. A larger one would delay the others.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of answers after which no further one is added: the limit of a call, less the largest.
+const ANSWER_BYTES_MAX: usize = shoal_cluster::CALL_BYTES_MAX - BODY_BYTES_MAX - (128 << 10);
+
+const MALFORMED: &str = "malformed asks for hits";
