@@ -322,7 +322,7 @@ def table(options, result):
         ("kept connections that ended without", f"{result['unnoticed']:,}"),
         ("`shoal upgrade`, median and longest", f"{took[len(took) // 2]:.2f} s, {took[-1]:.2f} s"),
     ]
-    lines = [f"Machine: {machine.described()}.", f"Command: `python3 bench/upgrade.py --upgrades {options.upgrades}`.", ""]
+    lines = [f"Machine: {machine.described()}.", f"Command: `python3 bench/upgrade.py --rate {options.rate} --upgrades {options.upgrades}`.", ""]
     lines += ["| counted | value |", "|---|--:|"] + [f"| {name} | {value} |" for name, value in rows]
     if result["first_failures"]:
         lines += ["", "First failures: " + "; ".join(result["first_failures"])]

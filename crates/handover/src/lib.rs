@@ -7,7 +7,7 @@
 //!                 ◄──────────────────────────────────  Prepared
 //!  writes the store, lets it go, Released ──────────►  opens the store, accepts
 //!                 ◄──────────────────────────────────  Serving
-//!  Entrusted, ends what runs ───────────────────────►  tells the service manager
+//!  Entrusted, ends its requests ────────────────────►  tells the service manager
 //!  Changed, Stored, Removed ────────────────────────►  until the old process ends
 //!                 ◄──────────────────────────────────  Changed
 //! ```

@@ -30,9 +30,9 @@ pub struct UpgradeRequest {
 pub enum UpgradeOutcome {
     /// The new process is the node.
     Upgraded {
-        /// Its process id.
+        /// Process id of the new process.
         pid: u32,
-        /// Version of its program.
+        /// Version of the new program.
         program: String,
     },
     /// The old process goes on; the reason in lines.

@@ -40,6 +40,7 @@ pub(super) fn take_or_bind(
     }
     let bound = listeners[0].local_addr().map_err(failed)?;
     let count = listeners.len();
+    assert!(count > 0, "a listener that was not passed is bound");
     for further in count..workers {
         let beside = if may_bind { bind_one(bound).ok() } else { None };
         let listener = beside.map_or_else(|| listeners[further % count].try_clone(), Ok);

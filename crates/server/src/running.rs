@@ -17,6 +17,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::num::NonZero;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -51,6 +52,7 @@ pub fn bind_or_take(settings: &Settings, inherited: &mut InheritedSockets) -> Re
         let source = |source| Error::Listen { address: entry.address, source };
         addresses.push(sockets[0].local_addr().map_err(source)?);
         offers.extend(listen::offers(entry.address, SocketUse::Clients, &sockets).map_err(source)?);
+        debug_assert!(sockets.len() >= workers, "a worker without a listener");
         for (number, socket) in sockets.into_iter().enumerate() {
             let proxies = Arc::clone(&networks);
             let (tls, clients) = (acceptor.clone(), Arc::clone(&of_clients));
@@ -122,8 +124,13 @@ impl BoundServer {
         on_worker: impl Fn(usize) + Send + Sync + 'static,
     ) -> Result<RunningServer, Error> {
         let (tls, clients) = (self.tls, self.clients);
-        let control =
-            Arc::new(ServerControl { drain: Drain::default(), cut_at: Mutex::new(None), tls, clients });
+        let control = Arc::new(ServerControl {
+            drain: Drain::default(),
+            cut_at: Mutex::new(None),
+            settles: AtomicBool::new(false),
+            tls,
+            clients,
+        });
         let shared = Arc::new(ServerState {
             handler,
             live: ArcSwap::from_pointee(ConnectionLimits::new(&self.settings.client, Arc::clone(&metrics))),
@@ -177,6 +184,8 @@ pub(super) struct ServerControl {
     pub drain: Drain,
     /// Time at which a draining server cuts connections that are still open.
     pub cut_at: Mutex<Option<Instant>>,
+    /// `true` if workers stay a moment after their last connection: fetches still store.
+    pub settles: AtomicBool,
     /// TLS setup of each `listen` entry, in order.
     tls: Vec<Option<Tls>>,
     /// Connections of each client, by `listen` entry.
@@ -227,15 +236,16 @@ impl RunningServer {
         self.begin_drain(grace, Duration::ZERO);
     }
 
-    /// Stops accepting like [`Self::drain`]. An idle HTTP/1 connection may send one more request,
-    /// whose response says that the connection closes, for at most `idle`: a request on its way
-    /// must not meet a closed connection.
+    /// Stops accepting like [`Self::drain`]. An idle HTTP/1 connection may send one more request
+    /// within `idle`, and its response says that the connection closes: a request on its way must
+    /// not meet a closed connection.
     pub fn retire(&self, grace: Duration, idle: Duration) {
         self.begin_drain(grace, idle.min(grace));
     }
 
     fn begin_drain(&self, grace: Duration, idle: Duration) {
         *self.control.cut_at.lock() = Some(Instant::now() + grace);
+        self.control.settles.store(!idle.is_zero(), SeqCst);
         self.offers.lock().clear();
         self.control.drain.begin_with_idle(idle);
     }

@@ -14,6 +14,7 @@ use ipnet::IpNet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
@@ -94,6 +95,8 @@ impl<H: Handler> Worker<H> {
         };
         if tokio::time::timeout_at(cut_at.into(), ended).await.is_err() {
             tracing::warn!(worker = self.number, "connections still open at the deadline are cut");
+        } else if self.control.settles.load(SeqCst) {
+            tokio::time::sleep(SETTLE_TIME).await;
         }
     }
 }
@@ -234,3 +237,6 @@ async fn seat(
 /// Pause after a failed accept. File descriptors have probably run out, so an immediate retry would
 /// fail too.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Time in which fetches store after the last connection of a server that is replaced has ended.
+const SETTLE_TIME: Duration = Duration::from_millis(200);

@@ -130,9 +130,9 @@ pub trait StoreUpkeep {
     }
 
     /// Writes everything like [`Store::close`], then lets another process open the store. This
-    /// process may go on to read what it holds, and writes no byte of it any more: callers insert,
-    /// update and remove nothing from then on. Whatever is read is checked as always, since the
-    /// other process writes.
+    /// process may go on to read, and writes no byte any more: callers insert, update and remove
+    /// nothing from then on. Bytes that are read are checked as always, since the other process
+    /// writes.
     ///
     /// # Errors
     /// [`Error::Unusable`] for a store that two processes cannot read at once, and any error of

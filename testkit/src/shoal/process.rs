@@ -56,8 +56,8 @@ impl Shoal {
         self.child.id()
     }
 
-    /// Has the node replaced by a new process of this program, or of the one that runs. Returns
-    /// what the command prints; an error is what it prints when the node goes on.
+    /// Has the node replaced by a new process of this program, or of the one that runs. Returns the
+    /// output of the command; an error is its output when the node goes on.
     pub fn upgrade(&mut self, program: Option<&Path>) -> Result<String, String> {
         let mut command = Command::new(binary());
         command.args(["upgrade", "--admin", &self.admin().to_string()]);

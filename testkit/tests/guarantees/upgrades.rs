@@ -21,7 +21,7 @@ fn script(shoal: &Shoal, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Whether the response announces the end of its connection.
+/// Returns `true` if the response announces the end of its connection.
 fn closes(response: &Response) -> bool {
     response.fields.joined("connection").eq_ignore_ascii_case("close")
 }
@@ -139,11 +139,11 @@ fn waiting_connections_are_served() {
     let mut only = shoal.connect();
     only.ask(&Request::get("/a"), "site.test").expect_body("body");
     let mut queued: Vec<Connection> = (0..8).map(|_| shoal.connect()).collect();
-    queued.iter_mut().for_each(|client| client.send(Request::get("/a").to_bytes("site.test")));
+    let last = Request::get("/a").field("Connection", "close").to_bytes("site.test");
+    queued.iter_mut().for_each(|client| client.send(&last));
     shoal.upgrade(None).expect("it takes over");
     for mut client in queued {
         client.response("GET").expect_body("body");
-        drop(client);
     }
     only.ask(&Request::get("/a"), "site.test").expect_body("body");
 }

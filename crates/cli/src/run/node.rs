@@ -77,7 +77,7 @@ impl RunningNode {
         self.node.announce_drain();
     }
 
-    /// Ends what runs, after another process has taken over.
+    /// Lets running requests end, after another process has taken over.
     pub fn retire(&self) {
         let deadline = self.settings.lock().drain_timeout;
         self.node.retire(deadline);

@@ -1,4 +1,4 @@
-//! The process that was this node before: its sockets, its store, and what it still purges.
+//! The process that was this node before: its sockets, its store, and its late purges.
 //!
 //! A process that is started by an upgrade finds the channel to the one before as its standard
 //! input. Until that process has entrusted the node to it, any failure ends this process, and the

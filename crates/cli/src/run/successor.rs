@@ -13,18 +13,20 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The process that has become this node.
 pub struct Successor {
-    /// Its process id.
+    /// Process id of the new process.
     pub pid: u32,
-    /// Version of its program.
+    /// Version of the new program.
     pub program: String,
     channel: Arc<Channel>,
+    /// Events that are not told yet.
+    untold: Arc<AtomicUsize>,
 }
 
 /// A process that is to become this node.
@@ -37,7 +39,7 @@ struct Candidate {
 pub struct Estate<'a> {
     /// The node.
     pub running: &'a Arc<RunningNode>,
-    /// Its admin listener, if there is one.
+    /// Admin listener of the node, if there is one.
     pub admin: Option<&'a AdminListener>,
     /// Longest wait for each step of the new process.
     pub patience: Duration,
@@ -79,9 +81,9 @@ impl Estate<'_> {
         }
         let taken = self.release_to(candidate, is_cancelled);
         match taken {
-            Ok(()) => {
+            Ok(untold) => {
                 let (pid, channel) = (candidate.child.id(), Arc::clone(&candidate.channel));
-                Ok(Successor { pid, program, channel })
+                Ok(Successor { pid, program, channel, untold })
             }
             Err(why) => {
                 self.admin.inspect(|admin| admin.resume());
@@ -91,11 +93,15 @@ impl Estate<'_> {
     }
 
     /// Lets the store go, and waits until the other process serves. After an error the store is
-    /// this process's again.
-    fn release_to(&self, candidate: &mut Candidate, is_cancelled: &AtomicBool) -> Result<(), Vec<String>> {
+    /// this process's again. Returns the number of events that are not told yet.
+    fn release_to(
+        &self,
+        candidate: &mut Candidate,
+        is_cancelled: &AtomicBool,
+    ) -> Result<Arc<AtomicUsize>, Vec<String>> {
         let node = self.running.node();
         let queue = NewsQueue::start(&candidate.channel);
-        let kept = Arc::clone(&queue.kept);
+        let (kept, untold) = (Arc::clone(&queue.kept), Arc::clone(&queue.untold));
         let told = move |news| queue.tell(news);
         let begun = Instant::now();
         let StoreRelease { disks, members } = node.release(told).map_err(|why| vec![why])?;
@@ -114,7 +120,7 @@ impl Estate<'_> {
             let kept = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
             node.store_again(kept.objects);
         }
-        served
+        served.map(|()| untold)
     }
 
     fn offers(&self) -> std::io::Result<Vec<(SocketName, OwnedFd)>> {
@@ -203,6 +209,11 @@ impl Successor {
         }
     }
 
+    /// Returns the number of events that are not told yet.
+    pub fn untold(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.untold)
+    }
+
     /// Forgets all that is stored here when the new process purges, on a thread of its own.
     pub fn follow(self, running: &Arc<RunningNode>) {
         let (channel, running) = (self.channel, Arc::downgrade(running));
@@ -230,6 +241,8 @@ struct NewsQueue {
     is_overrun: Arc<AtomicBool>,
     /// Objects passed on, for this process if the other one does not come up.
     kept: Arc<Mutex<KeptObjects>>,
+    /// Events that are not told yet.
+    untold: Arc<AtomicUsize>,
 }
 
 /// Objects passed on to a process that is not trusted yet.
@@ -244,19 +257,23 @@ impl NewsQueue {
     fn start(channel: &Arc<Channel>) -> Self {
         let (told, heard) = sync_channel::<LateNews>(NEWS_MAX);
         let is_overrun = Arc::new(AtomicBool::new(false));
+        let untold = Arc::new(AtomicUsize::new(0));
         let (channel, overrun) = (Arc::downgrade(channel), Arc::clone(&is_overrun));
+        let left = Arc::clone(&untold);
         let work = move || {
             while let Ok(news) = heard.recv() {
                 let news = if overrun.swap(false, SeqCst) { LateNews::Changed(Change::All) } else { news };
                 let Some(channel) = channel.upgrade() else { return };
                 // While the other process starts, it may take none.
                 while let Err(ChannelFault::Silent) = send(&channel, &news) {}
+                let before = left.fetch_sub(1, SeqCst);
+                debug_assert!(before > 0, "an event that is told twice");
             }
         };
         if let Err(error) = std::thread::Builder::new().name("tell-news".into()).spawn(work) {
             tracing::error!(%error, "no thread tells the new process of purges");
         }
-        Self { told, is_overrun, kept: Arc::default() }
+        Self { told, is_overrun, kept: Arc::default(), untold }
     }
 
     /// Queues an event. Returns `false` if it cannot be told.
@@ -270,7 +287,12 @@ impl NewsQueue {
             kept.objects.push(object.clone());
         }
         let is_object = matches!(news, LateNews::Stored(_));
-        match self.told.try_send(news) {
+        self.untold.fetch_add(1, SeqCst);
+        let sent = self.told.try_send(news);
+        if sent.is_err() {
+            self.untold.fetch_sub(1, SeqCst);
+        }
+        match sent {
             Ok(()) => true,
             // An object that is left out is fetched again.
             Err(TrySendError::Full(_)) if is_object => false,

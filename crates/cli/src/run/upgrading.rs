@@ -8,6 +8,7 @@ use super::{AfterWork, RunLoop, ignore, readiness, refuse};
 use shoal_handover::{PendingRequest, UpgradeOutcome};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// End of an attempt to upgrade.
 pub(super) enum AfterUpgrade {
@@ -89,14 +90,24 @@ impl RunLoop {
         }
     }
 
-    /// Ends what runs here, while another process is the node.
+    /// Lets running requests end here, while another process is the node.
     pub(super) fn retire(mut self, successor: Successor) {
+        let untold = successor.untold();
         successor.follow(&self.running);
         let retiring = self.running.clone();
-        let mut done = self.signals.watch("retire", move || retiring.retire());
+        let mut done = self.signals.watch("retire", move || {
+            retiring.retire();
+            let end = Instant::now() + UNTOLD_WAIT_MAX;
+            while untold.load(SeqCst) > 0 && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
         match self.wait_for(&mut done) {
             AfterWork::GoOn => tracing::info!("all requests of this process have ended"),
             AfterWork::Stop => tracing::warn!("stopped at once; what was in flight is cut"),
         }
     }
 }
+
+/// Longest wait, at the end, until the new process has heard all.
+const UNTOLD_WAIT_MAX: Duration = Duration::from_secs(5);

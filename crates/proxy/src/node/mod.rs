@@ -6,6 +6,7 @@ mod in_cluster;
 mod in_force;
 mod named_files;
 mod reopening;
+mod stopping;
 mod succession;
 mod warming;
 
@@ -46,7 +47,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 pub use succession::{Inheritance, LateNews, StoreRelease};
 use tokio::runtime::{Handle, Runtime};
 
@@ -366,40 +367,6 @@ impl Node {
             tract_body_bytes: tracts.body_bytes,
             held_bytes: self.objects.holds().held(),
             holds_refused: self.objects.holds().refused(),
-        }
-    }
-
-    /// Tells health checks that the node drains, and goes on accepting clients.
-    pub fn announce_drain(&self) {
-        self.draining.store(true, Ordering::Release);
-    }
-
-    /// Stops the node: refuses new clients, lets current requests finish within `grace`, then
-    /// closes the store. Blocks.
-    pub fn drain(&self, grace: Duration) {
-        self.announce_drain();
-        self.warming.stop_all();
-        // The others stop asking this node before it stops answering.
-        if let Some(membership) = &self.membership {
-            membership.leave();
-        }
-        if let Some(reopening) = &self.reopening {
-            reopening.stop();
-        }
-        if let Some(neighbours) = self.neighbours.lock().take() {
-            neighbours.stop();
-        }
-        if let Some(running) = self.running.lock().take() {
-            running.stop(grace);
-        }
-        // Failures to write purges have been reported.
-        self.exchange.purge_table().note_time();
-        let _ = timers().map(|runtime| runtime.block_on(self.exchange.cache().purges_written()));
-        self.objects.pools().for_each(|pool| pool.close());
-        if let Some(disk) = self.objects.disk()
-            && let Err(error) = disk.close()
-        {
-            tracing::error!(%error, "the disk store was not closed in order; its next start checks it");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Hand-over of a node from one process to the next, and back.
 //!
 //! ```text
-//! serving ─► released: hits from RAM and disk, nothing is stored ─► retired: ends what runs
+//! serving ─► released: hits from RAM and disk, nothing is stored ─► retired: requests end
 //!    ▲           │
 //!    └───────────┘ the next process does not come up
 //! ```
@@ -117,6 +117,7 @@ impl Node {
             // A listener that takes no more purges everything.
             let _ = changed(LateNews::Changed(change));
         })));
+        debug_assert!(left.members.len() <= MEMBERS_MAX);
         let Some(disks) = &self.disks else { return Ok(left) };
         let in_service = |disk: DiskState| (disk.service == ServiceState::InService).then_some(disk.path);
         left.disks = disks.states().into_iter().filter_map(in_service).collect();
@@ -230,8 +231,8 @@ impl Node {
         let _ = super::timers().map(|runtime| runtime.block_on(apply_change(&self.exchange, change)));
     }
 
-    /// Waits until no job is about to store, for at most half a second: what a client was told is
-    /// stored is to be written.
+    /// Waits until no job is about to store, for at most half a second: an object that a client was
+    /// told is stored is to be written.
     fn wait_for_disk_jobs(&self) {
         let end = Instant::now() + JOBS_WAIT_MAX;
         while self.objects.pools().any(|pool| pool.is_changing()) && Instant::now() < end {

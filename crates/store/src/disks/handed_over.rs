@@ -15,6 +15,7 @@ use super::serving::OpenStore;
 use super::{Disks, DisksState, Heir, Ready, ServiceState, may_come};
 use crate::patience::all_within;
 use crate::{Error, Store};
+use parking_lot::{Condvar, Mutex};
 use shoal_core::ObjectKey;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,9 +80,10 @@ impl Disk {
     /// Lets another process open the disk. A disk that is out of service stays so.
     fn release(&self) -> Result<(), Error> {
         let Some(store) = self.store() else { return Ok(()) };
+        assert!(!self.is_released(), "a disk that is released twice");
         self.set_released(true);
-        // Their objects are written with the others.
-        self.wait_for_inserts(INSERT_LOOKS_MAX);
+        // Objects of these inserts are written with the others.
+        self.wait_for_inserts(INSERTS_WAIT_MAX);
         match store.release() {
             Ok(()) => Ok(()),
             Err(Error::Unusable(_)) => {
@@ -109,7 +111,7 @@ impl Disk {
 
     /// Takes a disk out of service for another process, once nobody reads it.
     fn release_whole(&self, store: Arc<OpenStore>) -> Result<(), Error> {
-        let mut looks = 0;
+        let (pause, unheard, mut looks) = (Mutex::new(()), Condvar::new(), 0);
         // The disk and this function hold the store too.
         while Arc::strong_count(&store) > 2 {
             looks += 1;
@@ -121,7 +123,8 @@ impl Disk {
                     store.name()
                 )));
             }
-            std::thread::sleep(READER_LOOK_PAUSE);
+            // Nobody tells when a reader leaves.
+            let _ = unheard.wait_for(&mut pause.lock(), READER_LOOK_PAUSE);
         }
         drop(store);
         let Some(store) = self.take_offline(ServiceState::Released, "another process has it") else {
@@ -145,7 +148,8 @@ impl Disk {
     ) -> Result<(), Error> {
         let _coming = self.coming()?;
         if self.is_released() {
-            // Its readers keep the earlier store, which has let its lock go.
+            assert!(self.is_in_service(), "a released disk is read");
+            // Readers keep the earlier store, which has let its lock go.
             drop(self.leave(ServiceState::Released, "another process has it"));
             self.set_released(false);
         }
@@ -157,9 +161,8 @@ impl Disk {
     }
 }
 
-/// Longest wait for inserts that have begun, in milliseconds: for those of small objects, not for
-/// arriving bodies.
-const INSERT_LOOKS_MAX: u32 = 100;
+/// Longest wait for inserts that have begun: for those of small objects, not for arriving bodies.
+const INSERTS_WAIT_MAX: Duration = Duration::from_millis(100);
 /// Looks for readers of a disk that two processes cannot read at once, and the pause between two: 2 s
 /// in all.
 const READER_LOOKS_MAX: u32 = 400;
@@ -172,7 +175,6 @@ mod tests {
     use super::*;
     use crate::disks::{DiskOpener, DiskSpec, Disks, LATE_BODY_MAX, LateObject};
     use crate::{InsertRefusal, OpenOptions, StoreView};
-    use parking_lot::Mutex;
     use std::path::Path;
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 

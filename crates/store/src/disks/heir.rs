@@ -1,8 +1,8 @@
 //! Objects that come too late for a released disk: the process that has the disk stores them.
 //!
-//! Requests that run while the disks change hands would lose what they fetch. Each complete object
-//! is therefore given to an [`Heir`], which passes it on. An arriving body is gathered in RAM, up
-//! to a limit.
+//! Objects that requests fetch while the disks change hands would be lost. Each complete object is
+//! therefore given to an [`Heir`], which passes it on. An arriving body is gathered in RAM, up to a
+//! limit.
 
 use super::DisksState;
 use crate::{Error, Insert, InsertRefusal, StoredBody, TryInsert};
@@ -26,9 +26,9 @@ pub trait Heir: Send + Sync {
 pub struct LateObject {
     /// Key of the object.
     pub key: ObjectKey,
-    /// Its metadata.
+    /// Metadata of the object.
     pub metadata: Bytes,
-    /// Its body.
+    /// Body of the object.
     pub body: Bytes,
 }
 
@@ -111,6 +111,7 @@ impl Insert for LateInsert {
             return Err(Error::Declined(InsertRefusal::TooLarge));
         }
         gathered.extend_from_slice(bytes);
+        assert!(gathered.len() as u64 <= LATE_BODY_MAX);
         Ok(())
     }
 

@@ -26,6 +26,7 @@ impl WriteGate {
     /// Closes the gate. Returns when no write is under way.
     pub fn close(&self) {
         *self.is_closed.write() = true;
+        debug_assert!(self.pass().is_err(), "a write after the end");
     }
 
     /// Returns `true` once the gate is closed.

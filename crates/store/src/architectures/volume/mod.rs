@@ -357,7 +357,9 @@ impl Volume {
             self.close()?;
         }
         self.file.gate.close();
-        drop(lock.take());
+        let released = lock.take();
+        assert!(released.is_some() && self.file.gate.is_closed(), "a lock that goes before the last write");
+        drop(released);
         Ok(())
     }
 

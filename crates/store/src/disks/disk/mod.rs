@@ -7,12 +7,12 @@ use super::missed::MissedChanges;
 use super::serving::{ClosingStore, OpenStore};
 use super::{DiskOpener, DiskSpec, may_come};
 use crate::{Error, EvictionCallback, InsertRefusal, Usage};
-use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use shoal_core::{Key, ObjectKey};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
+    AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
 use std::time::Duration;
@@ -42,7 +42,9 @@ pub(super) struct Disk {
     /// Held for reading by calls that insert at once.
     inserting: RwLock<()>,
     /// Inserts that have begun and not ended.
-    inserts: AtomicUsize,
+    inserts: Mutex<usize>,
+    /// Notified when the last insert ends.
+    inserts_ended: Condvar,
     /// `true` once the start is over: a disk that opens later is dropped. Set while the state is
     /// locked.
     has_started: AtomicBool,
@@ -128,7 +130,8 @@ impl Disk {
             coming: Mutex::new(()),
             is_released: AtomicBool::new(false),
             inserting: RwLock::new(()),
-            inserts: AtomicUsize::new(0),
+            inserts: Mutex::new(0),
+            inserts_ended: Condvar::new(),
             has_started: AtomicBool::new(false),
         }
     }
@@ -238,21 +241,25 @@ impl Disk {
 
     /// Notes that an insert has begun, or has ended.
     pub(super) fn count_insert(&self, has_begun: bool) {
-        match has_begun {
-            true => self.inserts.fetch_add(1, SeqCst),
-            false => self.inserts.fetch_sub(1, SeqCst),
-        };
+        let mut inserts = self.inserts.lock();
+        if has_begun {
+            *inserts += 1;
+            return;
+        }
+        assert!(*inserts > 0, "an insert that ends twice");
+        *inserts -= 1;
+        if *inserts == 0 {
+            self.inserts_ended.notify_all();
+        }
     }
 
-    /// Waits until no call inserts at once, and no insert has begun and not ended. For the latter it
-    /// looks `looks` times, a millisecond apart: an arriving body may take long.
-    pub(super) fn wait_for_inserts(&self, looks: u32) {
+    /// Waits until no call inserts at once, and no insert has begun and not ended. Waits for the
+    /// latter for at most `limit`: an arriving body may take long.
+    pub(super) fn wait_for_inserts(&self, limit: Duration) {
+        debug_assert!(self.is_released(), "further inserts may begin");
         drop(self.inserting.write());
-        let mut left = looks;
-        while self.inserts.load(SeqCst) > 0 && left > 0 {
-            std::thread::sleep(Duration::from_millis(1));
-            left -= 1;
-        }
+        let mut inserts = self.inserts.lock();
+        let _ = self.inserts_ended.wait_while_for(&mut inserts, |inserts| *inserts > 0, limit);
     }
 
     /// Returns `true` if the object has changed since the disk was released.
