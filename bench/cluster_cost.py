@@ -4,9 +4,10 @@ Two nodes on loopback, one worker each, without an access log and without a disk
 requests go to the second node (local) and to the first one (through), over CONNECTIONS connections at once, each of which sends its next request when
 its reply has come. Callgrind counts the instructions of each node's process in user mode for a short and a long run; the difference over the requests
 between them is the cost of one, so that starting and joining cancel out. strace counts system calls likewise. The kernel's own instructions are not
-counted: system calls and bytes stand for them.
+counted: system calls stand for them. With --cpu the CPU time of both nodes is taken instead, the kernel's part included: user and system time of all
+threads, from the scheduler's statistics, three runs each.
 
-  python3 bench/cluster_cost.py --binary target/counted/shoal [--connections 1,16,64] [--bodies 1024,8192] [--calls]
+  python3 bench/cluster_cost.py --binary target/counted/shoal [--connections 1,16,64] [--bodies 1024,8192] [--calls | --cpu]
 
 With --hosts beyond loopback and --keys the nodes use TLS between each other. Needs valgrind; --calls needs strace.
 """
@@ -208,6 +209,42 @@ def counted(options, size, through, connections, count, tool):
         return [options.read(folder, out, node) for out, node in zip(outs, (entry, home))], messages
 
 
+def spent_us(node):
+    """CPU time of a node's threads in microseconds."""
+    tasks = f"/proc/{node.process.pid}/task"
+    return sum(int(open(f"{tasks}/{task}/schedstat").read().split()[0]) for task in os.listdir(tasks)) / 1000
+
+
+def cpu_rows(options, size, numbers):
+    """Prints the CPU time of a request, by number of connections."""
+    count = 8000
+    with tempfile.TemporaryDirectory() as folder:
+        origin = http.server.ThreadingHTTPServer((options.hosts[0], 0), Origin)
+        threading.Thread(target=origin.serve_forever, daemon=True).start()
+        address = "{}:{}".format(*origin.server_address)
+        home = Node(options, folder, "home", options.hosts[1], [], address, [])
+        entry = Node(options, folder, "entry", options.hosts[0], [f"{home.host}:{home.peer}"], address, [])
+        try:
+            while entry.members() < 2 or home.members() < 2:
+                time.sleep(0.2)
+            paths = paths_of_second(entry, home, size)
+            for connections in [number for number in numbers for _ in range(3)]:
+                before = spent_us(home)
+                ask(home, paths, count, connections, lambda head: b";hit;" in head)
+                local = (spent_us(home) - before) / count
+                messages = home.metric("shoal_cluster_hit_messages_total")
+                before = spent_us(entry), spent_us(home)
+                ask(entry, paths, count, connections, lambda head: b";hit;" in head)
+                at_entry, at_home = ((spent_us(node) - then) / count for node, then in zip((entry, home), before))
+                messages = home.metric("shoal_cluster_hit_messages_total") - messages
+                cells = [f"{local:.1f}", f"{at_entry:.1f}", f"{at_home:.1f}", f"{(at_entry + at_home) / local:.2f}", f"{count / max(1, messages):.1f}"]
+                print(f"| {size} | {connections} | " + " | ".join(cells) + " |", flush=True)
+        finally:
+            for node in (entry, home):
+                node.stop()
+            origin.shutdown()
+
+
 def callgrind(out):
     return ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]
 
@@ -235,14 +272,18 @@ def main():
     parser.add_argument("--bodies", default="1024")
     parser.add_argument("--hosts", default="127.0.0.1,127.0.0.2", help="addresses of the entry and the home")
     parser.add_argument("--keys", default="", help="key file; addresses beyond loopback then use TLS")
+    parser.add_argument("--cpu", action="store_true", help="take CPU time in place of instructions")
     parser.add_argument("--calls", action="store_true", help="count system calls in place of instructions")
     options = parser.parse_args()
     options.hosts = options.hosts.split(",")
     tool, options.read = (strace, calls) if options.calls else (callgrind, instructions)
-    what = "system calls" if options.calls else "instructions"
+    what = "CPU us" if options.cpu else "system calls" if options.calls else "instructions"
     print(f"| body | connections | local: {what} | through: entry | through: home | both over local | requests a message |")
     print("|--:|--:|--:|--:|--:|--:|--:|")
     for size in map(int, options.bodies.split(",")):
+        if options.cpu:
+            cpu_rows(options, size, [int(number) for number in options.connections.split(",")])
+            continue
         for connections in map(int, options.connections.split(",")):
             costs = {}
             for through in (False, True):

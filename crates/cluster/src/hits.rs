@@ -223,35 +223,30 @@ impl<'a> BorrowedHitAnswers<'a> {
 
 impl HitAnswer<'_> {
     /// Returns `true` if the head is fields alone: it ends no head early, and has no field that
-    /// frames a message. Values are not read: a member is trusted with those.
+    /// frames a message. Nothing else is read: a member is trusted with names and values.
     pub fn has_plain_head(&self) -> bool {
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', self.head) {
             let Some(line) = self.head[start..end].strip_suffix(b"\r") else { return false };
-            let name = memchr::memchr(b':', line).unwrap_or(0);
-            if !(1..=128).contains(&name) || !is_plain_name(&line[..name]) {
+            if !is_plain_line(line) {
                 return false;
             }
             start = end + 1;
         }
-        start == self.head.len() && self.has_paired_ends()
-    }
-
-    /// Returns `true` if each CR stands before an LF, and no byte is zero.
-    fn has_paired_ends(&self) -> bool {
-        memchr::memchr2_iter(0, b'\r', self.head)
-            .all(|at| self.head[at] == b'\r' && self.head.get(at + 1) == Some(&b'\n'))
+        start == self.head.len()
     }
 }
 
-/// Returns `true` for the name of a field that frames no message.
-fn is_plain_name(name: &[u8]) -> bool {
-    let is_odd = name.iter().any(|byte| *byte <= b' ' || *byte >= 0x7f);
-    !is_odd
-        && match name[0] | 0x20 {
-            b'c' | b'k' | b't' => !FRAMING.iter().any(|it| name.eq_ignore_ascii_case(it)),
-            _ => true,
-        }
+/// Returns `true` for a line with a field that frames no message.
+fn is_plain_line(line: &[u8]) -> bool {
+    let may_frame = line.first().is_some_and(|first| matches!(first | 0x20, b'c' | b'k' | b't'));
+    let frames = |name: &[u8]| {
+        line.len() > name.len() && line[name.len()] == b':' && line[..name.len()].eq_ignore_ascii_case(name)
+    };
+    line.first().is_some_and(|first| first.is_ascii_graphic() && *first != b':')
+        && memchr::memchr2(b'\r', 0, line).is_none()
+        && memchr::memchr(b':', line).is_some_and(|end| memchr::memchr(b' ', &line[..end]).is_none())
+        && !(may_frame && FRAMING.iter().any(|name| frames(name)))
 }
 
 /// Bytes that are still to be read.

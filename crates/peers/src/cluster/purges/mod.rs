@@ -87,6 +87,8 @@ struct PurgeState {
     acked: BTreeMap<NodeId, u64>,
     /// Members to which purges are on their way.
     spreading: BTreeSet<NodeId>,
+    /// Members to which the last try brought nothing.
+    unreached: BTreeSet<NodeId>,
     /// Members that are compared with because they asked.
     comparing: BTreeSet<NodeId>,
     /// Members compared with in this life, by their own lives.
@@ -145,6 +147,7 @@ impl ClusterPurges {
                 share: PurgeShare::new(SHARE_BURST, SHARE_PER_SECOND),
                 acked: BTreeMap::new(),
                 spreading: BTreeSet::new(),
+                unreached: BTreeSet::new(),
                 comparing: BTreeSet::new(),
                 compared: BTreeMap::new(),
                 is_caught_up: false,
@@ -235,15 +238,20 @@ impl ClusterPurges {
     }
 }
 
-/// Compares once a second, until the node has ended.
+/// Compares once a second, and sends purges that a member lacks more often, until the node has
+/// ended.
 async fn tick(purges: Weak<ClusterPurges>) {
-    let mut ticks = tokio::time::interval(COMPARE_EVERY);
+    let mut ticks = tokio::time::interval(COMPARE_EVERY / TRIES_BETWEEN);
+    let mut count = 0_u32;
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let Some(purges) = purges.upgrade() else { return };
-        purges.compare_some();
-        purges.check_lease();
+        if count.is_multiple_of(TRIES_BETWEEN) {
+            purges.compare_some();
+            purges.check_lease();
+        }
+        count = count.wrapping_add(1);
         purges.spread_to_all();
     }
 }
@@ -284,6 +292,10 @@ const LIMITS: LogLimits = LogLimits { entries: 20_000, bytes: 4 << 20, age: Dura
 
 /// Interval of comparisons with a random member.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
+
+/// Tries to send purges that a member lacks, in the time between two comparisons. What a cut kept
+/// back is thus made up for within a second of its end.
+const TRIES_BETWEEN: u32 = 4;
 
 /// Time for which a node without other members waits for them before it counts as caught up.
 const ALONE_FOR: Duration = Duration::from_secs(10);

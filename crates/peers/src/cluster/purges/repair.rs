@@ -79,6 +79,7 @@ impl ClusterPurges {
         }
         let is_first = {
             let mut state = self.state.lock();
+            state.unreached.remove(&member.id);
             let life = state.ledger.life();
             let acked = match &theirs {
                 None => state.ledger.vector().number(self.node, life),

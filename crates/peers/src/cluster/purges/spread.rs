@@ -1,7 +1,7 @@
 //! Spreading: each member gets the purges of this node in order, one batch on the way at a time.
 
 use super::ClusterPurges;
-use shoal_cooperation::invalidation::Message;
+use shoal_cooperation::invalidation::{Message, PURGE_BYTES_MAX};
 use shoal_cooperation::{Member, NodeId};
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
@@ -63,21 +63,28 @@ impl ClusterPurges {
 
     /// Sends a batch. Returns `true` if more is to be sent at once.
     async fn send_batch(&self, member: &Member) -> bool {
-        let (batch, acked) = {
+        let (batch, acked, was_unreached) = {
             let mut state = self.state.lock();
+            // A short try tells soon that a cut has healed.
+            let was_unreached = state.unreached.contains(&member.id);
+            let most = if was_unreached { SHORT_BATCH_BYTES } else { BATCH_BYTES };
             let acked = state.acked.get(&member.id).copied().unwrap_or(0);
             let (ledger, life) = (&state.ledger, state.ledger.life());
-            let batch = ledger.log().after(self.node, life, acked, BATCH_BYTES);
+            let batch = ledger.log().after(self.node, life, acked, most);
             if batch.is_empty() {
                 state.spreading.remove(&member.id);
                 return false;
             }
-            (batch, acked)
+            (batch, acked, was_unreached)
         };
         self.metrics.cluster_purges_sent.add(batch.len() as u64);
         let body = Message::Apply { from: self.node, purges: batch }.encode();
-        let answer = self.calls.call(member.address, "purges/apply", body.into()).await;
-        let answer = answer.ok().and_then(|bytes| Message::decode(&bytes));
+        let call = self.calls.call(member.address, "purges/apply", body.into());
+        let answer = match was_unreached {
+            true => tokio::time::timeout(SHORT_TRY, call).await.ok(),
+            false => Some(call.await),
+        };
+        let answer = answer.and_then(Result::ok).and_then(|bytes| Message::decode(&bytes));
         let is_further = match answer {
             Some(Message::Applied { number, .. }) => {
                 self.note_acked(member.id, number);
@@ -85,9 +92,15 @@ impl ClusterPurges {
             }
             _ => false,
         };
-        // Without progress, the next comparison begins again.
-        if !is_further {
-            self.state.lock().spreading.remove(&member.id);
+        let mut state = self.state.lock();
+        if is_further {
+            state.unreached.remove(&member.id);
+        } else {
+            // Without progress, the next try begins again.
+            state.spreading.remove(&member.id);
+            if state.unreached.len() < UNREACHED_MAX {
+                state.unreached.insert(member.id);
+            }
         }
         is_further
     }
@@ -168,6 +181,15 @@ const TOLD_AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(10)
 
 /// Most nodes named in such a line.
 const NAMED_MAX: usize = 8;
+
+/// Time of a try to reach a member that the last one did not reach, and most bytes of its purges.
+const SHORT_TRY: std::time::Duration = std::time::Duration::from_millis(400);
+const SHORT_BATCH_BYTES: usize = 64 << 10;
+
+const _: () = assert!(SHORT_BATCH_BYTES >= PURGE_BYTES_MAX, "any purge fits");
+
+/// Most members that are remembered as not reached.
+const UNREACHED_MAX: usize = 1024;
 
 /// Most bytes of purges in a batch.
 const BATCH_BYTES: usize = 256 << 10;
