@@ -107,7 +107,7 @@ impl HitEntry<'_> {
         let cluster = self.0.cluster.as_deref()?;
         let in_force = self.0.in_force.load();
         let ReloadableState { live, log } = &**in_force;
-        let is_plain = !plain.is_head && plain.range.is_none() && !plain.path.starts_with(OWN_PATHS);
+        let is_plain = !plain.is_head && plain.range.is_none() && !plain.path.starts_with(OWN_PATHS.as_bytes());
         let is_of_connection = client.intercepted.is_some() || self.0.upstreams.has_pinned(client);
         if !live.asks_homes || !is_plain || is_of_connection || live.rule_set.limits_rates() {
             return None;
@@ -127,7 +127,7 @@ impl HitEntry<'_> {
                 full.extend_from_slice(FORWARD);
             }
             let peer = home_of(cluster, full)?;
-            let is_ruled = || live.may_change(mode, &full[host.clone()], plain.path, false);
+            let is_ruled = || live.may_change(mode, &full[host.clone()], plain.path_text(), false);
             if !live.rule_set.is_empty() && is_ruled() {
                 return None;
             }

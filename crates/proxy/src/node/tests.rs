@@ -2,6 +2,7 @@
 
 mod cluster;
 
+use std::time::Duration;
 use super::*;
 use crate::purge_table::{PurgeScope, PurgeTable, Sequence};
 use shoal_core::Timestamp;
