@@ -55,8 +55,8 @@ pub enum Message {
         /// The responses.
         change: Change,
     },
-    /// An object came too late for the store of the old process. Its key, metadata and body stand in
-    /// this order in a file that comes with the message.
+    /// An object came too late for the store of the old process. A file that comes with the message
+    /// has its key, metadata and body in this order.
     Stored {
         /// Bytes of the key.
         key_bytes: u32,

@@ -8,7 +8,8 @@
 //!
 //! A released disk serves hits and takes nothing. Objects that would be inserted are given to an
 //! [`Heir`](super::Heir). Objects that were inserted, replaced or removed are hidden here, and
-//! remembered: when this process opens the disk again, they are removed from it. A store that two processes cannot read at once goes out of service instead.
+//! remembered: when this process opens the disk again, they are removed from it. A store that two
+//! processes cannot read at once goes out of service instead.
 
 use super::disk::Disk;
 use super::serving::OpenStore;
@@ -163,9 +164,9 @@ impl Disk {
 
 /// Longest wait for inserts that have begun: for those of small objects, not for arriving bodies.
 const INSERTS_WAIT_MAX: Duration = Duration::from_millis(100);
-/// Looks for readers of a disk that two processes cannot read at once, and the pause between two: 2 s
-/// in all.
+/// Looks for readers of a disk that two processes cannot read at once.
 const READER_LOOKS_MAX: u32 = 400;
+/// Pause between two looks; the looks take 2 s in all.
 const READER_LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// Longest wait for all disks to write everything.
 const RELEASE_WAIT_MAX: Duration = Duration::from_secs(10);
