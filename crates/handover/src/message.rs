@@ -105,6 +105,7 @@ pub enum Change {
 /// # Errors
 /// If there is none, in a line.
 pub fn agree(least: u32, most: u32) -> Result<u32, String> {
+    const { assert!(PROTOCOL_LEAST <= PROTOCOL) };
     let version = most.min(PROTOCOL);
     match version >= least.max(PROTOCOL_LEAST) {
         true => Ok(version),

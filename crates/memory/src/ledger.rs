@@ -74,6 +74,7 @@ impl MemoryBudget {
     pub fn set_limit(&self, limit: u64) -> u64 {
         self.highest.fetch_max(limit, Relaxed);
         self.limit.store(limit, Relaxed);
+        debug_assert!(self.highest() >= limit);
         for _ in 0..TRIES {
             let beyond = self.used().saturating_sub(limit);
             if beyond == 0 {
