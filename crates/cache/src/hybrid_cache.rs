@@ -167,8 +167,8 @@ impl HybridCache {
         outcome
     }
 
-    /// Sets the RAM for bodies. Objects beyond it are evicted before this returns. Returns the bytes
-    /// beyond it that replies and arriving bodies still hold.
+    /// Sets the RAM for bodies. Objects beyond it are evicted before this returns. Returns the
+    /// bytes beyond it that replies and arriving bodies still hold.
     pub fn set_ram(&self, bytes: u64) -> u64 {
         self.holds.set_limit(bytes / HELD_PART);
         self.gathered.set_limit(bytes / GATHERED_PART);

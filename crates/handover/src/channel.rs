@@ -146,6 +146,7 @@ impl Channel {
         if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
             return Err(ChannelFault::Malformed("a message that is too long"));
         }
+        debug_assert!(received.bytes <= MESSAGE_BYTES_MAX && descriptors.len() <= DESCRIPTORS_MAX);
         if received.bytes == 0 {
             return Err(ChannelFault::Ended);
         }

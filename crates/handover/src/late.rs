@@ -19,6 +19,7 @@ pub fn send_object(channel: &Channel, key: &[u8], metadata: &[u8], body: &[u8]) 
         let length = u32::try_from(part.len()).ok().filter(|length| *length <= PART_BYTES_MAX);
         length.ok_or(ChannelFault::Malformed("an object is too large to pass on"))
     };
+    debug_assert!(!key.is_empty(), "an object without a key");
     let message = Message::Stored {
         key_bytes: length(key)?,
         metadata_bytes: length(metadata)?,

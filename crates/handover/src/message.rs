@@ -55,8 +55,8 @@ pub enum Message {
         /// The responses.
         change: Change,
     },
-    /// An object came too late for the store of the old process. Its key, metadata and body stand in
-    /// this order in a file that comes with the message.
+    /// An object came too late for the store of the old process. A file that comes with the message
+    /// has its key, metadata and body in this order.
     Stored {
         /// Bytes of the key.
         key_bytes: u32,
@@ -105,6 +105,7 @@ pub enum Change {
 /// # Errors
 /// If there is none, in a line.
 pub fn agree(least: u32, most: u32) -> Result<u32, String> {
+    const { assert!(PROTOCOL_LEAST <= PROTOCOL) };
     let version = most.min(PROTOCOL);
     match version >= least.max(PROTOCOL_LEAST) {
         true => Ok(version),

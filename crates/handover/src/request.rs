@@ -1,7 +1,7 @@
 //! Socket at which the node is asked for an upgrade, by its own user only.
 //!
-//! The socket lies in a folder that only the user may enter (0700), is only the user's (0600), and
-//! each process that connects must be the user's or root's (`SO_PEERCRED`). A question and its
+//! The socket (0600) lies in a folder that only the user may write to. Each process that connects
+//! must be the user's or root's (`SO_PEERCRED`). A question and its
 //! answer are one line of JSON each.
 
 use rustix::net::sockopt::socket_peercred;

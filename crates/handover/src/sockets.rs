@@ -43,6 +43,7 @@ pub struct InheritedSockets {
 impl InheritedSockets {
     /// Adds a socket.
     pub fn add(&mut self, name: SocketName, socket: OwnedFd) {
+        debug_assert!(!name.asked.is_empty() && !name.bound.is_empty(), "a socket without an address");
         self.sockets.push((name, socket));
     }
 

@@ -75,12 +75,13 @@ impl MemoryBudget {
         self.highest.load(Relaxed)
     }
 
-    /// Sets another limit. If more is reserved, holders give back what they can before this returns;
-    /// the rest comes back with the reservations of bodies in flight. Returns the bytes that are
-    /// still reserved beyond the limit.
+    /// Sets another limit. If more is reserved, holders give back bytes before this returns; the
+    /// rest comes back with the reservations of bodies in flight. Returns the bytes that are still
+    /// reserved beyond the limit.
     pub fn set_limit(&self, limit: u64) -> u64 {
         self.highest.fetch_max(limit, Relaxed);
         self.limit.store(limit, Relaxed);
+        debug_assert!(self.highest() >= limit);
         for _ in 0..TRIES {
             let beyond = self.used().saturating_sub(limit);
             if beyond == 0 {

@@ -43,6 +43,7 @@ impl Drain {
     pub fn begin_with_idle(&self, idle: Duration) {
         // The first call decides, like the first signal.
         let _ = self.word.idle_until.set(Instant::now() + idle);
+        debug_assert!(self.word.idle_until.get().is_some());
         self.word.given.store(true, Ordering::Release);
         self.word.notify.notify_waiters();
         // The lock reaches a thread that has checked the flag but does not wait yet.

@@ -46,6 +46,7 @@ pub(super) fn take_or_bind(
         let listener = beside.map_or_else(|| listeners[further % count].try_clone(), Ok);
         listeners.push(listener.map_err(failed)?);
     }
+    debug_assert!(listeners.len() >= workers.max(count));
     Ok(listeners)
 }
 

@@ -245,6 +245,7 @@ impl RunningServer {
 
     fn begin_drain(&self, grace: Duration, idle: Duration) {
         *self.control.cut_at.lock() = Some(Instant::now() + grace);
+        debug_assert!(idle <= grace, "idle connections outlive the server");
         self.control.settles.store(!idle.is_zero(), SeqCst);
         self.offers.lock().clear();
         self.control.drain.begin_with_idle(idle);

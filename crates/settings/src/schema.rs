@@ -46,8 +46,9 @@ section! {
         /// node cuts them.
         #[limits(Duration::ZERO..=Duration::from_secs(86_400))]
         pub drain_timeout: Duration = Duration::from_secs(30),
-        /// Longest wait, in an upgrade, for each of two steps of the new process: to read its settings,
-        /// and to open the store and accept clients. After this time the running process goes on.
+        /// Longest wait, in an upgrade, for each of two steps of the new process: to read its
+        /// settings, and to open the store and accept clients. After this time the running process
+        /// goes on.
         #[limits(Duration::from_millis(100)..=Duration::from_secs(3600))]
         pub upgrade_timeout: Duration = Duration::from_secs(30),
         /// Steps of a stop.
@@ -210,8 +211,8 @@ section! {
         /// RAM for stored responses and for bodies in flight: a hard limit. The process takes about
         /// a twelfth more for gaps and lists, and 30 MiB for itself, one volume and its buffers. An
         /// index takes ten bytes for each 8 KB of disk; its part above 5 MB also comes on top. If
-        /// the process's memory is limited, leave 10 MiB more for the pages of its program. A reload
-        /// with less evicts at once; the number of shards, and the share of
+        /// the process's memory is limited, leave 10 MiB more for the pages of its program. A
+        /// reload with less evicts at once; the number of shards, and the share of
         /// `store.neighbourhood_percent`, stay those of the start.
         #[limits(ByteCount::mib(4)..=ByteCount::mib(1 << 24))]
         pub ram: ByteCount = ByteCount::mib(256),

@@ -80,6 +80,7 @@ impl Predecessor {
             if names.len() != descriptors.len() || names.is_empty() {
                 return Err(ChannelFault::Malformed("a name for each socket"));
             }
+            debug_assert!(names.len() <= count, "more sockets than were announced");
             received += names.len();
             let named: Vec<(SocketName, OwnedFd)> = names.into_iter().zip(descriptors).collect();
             named.into_iter().for_each(|(name, socket)| sockets.add(name, socket));

@@ -284,6 +284,7 @@ impl NewsQueue {
                 return false;
             }
             kept.bytes += object.body.len();
+            debug_assert!(kept.bytes <= KEPT_BYTES_MAX);
             kept.objects.push(object.clone());
         }
         let is_object = matches!(news, LateNews::Stored(_));

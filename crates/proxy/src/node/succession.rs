@@ -25,6 +25,7 @@ use shoal_store::disks::{DiskState, Heir, LateObject, ServiceState};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 /// Parts of a node that its process gets from the one before.
@@ -143,6 +144,7 @@ impl Node {
 
     /// Takes the store and all else back that [`Self::release`] let go. Blocks.
     pub fn take_back(&self) {
+        debug_assert!(!self.draining.load(SeqCst), "a retired node");
         let store = self.settings.lock().store.clone();
         let purge_table = self.exchange.purge_table();
         if let Some(disks) = &self.disks {
@@ -263,6 +265,7 @@ pub(super) fn open_storage(
         return Ok((stack, Vec::new()));
     };
     let left = store().map_err(NodeError::Handover)?;
+    debug_assert!(left.members.len() <= MEMBERS_MAX);
     let stack = StorageStack::open_within(RELEASED_PATIENCE, settings, metrics).map_err(failed)?;
     let states = stack.disks.as_ref().map_or(Vec::new(), |disks| disks.states());
     for disk in states.iter().filter(|disk| left.disks.contains(&disk.path)) {

@@ -109,6 +109,7 @@ impl IdleSet {
 
     /// Returns `true` if no connection waits.
     pub fn is_empty(&self) -> bool {
+        debug_assert!(self.free.len() <= self.slots.len());
         self.free.len() == self.slots.len()
     }
 

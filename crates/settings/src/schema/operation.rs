@@ -24,9 +24,9 @@ section! {
 section! {
     /// Steps of a stop.
     pub struct Drain {
-        /// Time in which a node that is told to stop still accepts clients, while `/healthz` already
-        /// answers 503: load balancers send their clients elsewhere before a connection is refused.
-        /// A second signal ends this time.
+        /// Time in which a node that is told to stop still accepts clients, while `/healthz`
+        /// already answers 503: load balancers send their clients elsewhere before a connection is
+        /// refused. A second signal ends this time.
         #[limits(Duration::ZERO..=Duration::from_secs(3600))]
         pub lame_duck: Duration = Duration::ZERO,
     }

@@ -8,7 +8,8 @@
 //!
 //! A released disk serves hits and takes nothing. Objects that would be inserted are given to an
 //! [`Heir`](super::Heir). Objects that were inserted, replaced or removed are hidden here, and
-//! remembered: when this process opens the disk again, they are removed from it. A store that two processes cannot read at once goes out of service instead.
+//! remembered: when this process opens the disk again, they are removed from it. A store that two
+//! processes cannot read at once goes out of service instead.
 
 use super::disk::Disk;
 use super::serving::OpenStore;
@@ -126,6 +127,7 @@ impl Disk {
             // Nobody tells when a reader leaves.
             let _ = unheard.wait_for(&mut pause.lock(), READER_LOOK_PAUSE);
         }
+        debug_assert!(!self.is_released(), "changes would be lost");
         drop(store);
         let Some(store) = self.take_offline(ServiceState::Released, "another process has it") else {
             return Ok(());
@@ -153,6 +155,7 @@ impl Disk {
             drop(self.leave(ServiceState::Released, "another process has it"));
             self.set_released(false);
         }
+        assert!(!self.is_released() && !self.is_in_service());
         let come = self.come(gave_up, ready, Some(ServiceState::Released)).map(drop);
         if let Err(error) = &come {
             self.retry_later(ServiceState::Released, &error.to_string());
@@ -163,9 +166,9 @@ impl Disk {
 
 /// Longest wait for inserts that have begun: for those of small objects, not for arriving bodies.
 const INSERTS_WAIT_MAX: Duration = Duration::from_millis(100);
-/// Looks for readers of a disk that two processes cannot read at once, and the pause between two: 2 s
-/// in all.
+/// Looks for readers of a disk that two processes cannot read at once.
 const READER_LOOKS_MAX: u32 = 400;
+/// Pause between two looks; the looks take 2 s in all.
 const READER_LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// Longest wait for all disks to write everything.
 const RELEASE_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -256,7 +259,7 @@ mod tests {
         for number in 0..OBJECTS {
             assert_eq!((found(&old, number), found(&new, number)), (Some(0), Some(0)), "{number}");
         }
-        // The old process takes nothing, and hides what has changed.
+        // The old process takes nothing, and hides changed objects.
         put(&old, 1, 1).expect("the other process gets it");
         let late = LateObject { key: key(1), metadata: b"meta".as_slice().into(), body: body(1, 1).into() };
         assert_eq!(std::mem::take(&mut *told.objects.lock()), [late]);
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_taken_back_lack_what_was_removed() {
+    fn disks_taken_back_lack_removed_objects() {
         for architecture in ["volume", "squid"] {
             let folder = tempfile::tempdir().expect("a folder");
             let old = disks(folder.path(), architecture);

@@ -83,6 +83,7 @@ impl DisksState {
         if self.heir.read().is_none() || body_bytes.is_some_and(|bytes| bytes > LATE_BODY_MAX) {
             return Err(self.declined(key));
         }
+        debug_assert!(body_bytes.is_none_or(|bytes| bytes <= LATE_BODY_MAX));
         let body = LateBody { bytes: RwLock::default(), gathered: Arc::clone(&self.gathered) };
         let metadata = Bytes::copy_from_slice(metadata);
         Ok(Box::new(LateInsert {
@@ -121,6 +122,7 @@ impl Insert for LateInsert {
 
     fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
         let body = Bytes::copy_from_slice(&self.body.bytes.read());
+        assert!(body.len() as u64 <= LATE_BODY_MAX, "more than was gathered");
         let metadata = metadata.map_or_else(|| self.metadata.clone(), Bytes::copy_from_slice);
         self.shared.bequeath(LateObject { key: self.key.clone(), metadata, body })
     }
@@ -135,13 +137,16 @@ impl StoredBody for LateBody {
         let bytes = self.bytes.read();
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
         let end = start.saturating_add(limit).min(bytes.len());
+        assert!(start <= end && end <= bytes.len());
         Ok(Bytes::copy_from_slice(&bytes[start..end]))
     }
 }
 
 impl Drop for LateBody {
     fn drop(&mut self) {
-        self.gathered.fetch_sub(self.bytes.get_mut().len() as u64, Relaxed);
+        let bytes = self.bytes.get_mut().len() as u64;
+        let before = self.gathered.fetch_sub(bytes, Relaxed);
+        debug_assert!(before >= bytes, "bytes that were not gathered");
     }
 }
 

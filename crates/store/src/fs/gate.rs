@@ -1,4 +1,4 @@
-//! File system whose files can be closed for writing, at once and for good.
+//! File system with a gate for all writes, which closes at once and for good.
 //!
 //! A process that hands its store over to another one must not write a byte from then on, whichever
 //! thread has a write under way. [`WriteGate::close`] waits for the writes that have begun, and

@@ -38,7 +38,9 @@ impl AdminListener {
 
     /// Goes on after [`Self::pause`].
     pub fn resume(&self) {
+        debug_assert_eq!(self.changes.available_permits(), 0, "a listener that is not paused");
         self.changes.add_permits(CHANGES);
+        debug_assert!(!self.changes.is_closed(), "another process has the listener");
         self.is_paused.send_replace(false);
     }
 

@@ -269,6 +269,7 @@ impl Disk {
 
     /// Lets a disk that is out for `service` be opened again like one that could not be opened.
     pub(super) fn retry_later(&self, service: ServiceState, why: &str) {
+        assert_ne!(service, ServiceState::InService);
         if let Err(absence) = &mut *self.state.write()
             && absence.service == service
         {
