@@ -107,6 +107,7 @@ impl HitAsks {
         if !is_short || usize::from(self.count) >= HITS_MAX {
             return false;
         }
+        debug_assert!(usize::from(self.count) < HITS_MAX, "there is room");
         self.count += 1;
         let kinds = parts.iter().filter(|(_, text)| text.is_some());
         self.bytes.push(kinds.fold(0, |kinds, (kind, _)| kinds | kind));
@@ -165,6 +166,7 @@ impl HitAnswers {
     pub fn push(&mut self, (key, sum): (u64, u64), head: impl FnOnce(&mut Vec<u8>), body: Option<&[u8]>) {
         self.count += 1;
         self.bytes.push(if body.is_some() { WHOLE } else { KNOWN });
+        debug_assert!(body.is_none_or(|body| !body.is_empty()), "a whole response has a body");
         let body = body.unwrap_or_default();
         self.bytes.extend_from_slice(&key.to_le_bytes());
         self.bytes.extend_from_slice(&sum.to_le_bytes());

@@ -129,6 +129,7 @@ impl Gossip {
         random: &mut Random,
     ) -> GossipEffects {
         let (now, mut effects) = (near.0, GossipEffects::default());
+        debug_assert!(self.nodes[number].is_none(), "a node starts once it is dead");
         self.nodes[number] = Some(Membership::new(identity(number, member), random.bits(), now));
         self.timers[number] = None;
         let others = (0..self.nodes.len()).filter(|other| *other != number);
@@ -215,6 +216,7 @@ impl Gossip {
         }
         let Some(next) = node.next_timer() else { return };
         let next = next.max(now);
+        debug_assert!(self.timers[number].is_none_or(|set| set >= now || next >= now), "timers lie ahead");
         if self.timers[number].is_none_or(|set| next < set) {
             self.timers[number] = Some(next);
             effects.events.push((next, number, GossipEvent::Timer));

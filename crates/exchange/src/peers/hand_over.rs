@@ -100,6 +100,7 @@ impl HandOver {
             .filter_map(|ask| Some((std::str::from_utf8(ask.url).ok()?.to_owned(), ask.site.is_some())))
             .collect();
         let count = urls.len();
+        debug_assert!(count <= shoal_cluster::HITS_MAX, "a message is bounded");
         let before = self.0.offers.fetch_add(count, Relaxed);
         if before + count > OFFERS_WAITING_MAX {
             self.0.offers.fetch_sub(count, Relaxed);

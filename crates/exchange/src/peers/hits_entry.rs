@@ -197,6 +197,7 @@ impl HitEntry<'_> {
             self.write_hit(ask, &answer, &mut replies.bytes);
             *place = Some(start..replies.bytes.len());
         }
+        debug_assert_eq!(replies.places.len(), asks.len(), "a place for each request");
         came.keep(&peer);
         replies
     }
@@ -254,6 +255,7 @@ impl HitEntry<'_> {
 
     /// Appends the reply to a request, counts it and logs it.
     fn write_hit(&self, ask: &HitRequest, answer: &HitAnswer<'_>, out: &mut Vec<u8>) {
+        debug_assert_eq!(answer.is_known, answer.body.is_empty(), "a 304 has no body");
         let start = out.len();
         let own = &ask.live.peer_hit_lines;
         match answer.is_known {

@@ -76,6 +76,7 @@ impl HitHome<'_> {
             replies[place] = b'0' + (length % 10) as u8;
             length /= 10;
         }
+        debug_assert_eq!(length, 0, "an answer has at most ten digits of bytes");
         self.0.metrics.cluster_calls.increment();
         true
     }
@@ -130,6 +131,7 @@ impl HitHome<'_> {
         answers: &mut HitAnswers,
     ) {
         let resident: &MemoryEntry = &found.resident;
+        debug_assert!(resident.body.len() <= BODY_BYTES_MAX, "large bodies are not found");
         let Stored::Response(head) = &resident.record else { return answers.push_none() };
         let conditions =
             Conditions { if_none_match: ask.if_none_match, if_modified_since: ask.if_modified_since };

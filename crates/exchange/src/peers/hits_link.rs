@@ -2,8 +2,8 @@
 //! one message at a time.
 //!
 //! The links between nodes make any request and read any response. Messages are so frequent that
-//! they have a way of their own, with the head that they need and one buffer. A kept connection that
-//! turns out to be closed is replaced once: a message asks for stored bytes alone.
+//! they have a way of their own, with the head that they need and one buffer. A kept connection is
+//! replaced once if it turns out to be closed: a message asks for stored bytes alone.
 
 use crate::cluster::{ClusterHandle, PeerNode};
 use crate::message::TunnelIo;
@@ -164,6 +164,7 @@ fn place_of_body(bytes: &[u8]) -> Result<Option<Range<usize>>, LinkFault> {
     });
     let length = lengths.next().filter(|_| lengths.next().is_none()).and_then(|text| text.parse().ok());
     let length: usize = length.filter(|length| *length <= CALL_BYTES_MAX).ok_or(LinkFault::Malformed)?;
+    debug_assert!(end + 4 <= bytes.len(), "the head was found");
     Ok(Some(end + 4..end + 4 + length))
 }
 

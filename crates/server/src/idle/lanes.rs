@@ -62,6 +62,7 @@ pub(crate) fn wait(ask: PeerAsk, waiter: ReplyWaiter) -> Result<(), ReplyWaiter>
             return Err(waiter);
         }
         lanes[at].waiting.push((ask, waiter));
+        debug_assert!(lanes[at].waiting.len() <= WAITING_MAX, "a lane is bounded");
         Ok(())
     })
 }
@@ -77,6 +78,7 @@ pub(crate) fn send_waiting<H: Handler>(shared: &Arc<ServerState<H>>) {
             };
             let lane = lanes.iter_mut().find(is_due)?;
             lane.under_way += 1;
+            debug_assert!(lane.under_way <= UNDER_WAY_MAX, "few messages are under way");
             Some((lane.number, lane.take()))
         });
         let Some((lane, asks)) = next else { return };
@@ -124,7 +126,10 @@ impl LaneSeat {
 
 impl Drop for LaneSeat {
     fn drop(&mut self) {
-        self.with_lane(|lane| lane.under_way -= 1);
+        self.with_lane(|lane| {
+            debug_assert!(lane.under_way > 0, "each message is counted once");
+            lane.under_way -= 1;
+        });
     }
 }
 
@@ -138,6 +143,7 @@ struct AwaitedReplies<H: Handler> {
 impl<H: Handler> AwaitedReplies<H> {
     /// Sends the replies.
     fn answer(&mut self, replies: PeerReplies) {
+        debug_assert!([0, self.waiters.len()].contains(&replies.places.len()), "a place for each request");
         let (bytes, now) = (Bytes::from(replies.bytes), Instant::now());
         let mut places = replies.places.into_iter();
         for waiter in std::mem::take(&mut self.waiters) {
@@ -161,6 +167,7 @@ impl<H: Handler> AwaitedReplies<H> {
             let awaited = guest.awaits.take()?;
             let Some(reply) = reply else { return Some((room.release(key)?, awaited.begun)) };
             let sent = guest.stream.send(&[IoSlice::new(&reply)]);
+            debug_assert!(sent <= reply.len(), "no more than there is");
             if sent < reply.len() {
                 let mut output = MessageOutput::default();
                 output.resume(&reply, Bytes::new(), sent);

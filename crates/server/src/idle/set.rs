@@ -182,6 +182,7 @@ impl IdleSet {
             let mut guest = self.take(index)?;
             let _ = epoll::delete(&*self.epoll, &guest.stream);
             let awaited = guest.awaits.take()?;
+            debug_assert!(self.slots[index].guest.is_none(), "it has left the set");
             Some((guest, awaited.begun))
         };
         waiting.into_iter().filter_map(&mut release).collect()

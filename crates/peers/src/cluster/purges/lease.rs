@@ -48,6 +48,7 @@ impl Roster {
     /// last demand is half of it ago.
     fn is_due(&mut self, period: Duration, now: Instant) -> bool {
         let heard = 1 + self.nodes.values().filter(|word| now - word.heard < period).count();
+        debug_assert!(heard <= 1 + self.nodes.len(), "each node counts once");
         if 2 * heard > 1 + self.nodes.len() {
             self.demanded = None;
             return false;

@@ -293,8 +293,8 @@ const LIMITS: LogLimits = LogLimits { entries: 20_000, bytes: 4 << 20, age: Dura
 /// Interval of comparisons with a random member.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
 
-/// Tries to send purges that a member lacks, in the time between two comparisons. What a cut kept
-/// back is thus made up for within a second of its end.
+/// Tries to send purges that a member lacks, in the time between two comparisons. Purges that a cut
+/// kept back are thus made up for within a second of its end.
 const TRIES_BETWEEN: u32 = 4;
 
 /// Time for which a node without other members waits for them before it counts as caught up.
