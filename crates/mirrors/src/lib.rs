@@ -32,7 +32,7 @@ pub mod url;
 pub mod wanted;
 
 pub use digest::{Algorithm, Checker, Digest, Hasher};
-pub use document::{BadDocument, Facts, Form, Promise, Promises, Rewriter, Survey};
+pub use document::{BadDocument, Facts, Form, PackagePart, Promise, Promises, Rewriter, Survey};
 pub use kind::Kind;
 pub use route::{Class, Fetch, Place, Question, Route};
 
@@ -111,6 +111,28 @@ pub trait Registry: Send + Sync {
         _versions: HashSet<String>,
     ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
         None
+    }
+
+    /// Gives the part of a package that a document at this place is about. `None` for a package's
+    /// own document, and for all others.
+    fn part_of_package(&self, _place: &Place) -> Option<PackagePart> {
+        None
+    }
+
+    /// Gives the place of the version that clients get for a version or tag, if these versions of a
+    /// package with these facts are old enough.
+    fn place_of_version(
+        &self,
+        _part: &PackagePart,
+        _facts: &Facts,
+        _versions: &HashSet<String>,
+    ) -> Option<Place> {
+        None
+    }
+
+    /// Gives the document that has the tags of a package with these versions.
+    fn tags(&self, _facts: &Facts, _versions: &HashSet<String>) -> Vec<u8> {
+        Vec::new()
     }
 
     /// Gives the documents that may have the publication time of a file, where those with its

@@ -47,6 +47,7 @@ mod mirrors_maven;
 mod mirrors_npm;
 mod mirrors_pins;
 mod mirrors_rights;
+mod mirrors_short_way;
 mod mirrors_told;
 mod mixed_load;
 mod neighbours;

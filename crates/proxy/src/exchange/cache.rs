@@ -7,6 +7,7 @@
 use super::flight::Flights;
 use super::hybrid_cache::HybridCache;
 use super::invalidations::Invalidations;
+use super::mirrored::PromisedFiles;
 use super::purge_table::PurgeTable;
 use std::sync::Arc;
 
@@ -20,11 +21,19 @@ pub struct Cache {
     pub(super) invalidations: Arc<Invalidations>,
     /// Fetches that several requests share.
     pub(super) flights: Arc<Flights>,
+    /// Files of mirrors that agree with their indexes, and the ways to them.
+    pub(super) promised: PromisedFiles,
 }
 
 impl Cache {
     /// Creates a cache over `objects`, without current fetches.
     pub(super) fn new(objects: Arc<HybridCache>, purge_table: Arc<PurgeTable>) -> Arc<Self> {
-        Arc::new(Self { objects, purge_table, invalidations: Invalidations::new(), flights: Flights::new() })
+        Arc::new(Self {
+            objects,
+            purge_table,
+            invalidations: Invalidations::new(),
+            flights: Flights::new(),
+            promised: PromisedFiles::default(),
+        })
     }
 }

@@ -2,9 +2,10 @@
 
 use super::MirrorRoute;
 use crate::exchange::target::Target;
-use crate::upstream::{Origin, Scheme};
+use crate::upstream::{Origin, Scheme, is_below_any};
 use http::HeaderValue;
 use http::uri::PathAndQuery;
+use shoal_core::Key;
 use shoal_mirrors::route::PromiseSource;
 use shoal_mirrors::{Class, Form, Mirror, Place, Promise};
 use shoal_semantics::CacheRules;
@@ -89,8 +90,13 @@ impl MirroredAsk {
         self.source_of(&self.url_of(self.fetched_from()))
     }
 
-    /// Returns server and path of a URL. A URL of the upstream's origin goes to the upstream, with
-    /// the credentials of this node; no other one does.
+    /// Returns `true` if credentials may go with a request for this path at the upstream's origin.
+    pub fn covers(&self, path: &PathAndQuery) -> bool {
+        is_below_any(&self.mirror.settings.credential_paths(), path.path())
+    }
+
+    /// Returns server and path of a URL. A URL of the upstream's origin goes to the upstream. The
+    /// credentials of this node go with it below the mirror's own paths, and with no other one.
     pub fn source_of(&self, url: &str) -> Option<FetchSource> {
         let target = Target::parse(url).ok()?;
         let upstream = Target::parse(self.mirror.settings.upstream_origin()).ok()?;
@@ -172,6 +178,29 @@ impl MirroredAsk {
             documents.retain(|(_, form)| self.mirror.registry.dated(*form) == Some(*form));
         }
         documents
+    }
+
+    /// Returns the keys of the documents that may have a promise about the file.
+    pub fn document_keys(&self) -> Vec<Key> {
+        let mut keys: Vec<Key> = Vec::new();
+        for (place, _) in self.documents() {
+            let key = self.document_key(&place);
+            // Forms of one document are one.
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    /// Returns the key of a document in all its forms, for what was compared with it.
+    pub fn document_key(&self, place: &Place) -> Key {
+        Key::of(format!("{}\0{}", self.url_of(place), self.mirror.realm).as_bytes())
+    }
+
+    /// Returns `true` for a file that documents promise.
+    pub fn has_index(&self) -> bool {
+        matches!(&self.class, Some(Class::File(PromiseSource::In(..) | PromiseSource::InOneOf(_))))
     }
 
     /// Returns the documents that may have the file's publication time, where its promise has none.

@@ -13,6 +13,7 @@
 //!   asked              meaning of one request
 //!   policy             packages that are refused
 //!   rights             clients that the registry has let in
+//!   repr_digest        digest of a checked file, in its fields
 //!   bodies             places of bodies by digest
 //!   held               objects in a store ─► their mirror, checked against their promises
 //! ```
@@ -26,6 +27,7 @@ mod entity_tag;
 mod held;
 mod inflated;
 mod policy;
+mod repr_digest;
 mod rights;
 mod shape;
 mod tokens;
@@ -36,6 +38,8 @@ pub(crate) use checked_part::CheckedPart;
 pub(crate) use derived::{DerivedBody, read_promise, read_survey};
 pub(crate) use entity_tag::{FETCHED, entity_tag};
 pub use held::{HeldCounts, HeldFinding, VerifyCounts, count_held, verify_held};
+pub(crate) use repr_digest::read_digests;
+pub(crate) use rights::{Right, RightAnswer};
 pub(crate) use shape::shape;
 
 use crate::access::{HostPattern, HostPatterns};

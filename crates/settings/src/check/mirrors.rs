@@ -38,6 +38,9 @@ impl Rules<'_> {
             for (number, host) in mirror.file_hosts.iter().enumerate() {
                 self.result(&at(&format!("file_hosts[{number}]")), check_host_pattern(host));
             }
+            for (number, path) in mirror.credentials_below.iter().enumerate() {
+                self.result(&at(&format!("credentials_below[{number}]")), check_path(path));
+            }
             if !mirror.namespaces.is_empty() && mirror.kind != MirrorKind::Oci {
                 self.fault(&at("namespaces"), "only clients of images name registries");
             }

@@ -5,6 +5,7 @@
 //! and the access log has no line of them.
 
 use super::documents::frames;
+use super::generations::ArchiveRequest;
 use super::{MirrorRequest, NO_PLACE, OFFLINE, reply_fields};
 use crate::clock;
 use crate::exchange::CacheEngine;
@@ -86,20 +87,33 @@ impl CacheEngine {
         let requested = clock::now();
         let facts = mirror.as_registry();
         let times = (requested, sequence);
-        let request = MirrorRequest::below(admitted, (mirror, facts), asked.path.to_owned(), times);
+        let request = MirrorRequest::below(admitted, (mirror, facts), (asked.path.to_owned(), true), times);
         OwnAnswer::from(self.answer_own(&request, asked.freshness).await)
     }
 
     async fn answer_own(self: &Arc<Self>, request: &MirrorRequest, freshness: OwnFreshness) -> Reply {
         match request.route() {
             Route::Fetch(mut fetch) => {
-                let dated = request.date(&mut fetch);
+                // An archive gives the published release, and lists that fit it.
+                let archive = ArchiveRequest { engine: self, request };
+                if freshness != OwnFreshness::Stored
+                    && let Some(reply) = archive.prepare(&mut fetch).await
+                {
+                    return reply;
+                }
+                let dated = match self.choose_version(request, &mut fetch).await {
+                    Ok(true) => None,
+                    Ok(false) => request.date(&mut fetch),
+                    Err(reply) => return *reply,
+                };
                 let Some(ask) = request.own_context(&fetch, freshness) else {
                     return request.refused(StatusCode::BAD_REQUEST, NO_PLACE);
                 };
                 let reply = self.serve(&ask).await;
                 match (&fetch.class, dated) {
-                    (Class::Document(form), None) => request.derived(&fetch, *form, &ask, reply),
+                    (Class::Document(form), None) => {
+                        request.derived(&self.cache, (&fetch, *form), &ask, reply)
+                    }
                     _ => reply,
                 }
             }

@@ -10,6 +10,7 @@ mod member;
 mod outages;
 mod turn;
 
+pub use member::is_below_any;
 use crate::metrics::Counter;
 use crate::upstream::exchanged::Origin;
 use crate::upstream::pool::{OriginPoolHandle, OriginPoolKey, Permit, Pool};
