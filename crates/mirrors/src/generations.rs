@@ -214,6 +214,24 @@ impl Generations {
         }
     }
 
+    /// Returns the package lists of the published releases, those that clients use first: path and
+    /// digest of each.
+    pub fn package_lists(&self) -> Vec<(String, Digest)> {
+        let mut lists = Vec::new();
+        for (path, release) in &self.releases {
+            let folder = &path[..=path.rfind('/').unwrap_or_default()];
+            let named = |list: &str| list.rsplit('/').next().is_some_and(|file| is_package_list(file));
+            let used = release.used.iter().filter(|list| named(list));
+            let others = release.published.lists.keys().map(|list| &**list);
+            let others = others.filter(|list| named(list) && !release.used.contains(*list));
+            for list in used.map(|list| &**list).chain(others).take(PACKAGE_LISTS_MAX) {
+                let digest = release.published.list(list);
+                lists.extend(digest.map(|digest| (format!("{folder}{list}"), digest.clone())));
+            }
+        }
+        lists
+    }
+
     fn publish(&mut self, path: &str, newer: &Arc<Generation>) {
         if let Some(release) = self.releases.get_mut(path) {
             let before = std::mem::replace(&mut release.published, Arc::clone(newer));
@@ -269,6 +287,13 @@ impl Release {
     }
 }
 
+/// Returns `true` for the name of a package list in a coding that is read.
+fn is_package_list(file: &str) -> bool {
+    matches!(file, "Packages" | "Packages.gz" | "Packages.xz")
+}
+
+/// Most package lists of a release that are looked for.
+const PACKAGE_LISTS_MAX: usize = 128;
 /// Most lists of a release that are read.
 const LISTS_MAX: usize = 16_384;
 /// Most releases of a mirror; the next one makes it forget all.

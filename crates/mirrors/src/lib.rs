@@ -24,6 +24,7 @@ pub mod kind;
 pub mod lines;
 pub mod lock;
 mod npm_name;
+pub mod package_list;
 pub mod registries;
 pub mod route;
 mod survey;
@@ -133,6 +134,22 @@ pub trait Registry: Send + Sync {
     /// Gives the document that has the tags of a package with these versions.
     fn tags(&self, _facts: &Facts, _versions: &HashSet<String>) -> Vec<u8> {
         Vec::new()
+    }
+
+    /// Gives the name of the checksum database that a path below the mirror is about.
+    fn checksum_database<'p>(&self, _path: &'p str) -> Option<&'p str> {
+        None
+    }
+
+    /// Gives the place of the hash of a file's members: in a checksum database of this name, or
+    /// beside the file ([`registries::ZIPHASH`]).
+    fn place_of_sum(&self, _file: &Place, _database: &str) -> Option<Place> {
+        None
+    }
+
+    /// Reads the hash of a file's members in the document at [`Self::place_of_sum`].
+    fn sum_in(&self, _file: &Place, _document: &str) -> Option<[u8; 32]> {
+        None
     }
 
     /// Gives the documents that may have the publication time of a file, where those with its

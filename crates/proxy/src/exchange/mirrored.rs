@@ -20,12 +20,14 @@ mod fetching;
 mod generations;
 mod kept;
 mod own;
+mod packages;
 mod places;
 mod promised;
 mod redirects;
 mod replaced;
 mod rights;
 mod shortcuts;
+mod sums;
 mod together;
 mod written;
 
@@ -114,6 +116,7 @@ impl CacheEngine {
                 None => request.refused(StatusCode::BAD_REQUEST, NO_PLACE),
             },
             Route::Fetch(mut fetch) => {
+                request.base.mirror.note_database(&request.below);
                 if let Some(refusal) = (RightsCheck { engine: &self, request: &request }).refuse(&fetch).await
                 {
                     return refusal;

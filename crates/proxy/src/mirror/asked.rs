@@ -9,6 +9,7 @@ use shoal_core::Key;
 use shoal_mirrors::route::PromiseSource;
 use shoal_mirrors::{Class, Form, Mirror, Place, Promise};
 use shoal_semantics::CacheRules;
+use shoal_settings::MirrorKind;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -44,6 +45,8 @@ pub struct PromiseLookup {
     pub promise: Option<Promise>,
     /// The origin's own place of the file, where it is another.
     pub place: Option<Place>,
+    /// Hash of the members of a Go zip, or of a `go.mod`, as `go.sum` has it.
+    pub sum: Option<[u8; 32]>,
 }
 
 impl PromiseLookup {
@@ -113,13 +116,29 @@ impl MirroredAsk {
     /// Returns `true` if only whole bodies are fetched: their digests can be checked, and ranges
     /// join them.
     pub fn fetches_whole(&self) -> bool {
-        !matches!(self.class, None | Some(Class::File(PromiseSource::Nothing)))
+        match self.class {
+            None => false,
+            Some(Class::File(PromiseSource::Nothing)) => self.is_checked(),
+            Some(_) => true,
+        }
     }
 
     /// Returns `true` if the file's body is checked as it arrives.
     pub fn is_checked(&self) -> bool {
         let promise = matches!(self.class, Some(Class::File(_))).then(|| self.promise()).flatten();
         promise.is_some_and(|promise| promise.digest.is_some() || promise.size.is_some())
+            || self.sum().is_some()
+    }
+
+    /// Returns the hash of the file's members, as far as it is known.
+    pub fn sum(&self) -> Option<[u8; 32]> {
+        self.promised.get()?.sum
+    }
+
+    /// Returns `true` for a package of an archive, which its package lists may promise.
+    pub fn is_listed(&self) -> bool {
+        let is_plain = matches!(self.class, Some(Class::File(PromiseSource::Nothing)));
+        is_plain && self.mirror.settings.kind == MirrorKind::Deb
     }
 
     /// Returns `true` if documents could have named the file, and none does.
@@ -183,6 +202,9 @@ impl MirroredAsk {
     /// Returns the keys of the documents that may have a promise about the file.
     pub fn document_keys(&self) -> Vec<Key> {
         let mut keys: Vec<Key> = Vec::new();
+        if self.is_listed() {
+            keys.push(self.releases_key());
+        }
         for (place, _) in self.documents() {
             let key = self.document_key(&place);
             // Forms of one document are one.
@@ -198,9 +220,14 @@ impl MirroredAsk {
         Key::of(format!("{}\0{}", self.url_of(place), self.mirror.realm).as_bytes())
     }
 
+    /// Returns the key of all releases of an archive, for what was compared with their lists.
+    pub fn releases_key(&self) -> Key {
+        self.document_key(&Place::Below("\0releases".to_owned()))
+    }
+
     /// Returns `true` for a file that documents promise.
     pub fn has_index(&self) -> bool {
-        matches!(&self.class, Some(Class::File(PromiseSource::In(..) | PromiseSource::InOneOf(_))))
+        self.is_listed() || matches!(&self.class, Some(Class::File(PromiseSource::In(..) | PromiseSource::InOneOf(_))))
     }
 
     /// Returns the documents that may have the file's publication time, where its promise has none.

@@ -50,6 +50,7 @@ use http::HeaderValue;
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use shoal_mirrors::generations::Generations;
+use shoal_mirrors::package_list::PackageLists;
 use shoal_mirrors::url::plain_path;
 use shoal_mirrors::{Form, Kind, Mirror, Registry, RootClaim};
 use shoal_rules::normal_path;
@@ -78,6 +79,10 @@ pub struct MirrorRoute {
     pub(crate) tokens: tokens::Tokens,
     /// Releases of an archive, and the lists that belong to them.
     pub(crate) generations: Mutex<Generations>,
+    /// Indexes of the package lists of an archive.
+    pub(crate) package_lists: tokio::sync::Mutex<PackageLists>,
+    /// Names of the checksum databases that clients use.
+    pub(crate) databases: Mutex<Vec<Box<str>>>,
     /// The index of the registry, as this node last saw it.
     pub(crate) index_version: Mutex<IndexVersion>,
     /// Clients that the registry has let in.
@@ -119,6 +124,8 @@ impl Mirrors {
                 site: first_site + index,
                 tokens: tokens::Tokens::default(),
                 generations: Mutex::default(),
+                package_lists: tokio::sync::Mutex::default(),
+                databases: Mutex::default(),
                 index_version: Mutex::default(),
                 rights: rights::Rights::default(),
                 challenge: Mutex::default(),

@@ -64,7 +64,8 @@ fn check(
         Class::File(_) => {
             let promise = asked.promise().unwrap_or_default();
             let own = asked.mirror.registry.promise_in(&|name| text_of(&response.fields, name));
-            BodyCheck::of_digests(promise.digest.iter().chain(&own), promise.size)
+            let digests = promise.digest.iter().chain(&own);
+            BodyCheck::of_members(digests, promise.size, (asked.sum(), &url))
         }
         Class::Document(form) => {
             let content_type = response.fields.value(&header::CONTENT_TYPE).unwrap_or_default();

@@ -61,6 +61,11 @@ entry! {
         /// such rule.
         #[limits(Duration::ZERO..=Duration::from_secs(3650 * 86_400))]
         pub minimum_age: Duration = Duration::ZERO,
+        /// Checksum database of Go that the registry serves below `/sumdb/`, by name: its record is
+        /// asked for before a zip or `go.mod` is fetched, and checks it. `ziphash` means the files
+        /// of this extension beside zips. With `none`, records that clients have asked for check
+        /// files.
+        pub checksum_database: Option<String> = None,
         /// Packages without `minimum_age`; `*` at the end of a name matches the rest.
         pub minimum_age_except: Vec<String> = Vec::new(),
         /// Packages that this mirror alone answers for; `*` at the end of a name matches the rest.
@@ -139,6 +144,7 @@ impl Mirror {
             offline: false,
             minimum_age: Duration::ZERO,
             minimum_age_except: Vec::new(),
+            checksum_database: None,
             owned: Vec::new(),
             refuse: Vec::new(),
             pin: Vec::new(),

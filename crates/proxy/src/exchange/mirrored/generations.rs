@@ -77,6 +77,7 @@ impl ArchiveRequest<'_> {
             self.note_reader(path, &published);
             return None;
         }
+        self.engine.metrics.mirror_release_read.increment();
         let newer = read_release(reply).await?;
         let same = generations.lock().same(path, &newer.body);
         let published = match same {
@@ -92,6 +93,9 @@ impl ArchiveRequest<'_> {
                 }
             }
         };
+        if let Some(asked) = &ask.mirror {
+            self.engine.cache.promised.changed(asked.releases_key());
+        }
         self.note_reader(path, &published);
         if published.body == newer.body {
             generations.lock().note_number(path, &published, number);
@@ -163,7 +167,7 @@ impl ArchiveRequest<'_> {
         let promise =
             Promise { digest: Some(list.digest.clone()), size: None, published: None, is_withdrawn: false };
         let named = (!by_hash).then(|| Place::Below(path.to_owned()));
-        let _ = asked.promised.set(PromiseLookup { promise: Some(promise), place: named });
+        let _ = asked.promised.set(PromiseLookup { promise: Some(promise), place: named, sum: None });
         let reply = Box::pin(self.engine.serve(&Arc::new(ask))).await;
         if reply.head.status() != StatusCode::OK {
             return false;

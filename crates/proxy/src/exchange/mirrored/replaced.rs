@@ -10,6 +10,7 @@
 //! A stored file has its digest in Repr-Digest (RFC 9530). Each file is compared once with each
 //! version of its index: a document that comes ends what was compared with it before.
 
+use super::packages::PackageSearch;
 use super::places::MirrorBase;
 use super::shortcuts::Shortcuts;
 use crate::exchange::CacheEngine;
@@ -43,7 +44,11 @@ impl PromisedFiles {
         let Some(asked) = ask.mirror.as_ref().filter(|it| matches!(it.class, Some(Class::Document(_)))) else {
             return;
         };
-        let document = asked.document_key(&asked.place);
+        self.changed(asked.document_key(&asked.place));
+    }
+
+    /// Ends what was compared with a document.
+    pub(super) fn changed(&self, document: Key) {
         self.changes.fetch_add(1, SeqCst);
         self.confirmed.lock().remove(&document);
         self.shortcuts.forget_promised(document);
@@ -102,6 +107,10 @@ impl CacheEngine {
         let (Some(asked), Some(base)) = (&ask.mirror, MirrorBase::of(ask)) else { return false };
         if own.is_empty() {
             return false;
+        }
+        if asked.is_listed() {
+            let listed = PackageSearch { engine: self, base: &base }.find(&asked.place).await;
+            return listed.and_then(|promise| promise.digest).is_some_and(|digest| differs(&own, &digest));
         }
         for (place, form) in asked.documents() {
             let Some(mut document) = base.document(&place, form) else { continue };
