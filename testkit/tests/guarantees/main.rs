@@ -41,6 +41,7 @@ mod migrated;
 mod mirrors;
 mod mirrors_age;
 mod mirrors_buildcache;
+mod mirrors_cluster;
 mod mirrors_digests;
 mod mirrors_generations;
 mod mirrors_images;

@@ -130,7 +130,9 @@ fn package_is_checked_by_the_lists_of_its_release() {
     assert!(is_cut(&shoal, &Request::get(&path)), "the last block was held back");
     origin.on(PACKAGE, Answer::ok(right.clone()));
     shoal.get(&path).expect_status(200).expect_body(&right);
-    (0..3).for_each(|_| drop(shoal.get(&path).expect_hit()));
+    for _ in 0..3 {
+        shoal.get(&path).expect_hit();
+    }
     // The archive gives another package the same name.
     archive(&origin, 2, &wrong);
     origin.on(PACKAGE, Answer::ok(wrong.clone()));

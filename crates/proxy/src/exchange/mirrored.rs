@@ -17,6 +17,7 @@ mod bearer;
 mod documents;
 mod explained;
 mod fetching;
+mod for_peers;
 mod generations;
 mod kept;
 mod own;
@@ -32,6 +33,7 @@ mod together;
 mod written;
 
 pub(crate) use own::{OwnAnswer, OwnFreshness, OwnRequest, own_client};
+pub(super) use for_peers::context_for_peer;
 pub(super) use replaced::PromisedFiles;
 pub(super) use shortcuts::ShortcutSearch;
 

@@ -1,11 +1,11 @@
 //! The meaning of one request at a mirror.
 
-use super::MirrorRoute;
+use super::{MirrorRoute, read_digests};
 use crate::exchange::target::Target;
 use crate::upstream::{Origin, Scheme, is_below_any};
 use http::HeaderValue;
 use http::uri::PathAndQuery;
-use shoal_core::Key;
+use shoal_core::{Fields, Key};
 use shoal_mirrors::route::PromiseSource;
 use shoal_mirrors::{Class, Form, Mirror, Place, Promise};
 use shoal_semantics::CacheRules;
@@ -133,6 +133,22 @@ impl MirroredAsk {
     /// Returns the hash of the file's members, as far as it is known.
     pub fn sum(&self) -> Option<[u8; 32]> {
         self.promised.get()?.sum
+    }
+
+    /// Returns `true` if another node of a cluster may answer in this node's place: not for entries
+    /// that clients write, answers for one client, and lists that depend on a release.
+    pub fn is_for_homes(&self) -> bool {
+        let (class, kind) = (&self.class, self.mirror.settings.kind);
+        let is_list = kind == MirrorKind::Deb && matches!(class, Some(Class::File(PromiseSource::Here(_))));
+        class.is_some() && !is_list && kind != MirrorKind::BuildCache && !self.mirror.asks_for_rights()
+    }
+
+    /// Returns `true` if a file with these fields may be the promised one.
+    pub fn may_be_promised(&self, fields: &impl Fields) -> bool {
+        let Some(promised) = self.promise().and_then(|promise| promise.digest) else { return true };
+        let digests = read_digests(fields);
+        let mut same = digests.iter().filter(|digest| digest.algorithm() == promised.algorithm());
+        same.next().is_none_or(|digest| *digest == promised)
     }
 
     /// Returns `true` for a package of an archive, which its package lists may promise.

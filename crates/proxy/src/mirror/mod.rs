@@ -262,7 +262,7 @@ impl MirrorRoute {
 
     /// Returns the path below the registry's of a URL with this authority and a path in normal
     /// form; it begins with a slash.
-    fn below_upstream(&self, scheme: &str, host: &str, path: &str) -> Option<String> {
+    pub(crate) fn below_upstream(&self, scheme: &str, host: &str, path: &str) -> Option<String> {
         let (own_scheme, own_host, own_path) = self.registry_parts()?;
         let is_same = own_scheme.eq_ignore_ascii_case(scheme) && own_host.eq_ignore_ascii_case(host);
         let below = path.strip_prefix(&*normal_path(own_path)).filter(|_| is_same)?;

@@ -83,6 +83,9 @@ impl CacheEngine {
         url: &mut Vec<u8>,
         now: Timestamp,
     ) -> Option<(Arc<MemoryEntry>, Key)> {
+        if ask.is_mirror {
+            return None;
+        }
         let host = write_url(url, plain, false);
         let mode = if ask.site.is_some() { Mode::Reverse } else { Mode::Forward };
         match ask.site {
