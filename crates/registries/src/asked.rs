@@ -32,6 +32,8 @@ pub struct MirroredAsk {
     pub place: Place,
     /// Place at the origin, where it is not that of the key.
     pub own_place: Option<Place>,
+    /// Time until which the answer stays on disk, in seconds since 1970.
+    pub pinned_until: Option<u64>,
     /// Promise about the file, once it was looked up.
     pub promised: OnceLock<PromiseLookup>,
     /// Authorization of the client, for the upstream alone, if the registry is asked for rights.
@@ -170,6 +172,9 @@ impl MirroredAsk {
 
     /// Returns `true` if the answer stays on disk when space is made for others.
     fn is_pinned(&self) -> bool {
+        if self.pinned_until.is_some() {
+            return true;
+        }
         if self.mirror.settings.pin.is_empty() {
             return false;
         }

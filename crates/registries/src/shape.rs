@@ -10,6 +10,7 @@ use super::entity_tag::FETCHED;
 use super::inflated::{DocumentCoding, Inflater};
 use super::repr_digest::{REPR_DIGEST, written};
 use crate::metrics::Metrics;
+use crate::metadata::{PINNED_UNTIL, pinned_value};
 use crate::upstream::UpstreamResponse;
 use bytes::Bytes;
 use http::{StatusCode, header};
@@ -120,6 +121,10 @@ fn shaped(asked: &MirroredAsk, class: &Class, response: &UpstreamResponse) -> Fi
     let mut further: Vec<(&[u8], Vec<u8>)> = Vec::new();
     if let Some(own) = &own {
         further.push((b"cache-control", own.clone().into_bytes()));
+    }
+    let pinned = PINNED_UNTIL;
+    if let Some(until) = asked.pinned_until.filter(|_| matches!(response.status.as_u16(), 200 | 304)) {
+        further.push((pinned.as_str().as_bytes(), pinned_value(until).into_bytes()));
     }
     if asked.varies {
         further.push((b"vary", b"Accept".to_vec()));

@@ -30,6 +30,8 @@ pub struct OwnRequest<'a> {
     pub accept: Option<&'a str>,
     /// Use of the cache.
     pub freshness: OwnFreshness,
+    /// Time until which a file stays on disk, in seconds since 1970.
+    pub pinned_until: Option<u64>,
 }
 
 /// Use of the cache by a request of this node.
@@ -88,10 +90,14 @@ impl CacheEngine {
         let facts = mirror.as_registry();
         let times = (requested, sequence);
         let request = MirrorRequest::below(admitted, (mirror, facts), (asked.path.to_owned(), true), times);
-        OwnAnswer::from(self.answer_own(&request, asked.freshness).await)
+        OwnAnswer::from(self.answer_own(&request, (asked.freshness, asked.pinned_until)).await)
     }
 
-    async fn answer_own(self: &Arc<Self>, request: &MirrorRequest, freshness: OwnFreshness) -> Reply {
+    async fn answer_own(
+        self: &Arc<Self>,
+        request: &MirrorRequest,
+        (freshness, pinned_until): (OwnFreshness, Option<u64>),
+    ) -> Reply {
         match request.route() {
             Route::Fetch(mut fetch) => {
                 // An archive gives the published release, and lists that fit it.
@@ -106,7 +112,7 @@ impl CacheEngine {
                     Ok(false) => request.date(&mut fetch),
                     Err(reply) => return *reply,
                 };
-                let Some(ask) = request.own_context(&fetch, freshness) else {
+                let Some(ask) = request.own_context(&fetch, (freshness, pinned_until)) else {
                     return request.refused(StatusCode::BAD_REQUEST, NO_PLACE);
                 };
                 let reply = self.serve(&ask).await;
@@ -171,8 +177,15 @@ impl CacheEngine {
 
 impl MirrorRequest {
     /// Returns the request for the cache.
-    fn own_context(&self, fetch: &Fetch, freshness: OwnFreshness) -> Option<Arc<RequestContext>> {
+    fn own_context(
+        &self,
+        fetch: &Fetch,
+        (freshness, pinned_until): (OwnFreshness, Option<u64>),
+    ) -> Option<Arc<RequestContext>> {
         let mut ask = self.base.asking(fetch, self.base.decodes(fetch), &self.admitted.head)?;
+        if let Some(asked) = ask.mirror.as_mut().filter(|_| matches!(fetch.class, Class::File(_))) {
+            asked.pinned_until = pinned_until;
+        }
         match freshness {
             OwnFreshness::Stored => {
                 (ask.directives.only_if_cached, ask.directives.max_stale) = (true, Some(u32::MAX));
