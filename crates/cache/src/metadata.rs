@@ -7,8 +7,8 @@
 
 use super::identity::Identity;
 use super::purge_table::{PurgeSlot, Sequence};
-use crate::message::StoredHead;
 use crate::clock;
+use crate::message::StoredHead;
 use http::{HeaderMap, HeaderName, StatusCode};
 use shoal_core::Key;
 use shoal_semantics::storage::{self, CachePolicy};
@@ -233,7 +233,8 @@ impl ObjectMetadata {
     /// Returns `true` if these bytes are the metadata of an object that is pinned now. Decodes no
     /// more.
     pub fn is_pinned(bytes: &[u8]) -> bool {
-        let is_of_now = || pinned_until(bytes).is_none_or(|until| clock::date_at(clock::now()).seconds() < until);
+        let is_of_now =
+            || pinned_until(bytes).is_none_or(|until| clock::date_at(clock::now()).seconds() < until);
         Self::has_pin(bytes) && is_of_now()
     }
 

@@ -111,7 +111,8 @@ impl ObjectAsk {
         );
         match &self.mode {
             AskMode::Forward => value.push_str("forward"),
-            AskMode::Site { host: first, prefix: second } | AskMode::Mirror { name: first, realm: second } => {
+            AskMode::Site { host: first, prefix: second }
+            | AskMode::Mirror { name: first, realm: second } => {
                 if ![first, second].into_iter().all(|part| is_name(part)) {
                     return None;
                 }

@@ -130,6 +130,9 @@ impl CacheEngine {
                 if let Some(reply) = self.checksum(&request, &fetch).await {
                     return reply;
                 }
+                if request.method == Method::HEAD && fetch.class == Class::Document(Form::OciTag) {
+                    self.fetch_tag(&request, &fetch).await;
+                }
                 let asked_form = match self.choose_version(&request, &mut fetch).await {
                     Ok(true) => None,
                     Ok(false) => request.date(&mut fetch),
@@ -152,7 +155,7 @@ impl CacheEngine {
                 match (&fetch.class, asked_form) {
                     (Class::Document(_), Some(wanted)) => {
                         self.selected(&request, (&fetch, wanted), &ask, reply).await
-                    },
+                    }
                     (Class::Document(form), None) => {
                         request.derived(&self.cache, (&fetch, *form), &ask, reply)
                     }

@@ -263,9 +263,8 @@ impl Generations {
 
 impl Release {
     fn named(&mut self, folder: &str, path: &str, client: Option<IpAddr>) -> Option<NamedList> {
-        let generation = Arc::clone(
-            client.and_then(|client| self.readers.get(&client)).unwrap_or(&self.published),
-        );
+        let generation =
+            Arc::clone(client.and_then(|client| self.readers.get(&client)).unwrap_or(&self.published));
         let by_digest = path
             .rsplit_once("/by-hash/SHA256/")
             .or(path.strip_prefix("by-hash/SHA256/").map(|hex| ("", hex)));

@@ -159,9 +159,8 @@ mod tests {
     #[test]
     fn indexes_are_bounded_and_absence_ends() {
         let (mut lists, now) = (PackageLists::default(), Timestamp::from_seconds(1000));
-        let digest = |number: usize| {
-            Digest::from_hex(Algorithm::Sha256, &format!("{number:064x}")).expect("a digest")
-        };
+        let digest =
+            |number: usize| Digest::from_hex(Algorithm::Sha256, &format!("{number:064x}")).expect("a digest");
         for number in 0..LISTS_MAX + 5 {
             lists.keep(&digest(number), None, now);
         }

@@ -120,7 +120,11 @@ fn hit_at_mirror_allocates_nothing() {
             }] {
                 ask(&rig, request.as_bytes(), 4);
                 let (few, many) = counted(|times| ask(&rig, request.as_bytes(), times));
-                assert_eq!((many.count_total, many.bytes_total), (few.count_total, few.bytes_total), "{path}");
+                assert_eq!(
+                    (many.count_total, many.bytes_total),
+                    (few.count_total, few.bytes_total),
+                    "{path}"
+                );
             }
             assert_eq!(rig.metrics.misses.value(), 1);
         }

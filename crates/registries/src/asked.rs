@@ -248,7 +248,8 @@ impl MirroredAsk {
 
     /// Returns `true` for a file that documents promise.
     pub fn has_index(&self) -> bool {
-        self.is_listed() || matches!(&self.class, Some(Class::File(PromiseSource::In(..) | PromiseSource::InOneOf(_))))
+        self.is_listed()
+            || matches!(&self.class, Some(Class::File(PromiseSource::In(..) | PromiseSource::InOneOf(_))))
     }
 
     /// Returns the documents that may have the file's publication time, where its promise has none.

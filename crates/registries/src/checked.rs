@@ -111,12 +111,12 @@ impl BodyCheck {
     pub fn finish(self) -> Result<(), Mismatch> {
         match self {
             Self::File { size, taken, .. } if size.is_some_and(|size| size != taken) => Err(Mismatch::Length),
-            Self::File { checkers, sum, .. } => match checkers.into_iter().all(Checker::agrees)
-                && sum.is_none_or(|sum| sum.agrees())
-            {
-                true => Ok(()),
-                false => Err(Mismatch::Digest),
-            },
+            Self::File { checkers, sum, .. } => {
+                match checkers.into_iter().all(Checker::agrees) && sum.is_none_or(|sum| sum.agrees()) {
+                    true => Ok(()),
+                    false => Err(Mismatch::Digest),
+                }
+            }
             Self::Document { mut inflater, mut rewriter, mut unread } => {
                 let last = inflater.finish(|plain| rewriter.push(plain, &mut unread).map_err(malformed));
                 last.and_then(|()| rewriter.finish(&mut unread).map_err(malformed))

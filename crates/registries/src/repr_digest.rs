@@ -41,8 +41,7 @@ const fn name(algorithm: Algorithm) -> &'static str {
     }
 }
 
-const ALGORITHMS: [Algorithm; 4] =
-    [Algorithm::Md5, Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512];
+const ALGORITHMS: [Algorithm; 4] = [Algorithm::Md5, Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512];
 
 #[cfg(test)]
 mod tests {

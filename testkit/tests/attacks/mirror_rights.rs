@@ -182,7 +182,9 @@ fn credentials_stay_below_the_mirrors_own_path() {
     let shoal = setup
         .listen("reverse", "mode = 'reverse'")
         .mirror(&format!("kind = 'npm'\nupstream = '{here}/repository/npm'\n{credentials}"))
-        .mirror(&format!("kind = 'pypi'\nupstream = '{here}/repository/pypi/simple'\ncredentials = '{secret}'"))
+        .mirror(&format!(
+            "kind = 'pypi'\nupstream = '{here}/repository/pypi/simple'\ncredentials = '{secret}'"
+        ))
         .start();
     for (version, _) in files {
         shoal.get(&format!("/npm/a/-/a-{version}.tgz")).expect_status(200).expect_body(version);

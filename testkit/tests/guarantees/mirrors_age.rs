@@ -228,7 +228,9 @@ fn young_versions_are_not_chosen_by_name_or_tag() {
         for path in ["/npm/a/2.0.0", "/npm/a/next", "/npm/a/%32.0.0"] {
             get(&shoal, path, "application/json").expect_status(403);
         }
-        get(&shoal, "/npm/-/package/a/dist-tags", "").expect_status(200).expect_body("{\"latest\":\"1.0.0\"}");
+        get(&shoal, "/npm/-/package/a/dist-tags", "")
+            .expect_status(200)
+            .expect_body("{\"latest\":\"1.0.0\"}");
     }
     assert_eq!(origin.count("/a/2.0.0") + origin.count("/a/latest"), 0);
 }

@@ -11,7 +11,8 @@ fn nodes(origin: &Origin, kinds: &[&str], more: &str) -> Vec<Shoal> {
     let peers = peers(3);
     let node = |own| {
         let bare = setup(origin, own, &peers);
-        let mirrors = kinds.iter().map(|kind| format!("kind = '{kind}'\nupstream = '{}'\n{more}", origin.url()));
+        let mirrors =
+            kinds.iter().map(|kind| format!("kind = '{kind}'\nupstream = '{}'\n{more}", origin.url()));
         mirrors.fold(bare, |setup, mirror| setup.mirror(&mirror)).start()
     };
     joined(peers.iter().map(|own| node(*own)).collect())
@@ -70,14 +71,15 @@ fn other_kinds_are_fetched_once_by_three_nodes() {
     origin.on("/g/a/1/a-1.jar", Answer::ok("jar"));
     origin.on("/config.json", Answer::ok(format!("{{\"dl\":\"{here}/dl\"}}")));
     let krate = body("crate", 9_000);
-    let line = format!("{{\"name\":\"c\",\"vers\":\"1.0.0\",\"deps\":[],\"cksum\":\"{}\"}}\n", sha256(&krate));
+    let line =
+        format!("{{\"name\":\"c\",\"vers\":\"1.0.0\",\"deps\":[],\"cksum\":\"{}\"}}\n", sha256(&krate));
     origin.on("/1/c", Answer::ok(line));
     origin.on("/dl/c/1.0.0/download", Answer::ok(krate.clone()));
     let nodes = nodes(&origin, &["pypi", "oci", "go", "maven", "cargo"], "");
     let host = here.replace("http://", "");
     for node in &nodes {
         node.get(&format!("/pypi/files/{host}/files/a-1.0.whl")).expect_status(200).expect_body(&wheel);
-        node.get(&blob_path).expect_status(200).expect_body(&blob);
+        node.get(&format!("/oci{blob_path}")).expect_status(200).expect_body(&blob);
         node.get("/go/b.test/m/@v/v1.0.0.mod").expect_status(200);
         node.get("/maven/g/a/1/a-1.jar").expect_status(200).expect_body("jar");
         node.get("/cargo/1/c").expect_status(200);

@@ -1,9 +1,9 @@
 //! Mirrors of image registries: one fetch of a blob, tokens fetched inside, redirects to another
 //! host without them, and wrong bytes refused.
 
+use shoal_testkit::origin::Framing;
 use shoal_testkit::registry::sha256;
 use shoal_testkit::seeded::body;
-use shoal_testkit::origin::Framing;
 use shoal_testkit::{Answer, Gate, Origin, Request, Setup, Shoal};
 use std::time::Duration;
 
@@ -178,6 +178,23 @@ fn clients_name_the_registry_that_they_mean() {
     assert_eq!((first.total(), second.total()), (1, 1));
 }
 
+/// containerd asks for a tag by HEAD, then for the manifest by its digest.
+#[test]
+fn tag_that_is_asked_by_head_is_stored() {
+    let origin = Origin::start();
+    let manifest = b"{\"schemaVersion\":2,\"n\":7}";
+    tag(&origin, "/v2/a/manifests/1", manifest, 200);
+    let shoal = start(&origin, "index_lifetime = '1h'");
+    let head = || shoal.connect().ask(&Request::new("HEAD", "/v2/a/manifests/1"), "c.test");
+    let digest = format!("sha256:{}", sha256(manifest));
+    for _ in 0..3 {
+        assert_eq!(head().expect_status(200).field("docker-content-digest"), Some(&*digest));
+    }
+    assert_eq!(origin.total(), 1, "{:?}", origin.received());
+    tag(&origin, "/v2/a/manifests/1", manifest, 503);
+    assert_eq!(head().expect_status(200).field("docker-content-digest"), Some(&*digest));
+}
+
 /// A large layer for many cold clients, some by parallel ranges: one fetch, first bytes before its
 /// end, and memory that the layer's size does not move. `bench/blob.py` does it with a gigabyte.
 #[test]
@@ -230,7 +247,9 @@ fn large_cold_blob_is_fetched_once_for_many_clients() {
                 })
             })
             .collect();
-        while readers.iter().any(|reader| !reader.is_finished()) || parts.iter().any(|part| !part.is_finished()) {
+        while readers.iter().any(|reader| !reader.is_finished())
+            || parts.iter().any(|part| !part.is_finished())
+        {
             most.fetch_max(shoal.resident_bytes(), std::sync::atomic::Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -76,7 +76,8 @@ fn warmed_package_is_pinned_for_a_time() {
     let warm = |shoal: &Shoal, pin: &str, names: &[&str]| {
         let path = format!("/warm?format=urls&pin={pin}");
         let started = shoal.ask_admin(&Request::new("POST", &path).body(list(names).as_bytes()));
-        let job = serde_json::from_str::<serde_json::Value>(&started.expect_status(202).text()).expect("JSON");
+        let job =
+            serde_json::from_str::<serde_json::Value>(&started.expect_status(202).text()).expect("JSON");
         let state = || {
             let told = shoal.ask_admin(&Request::get(&format!("/warm?job={}", job["job"]))).text();
             serde_json::from_str::<serde_json::Value>(&told).expect("JSON")
@@ -86,7 +87,8 @@ fn warmed_package_is_pinned_for_a_time() {
     };
     warm(&shoal, "30d", &["kept", "held"]);
     warm(&shoal, "1s", &["short"]);
-    for number in 0..400 {
+    // A pin that has ended lasts for one more turn of the log.
+    for number in 0..700 {
         get(&shoal, &format!("other-{number}"));
         if number % 25 == 0 {
             shoal.wait_until_written();

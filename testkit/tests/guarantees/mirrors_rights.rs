@@ -65,7 +65,8 @@ fn rights_end_with_their_lifetime() {
     let document = npm_document("a", &[NpmVersion::of(&origin.url(), "a", "1.0.0", &tarball)], false);
     guarded(&origin, "/a", Answer::ok(document).field("Content-Type", "application/json"));
     guarded(&origin, "/a/-/a-1.0.0.tgz", Answer::ok(tarball.clone()));
-    let shoal = npm_mirror(&origin, "rights = 'client'\nrights_lifetime = '0 s'\nrefusal_lifetime = '0 s'").start();
+    let shoal =
+        npm_mirror(&origin, "rights = 'client'\nrights_lifetime = '0 s'\nrefusal_lifetime = '0 s'").start();
     let file = "/npm/a/-/a-1.0.0.tgz";
     ask(&shoal, file, "alice").expect_status(200).expect_body(&tarball);
     origin.on("/a", Answer::new(503));

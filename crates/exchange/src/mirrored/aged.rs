@@ -66,7 +66,8 @@ impl CacheEngine {
         fetch: &mut Fetch,
     ) -> Result<bool, Box<Reply>> {
         let registry = request.base.mirror.registry;
-        let part = request.base.age_limit.and_then(|limit| Some((limit, registry.part_of_package(&fetch.place)?)));
+        let part =
+            request.base.age_limit.and_then(|limit| Some((limit, registry.part_of_package(&fetch.place)?)));
         let Some((limit, part)) = part.filter(|_| matches!(fetch.class, Class::Document(_))) else {
             return Ok(false);
         };

@@ -8,10 +8,10 @@
 //! place that it reads in another way is one of which it knows nothing.
 
 use super::MirrorRequest;
+use crate::mirror::MirrorRoute;
 use crate::purge_table::Sequence;
 use crate::request::{AdmittedRequest, RequestContext};
 use crate::target::Target;
-use crate::mirror::MirrorRoute;
 use shoal_core::Timestamp;
 use shoal_mirrors::Route;
 use std::sync::Arc;

@@ -9,8 +9,8 @@
 
 use super::documents::frames;
 use super::places::MirrorBase;
-use crate::clock;
 use crate::CacheEngine;
+use crate::clock;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use shoal_mirrors::package_list::PackageList;

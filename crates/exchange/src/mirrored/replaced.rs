@@ -17,8 +17,8 @@ use crate::CacheEngine;
 use crate::cache::Cache;
 use crate::lookup::Lookup;
 use crate::metadata::ResponseMetadata;
-use crate::request::RequestContext;
 use crate::mirror::read_digests;
+use crate::request::RequestContext;
 use parking_lot::Mutex;
 use shoal_core::{Key, ObjectKey};
 use shoal_mirrors::{Class, Digest};
@@ -41,7 +41,8 @@ pub(crate) struct PromisedFiles {
 impl PromisedFiles {
     /// Takes the end of a fetch: a document that came may promise other files than before.
     pub fn came(&self, ask: &RequestContext) {
-        let Some(asked) = ask.mirror.as_ref().filter(|it| matches!(it.class, Some(Class::Document(_)))) else {
+        let Some(asked) = ask.mirror.as_ref().filter(|it| matches!(it.class, Some(Class::Document(_))))
+        else {
             return;
         };
         self.changed(asked.document_key(&asked.place));

@@ -9,17 +9,17 @@
 //! or access. A change of the settings, or of a document that promises the file, ends it.
 
 use super::{MirrorRequest, field_value};
-use crate::access::ListenerRules;
 use crate::CacheEngine;
+use crate::access::ListenerRules;
 use crate::admission::{AdmissionView, Grant};
 use crate::cache::Cache;
 use crate::fast_path::FreshHit;
 use crate::judgement::RulesNumber;
 use crate::lookup::variant_keys;
+use crate::message::{CacheResult, Client, Reply, ReplyHead};
 use crate::metadata::{ObjectMetadata, ResponseMetadata};
 use crate::request::RequestContext;
 use crate::settings::ExchangeSettings;
-use crate::message::{CacheResult, Client, Reply, ReplyHead};
 use parking_lot::RwLock;
 use shoal_core::{Key, ObjectKey, Timestamp};
 use shoal_mirrors::{Class, Fetch, Form};

@@ -7,8 +7,8 @@
 use super::documents::frames;
 use super::places::MirrorBase;
 use crate::CacheEngine;
-use crate::request::RequestContext;
 use crate::mirror::MirrorRoute;
+use crate::request::RequestContext;
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use shoal_mirrors::route::PromiseSource;
@@ -42,7 +42,8 @@ impl SumSearch<'_> {
         let own = mirror.settings.checksum_database.as_deref();
         let known: Vec<Box<str>> = mirror.databases.lock().clone();
         let others = known.iter().map(|name| &**name).filter(|name| Some(*name) != own);
-        for (name, may_ask) in own.map(|own| (own, true)).into_iter().chain(others.map(|name| (name, false))) {
+        for (name, may_ask) in own.map(|own| (own, true)).into_iter().chain(others.map(|name| (name, false)))
+        {
             let Some(place) = mirror.registry.place_of_sum(file, name) else { continue };
             if let Some(record) = self.record(place, may_ask).await
                 && let Some(sum) = mirror.registry.sum_in(file, &record)

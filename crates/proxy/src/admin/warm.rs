@@ -114,7 +114,9 @@ mod tests {
         assert_eq!(request.pin, Some(Duration::from_secs(30 * 86_400)));
         let wheels = ["*-cp3*", "x"].map(str::to_owned).to_vec();
         assert_eq!(request.choice, Choice { wheels, platforms: vec!["linux/amd64".into()] });
-        for query in ["format=tar", "pin=0s", "pin=x", "pin=20000d", "plan=yes", "what=1", "file=a&file=b", "file=%zz"] {
+        for query in
+            ["format=tar", "pin=0s", "pin=x", "pin=20000d", "plan=yes", "what=1", "file=a&file=b", "file=%zz"]
+        {
             assert!(parse(Some(query), list.clone()).is_err(), "{query}");
         }
         assert!(parse(None, Bytes::new()).is_err_and(|why| why.contains("empty")));

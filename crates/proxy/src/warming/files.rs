@@ -1,11 +1,11 @@
 //! Files of a job: held or missing, then fetched and checked.
 
 use super::job::Job;
-use shoal_cache::metadata::{PINNED_UNTIL, read_pinned};
 use crate::exchange::{CacheHandler, OwnAnswer, OwnFreshness, OwnRequest, own_client};
 use crate::message::{Handler, Request};
 use http::{Method, StatusCode, Version, header};
 use http_body_util::BodyExt;
+use shoal_cache::metadata::{PINNED_UNTIL, read_pinned};
 use shoal_core::{FieldLines, Fields};
 use shoal_mirrors::wanted::{Check, ListCheck, NeededFile};
 use shoal_wire::RequestParts;
@@ -219,7 +219,9 @@ impl Job {
         let pinned_until = self.pinned_until;
         match &file.place {
             FilePlace::Mirror(mirror, path) => {
-                self.engine.ask_mirror(OwnRequest { mirror, path, accept: None, freshness, pinned_until }).await
+                self.engine
+                    .ask_mirror(OwnRequest { mirror, path, accept: None, freshness, pinned_until })
+                    .await
             }
             FilePlace::Url(url, listener) => self.ask_url(url, *listener, freshness).await,
         }

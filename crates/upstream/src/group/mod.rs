@@ -10,7 +10,6 @@ mod member;
 mod outages;
 mod turn;
 
-pub use member::is_below_any;
 use crate::exchanged::Origin;
 use crate::metrics::Counter;
 use crate::pool::{OriginPoolHandle, OriginPoolKey, Permit, Pool};
@@ -18,6 +17,7 @@ use balance::Candidate;
 use health::{Health, HealthChange};
 use http::HeaderValue;
 use member::MemberChanges;
+pub use member::is_below_any;
 use parking_lot::Mutex;
 use shoal_settings::{Balance, HealthCheck, Site, UpstreamServer};
 use std::fmt;

@@ -76,7 +76,8 @@ impl Selection {
     pub fn new(mirror: &Mirror, facts: &Facts, versions: HashSet<String>, is_short: bool) -> Self {
         let stays = |(_, version): &&(String, String)| versions.contains(version);
         let own = facts.tags.iter().filter(stays).map(|(tag, _)| tag.clone()).collect::<HashSet<_>>();
-        let latest = tags(facts, &versions).into_iter().find(|(tag, _)| tag == "latest" && !own.contains(tag));
+        let latest =
+            tags(facts, &versions).into_iter().find(|(tag, _)| tag == "latest" && !own.contains(tag));
         let (tags, latest) = (own, latest.map(|(_, version)| version));
         Self(Walk::new(SelectionVisitor { urls: PackageUrls::new(mirror), versions, tags, latest, is_short }))
     }
