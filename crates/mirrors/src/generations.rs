@@ -220,7 +220,7 @@ impl Generations {
         let mut lists = Vec::new();
         for (path, release) in &self.releases {
             let folder = &path[..=path.rfind('/').unwrap_or_default()];
-            let named = |list: &str| list.rsplit('/').next().is_some_and(|file| is_package_list(file));
+            let named = |list: &str| list.rsplit('/').next().is_some_and(is_package_list);
             let used = release.used.iter().filter(|list| named(list));
             let others = release.published.lists.keys().map(|list| &**list);
             let others = others.filter(|list| named(list) && !release.used.contains(*list));
