@@ -449,11 +449,10 @@ impl Fetcher {
         if fetch.validity.is_unchanged() && keeping.body != BodyStorage::Relayed {
             self.cache.write_notes(&fetch.ask, &keeping, &arrived.head, &fetch.validity).await;
         }
-        let (promised, ask) = (&self.cache.promised, Arc::clone(&fetch.ask));
+        let ask = Arc::clone(&fetch.ask);
         let kept = || {
             // from here on lookups find the body, or must ask the origin again
-            promised.came(&ask);
-            drop(leader);
+            drop((self.cache.promised.came(&ask), leader));
             kept();
         };
         filing.complete(trailers, kept).await;

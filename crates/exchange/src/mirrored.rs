@@ -116,52 +116,53 @@ impl CacheEngine {
                 }
                 None => request.refused(StatusCode::BAD_REQUEST, NO_PLACE),
             },
-            Route::Fetch(mut fetch) => {
-                sums::note_database(&request.base.mirror, &request.below);
-                if let Some(refusal) = (RightsCheck { engine: &self, request: &request }).refuse(&fetch).await
-                {
-                    return refusal;
-                }
-                if let Some(reply) =
-                    (ArchiveRequest { engine: &self, request: &request }).prepare(&mut fetch).await
-                {
-                    return reply;
-                }
-                if let Some(reply) = self.checksum(&request, &fetch).await {
-                    return reply;
-                }
-                if request.method == Method::HEAD && fetch.class == Class::Document(Form::OciTag) {
-                    self.fetch_tag(&request, &fetch).await;
-                }
-                let asked_form = match self.choose_version(&request, &mut fetch).await {
-                    Ok(true) => None,
-                    Ok(false) => request.date(&mut fetch),
-                    Err(reply) => return *reply,
-                };
-                let Some(ask) = request.context(&fetch, asked_form.is_some()) else {
-                    return request.refused(StatusCode::BAD_REQUEST, NO_PLACE);
-                };
-                let engine = Arc::clone(&self);
-                let serve = |ask: Arc<RequestContext>| async move { engine.serve(&ask).await };
-                let reply = self.guarded(&ask, received, serve).await;
-                request.note_index(&fetch, &reply);
-                let is_derived = ask.mirror.as_ref().is_some_and(|asked| asked.is_derived);
-                if !is_derived {
-                    request.learn_stored(&self.cache, &fetch, &ask, &reply);
-                }
-                if request.is_build_cache() && reply.head.status() == StatusCode::GATEWAY_TIMEOUT {
-                    return request.refused(StatusCode::NOT_FOUND, NO_ENTRY);
-                }
-                match (&fetch.class, asked_form) {
-                    (Class::Document(_), Some(wanted)) => {
-                        self.selected(&request, (&fetch, wanted), &ask, reply).await
-                    }
-                    (Class::Document(form), None) => {
-                        request.derived(&self.cache, (&fetch, *form), &ask, reply)
-                    }
-                    (Class::File(_), _) => reply,
-                }
-            }
+            Route::Fetch(fetch) => self.answer_fetched(&request, fetch, received).await,
+        }
+    }
+
+    /// Answers a request for something that may be stored.
+    async fn answer_fetched(
+        self: &Arc<Self>,
+        request: &MirrorRequest,
+        mut fetch: Fetch,
+        received: Instant,
+    ) -> Reply {
+        sums::note_database(&request.base.mirror, &request.below);
+        if let Some(refusal) = (RightsCheck { engine: self, request: request }).refuse(&fetch).await {
+            return refusal;
+        }
+        if let Some(reply) = (ArchiveRequest { engine: self, request: request }).prepare(&mut fetch).await {
+            return reply;
+        }
+        if let Some(reply) = self.checksum(request, &fetch).await {
+            return reply;
+        }
+        if request.method == Method::HEAD && fetch.class == Class::Document(Form::OciTag) {
+            self.fetch_tag(request, &fetch).await;
+        }
+        let asked_form = match self.choose_version(request, &mut fetch).await {
+            Ok(true) => None,
+            Ok(false) => request.date(&mut fetch),
+            Err(reply) => return *reply,
+        };
+        let Some(ask) = request.context(&fetch, asked_form.is_some()) else {
+            return request.refused(StatusCode::BAD_REQUEST, NO_PLACE);
+        };
+        let engine = Arc::clone(self);
+        let serve = |ask: Arc<RequestContext>| async move { engine.serve(&ask).await };
+        let reply = self.guarded(&ask, received, serve).await;
+        request.note_index(&fetch, &reply);
+        let is_derived = ask.mirror.as_ref().is_some_and(|asked| asked.is_derived);
+        if !is_derived {
+            request.learn_stored(&self.cache, &fetch, &ask, &reply);
+        }
+        if request.is_build_cache() && reply.head.status() == StatusCode::GATEWAY_TIMEOUT {
+            return request.refused(StatusCode::NOT_FOUND, NO_ENTRY);
+        }
+        match (&fetch.class, asked_form) {
+            (Class::Document(_), Some(wanted)) => self.selected(request, (&fetch, wanted), &ask, reply).await,
+            (Class::Document(form), None) => request.derived(&self.cache, (&fetch, *form), &ask, reply),
+            (Class::File(_), _) => reply,
         }
     }
 

@@ -109,6 +109,7 @@ impl PackageLists {
             packages <= KEPT_MAX
         });
         self.0.truncate(LISTS_MAX);
+        debug_assert!(packages <= KEPT_MAX || self.0.len() <= LISTS_MAX, "the indexes are bounded");
     }
 }
 

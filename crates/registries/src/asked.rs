@@ -236,12 +236,12 @@ impl MirroredAsk {
         keys
     }
 
-    /// Returns the key of a document in all its forms, for what was compared with it.
+    /// Returns the key of a document in all its forms, under which comparisons with it stand.
     pub fn document_key(&self, place: &Place) -> Key {
         Key::of(format!("{}\0{}", self.url_of(place), self.mirror.realm).as_bytes())
     }
 
-    /// Returns the key of all releases of an archive, for what was compared with their lists.
+    /// Returns the key of all releases of an archive, for comparisons with their lists.
     pub fn releases_key(&self) -> Key {
         self.document_key(&Place::Below("\0releases".to_owned()))
     }

@@ -14,6 +14,7 @@ pub const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
 /// Returns the field's value for this digest: `sha-256=:BASE64:`.
 pub fn written(digest: &Digest) -> String {
+    debug_assert_eq!(digest.bytes().len(), digest.algorithm().byte_count(), "a whole digest");
     format!("{}=:{}:", name(digest.algorithm()), STANDARD.encode(digest.bytes()))
 }
 

@@ -89,7 +89,7 @@ impl Rights {
         None
     }
 
-    /// Returns the gate of those who ask about this right now.
+    /// Returns the gate of the requests that ask about this right now.
     pub fn gate(&self, right: Right) -> Arc<RightGate> {
         let mut gates = self.gates.lock();
         if let Some(gate) = gates.get(&right.0).and_then(Weak::upgrade) {

@@ -55,8 +55,8 @@ fn pinned_package_outlasts_others() {
     assert!(origin.total() > before, "nobody pinned it");
 }
 
-/// `shoal warm --pin` keeps the files that it fetches, and those that are held already. The end of a
-/// pin is tested at the metadata.
+/// `shoal warm --pin` keeps the files that it fetches, and those that are held already. The end of
+/// a pin is tested at the metadata.
 #[test]
 fn warmed_package_is_pinned_for_a_time() {
     let origin = Origin::start();

@@ -1,7 +1,7 @@
 //! Requests of other nodes of the cluster at mirrors: the home finds the meaning of a place itself.
 //!
 //! ```text
-//!   entry: place at the registry ─► home: path below the mirror ─► registry's code ─► the same place?
+//!   entry: place at the registry ─► home: path below the mirror ─► registry's code ─► same place?
 //! ```
 //!
 //! The home takes no node's word about checks: class and promise follow from its own settings. A
@@ -36,6 +36,7 @@ fn find(admitted: AdmittedRequest, name: &str, times: (Timestamp, Sequence)) -> 
     // Documents go to the other node as they are stored.
     let facts = mirror.facts(NODE);
     let request = MirrorRequest::below(admitted, (mirror, facts), (below, true), times);
+    debug_assert!(request.is_own, "another node's request counts as this node's own");
     let Route::Fetch(fetch) = request.route() else { return None };
     let is_derived = request.base.decodes(&fetch);
     let context = request.base.asking(&fetch, is_derived, &request.admitted.head)?;

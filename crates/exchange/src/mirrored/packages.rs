@@ -1,7 +1,7 @@
 //! Digests of an archive's packages: from the package lists of its published releases.
 //!
 //! ```text
-//!   pool/…/a_1_amd64.deb ─► lists that are stored ─► index of each list, made once ─► SHA-256, size
+//!   pool/…/a_1_amd64.deb ─► stored lists ─► index of each list, made once ─► SHA-256, size
 //! ```
 //!
 //! No list is fetched for it: apt has fetched those that it reads before it asks for a package. A
@@ -55,6 +55,7 @@ impl PackageSearch<'_> {
     }
 
     async fn read(&self, list: &str, digest: &Digest) -> Option<PackageList> {
+        debug_assert!(list.starts_with('/'), "a path below the archive");
         let folder = &list[..=list.rfind('/')?];
         let place = Place::Below(format!("{folder}by-hash/SHA256/{}", digest.hex()));
         let class = Class::File(PromiseSource::Here(digest.clone()));

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A stored file has its digest in Repr-Digest (RFC 9530). Each file is compared once with each
-//! version of its index: a document that comes ends what was compared with it before.
+//! version of its index: a document that comes ends earlier comparisons with it.
 
 use super::packages::PackageSearch;
 use super::places::MirrorBase;
@@ -48,7 +48,7 @@ impl PromisedFiles {
         self.changed(asked.document_key(&asked.place));
     }
 
-    /// Ends what was compared with a document.
+    /// Ends earlier comparisons with a document.
     pub(super) fn changed(&self, document: Key) {
         self.changes.fetch_add(1, SeqCst);
         self.confirmed.lock().remove(&document);

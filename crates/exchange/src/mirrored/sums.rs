@@ -1,4 +1,4 @@
-//! Hashes of `go.sum` for zips and `go.mod` files: from a checksum database, by way of the upstream.
+//! Hashes of `go.sum` for zips and `go.mod` files, from a checksum database behind the upstream.
 //!
 //! A record that clients have asked for is in the cache; go asks for it before it fetches a zip.
 //! With `mirror.checksum_database` this node asks itself. Without a record, a file is not checked:
@@ -22,6 +22,7 @@ pub(super) fn note_database(mirror: &MirrorRoute, path: &str) {
     if known.len() < DATABASES_MAX && !known.iter().any(|known| **known == *name) {
         known.push(name.into());
     }
+    debug_assert!(known.len() <= DATABASES_MAX, "few databases are known");
 }
 
 /// Searches for the hash of one file.

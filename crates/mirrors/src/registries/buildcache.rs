@@ -4,7 +4,7 @@
 //!   /cas/SHA256                 Bazel's contents: checked when they are written
 //!   /ac/SHA256                  Bazel's results of actions
 //!   /v8/artifacts/HASH          Turborepo's artifacts
-//!   any other path              Gradle, ccache, sccache: what was put there
+//!   any other path              Gradle, ccache, sccache: entries as they came
 //! ```
 //!
 //! There is no registry behind it: a miss is 404. Gradle ends its use of the cache for a build at

@@ -105,7 +105,7 @@ impl Job {
         own.is_some_and(|own| own + PIN_SLACK >= until)
     }
 
-    /// Pins a held file: the registry is asked whether it changed, as for any validation.
+    /// Pins a held file by a validation at the registry.
     async fn pin(&self, file: &FileTask) {
         self.pace.wait().await;
         let answer = self.ask(file, OwnFreshness::Validated).await;
