@@ -24,7 +24,7 @@ fn is_cut(shoal: &Shoal, request: &Request) -> bool {
     client.try_response("GET").map_or(true, |response| !response.complete())
 }
 
-/// Serves a module whose record promises `promised`, and whose zip has the other bytes.
+/// Serves a module with a record that promises `promised`, and a zip with the other bytes.
 fn module(origin: &Origin, promised: &str, zip: &[u8]) {
     let module = b"module a.test/b\n";
     let record =
@@ -95,7 +95,7 @@ const RELEASE: &str = "/dists/x/InRelease";
 const LIST: &str = "/dists/x/main/binary-amd64/Packages";
 const PACKAGE: &str = "/pool/main/a/a_1_amd64.deb";
 
-/// Serves an archive whose list has a package with these bytes.
+/// Serves an archive with a list of one package, which has these bytes.
 fn archive(origin: &Origin, second: u32, package: &[u8]) {
     let list = format!(
         "Package: a\nFilename: {}\nSize: {}\nSHA256: {}\n\n",

@@ -217,7 +217,7 @@ fn large_cold_blob_is_fetched_once_for_many_clients() {
         assert_eq!(client.head().expect("a head before the end").status, 200);
         let _ = client.exactly(1000).expect("bytes before the end");
     }
-    // The client whose request led the fetch leaves.
+    // The client that led the fetch leaves.
     drop(clients.remove(0));
     let before = shoal.resident_bytes();
     gate.open();

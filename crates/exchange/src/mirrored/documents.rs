@@ -160,7 +160,7 @@ impl MirrorRequest {
 
 /// A derived form on its way to a client.
 pub(super) struct DerivedForm {
-    /// Its entity tag.
+    /// Entity tag of the form.
     pub tag: Option<HeaderValue>,
     /// Fields of the reply.
     pub fields: HeaderMap,
