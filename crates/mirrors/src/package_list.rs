@@ -115,7 +115,7 @@ impl PackageLists {
 
 /// Most packages of one list. Debian has 70,000 in its largest.
 const PACKAGES_MAX: usize = 300_000;
-/// Most packages of all lists of a mirror whose indexes are kept: 20 MB.
+/// Most packages in all indexes of a mirror: 20 MB.
 const KEPT_MAX: usize = 320_000;
 /// Most lists that are remembered.
 const LISTS_MAX: usize = 1_024;

@@ -73,10 +73,10 @@ impl PromisedFiles {
         if confirmed.values().map(HashSet::len).sum::<usize>() >= FILES_MAX {
             confirmed.clear();
         }
-        debug_assert!(!asked.document_keys().is_empty(), "the file has an index");
         for document in asked.document_keys() {
             confirmed.entry(document).or_default().insert(ask.primary.hash());
         }
+        debug_assert!(confirmed.len() <= FILES_MAX, "the table is bounded");
     }
 }
 
