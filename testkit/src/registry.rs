@@ -71,3 +71,23 @@ pub fn go_mod_sum(body: &[u8]) -> String {
     let line = format!("{}  go.mod\n", sha256(body));
     format!("h1:{}", STANDARD.encode(Sha256::digest(line)))
 }
+
+/// A zip with these members as they are, and its hash as `go.sum` has it.
+pub fn go_zip(members: &[(&str, &[u8])]) -> (Vec<u8>, String) {
+    let (mut zip, mut lines) = (Vec::new(), Vec::new());
+    for (name, body) in members {
+        let (length, size) = (name.len() as u16, (body.len() as u32).to_le_bytes());
+        zip.extend(b"PK\x03\x04\x14\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        zip.extend(size);
+        zip.extend(size);
+        zip.extend(length.to_le_bytes());
+        zip.extend([0, 0]);
+        zip.extend(name.as_bytes());
+        zip.extend(*body);
+        lines.push(format!("{}  {name}\n", sha256(body)));
+    }
+    zip.extend(b"PK\x01\x02");
+    zip.extend([0; 60]);
+    lines.sort_by(|one, other| one[64..].cmp(&other[64..]));
+    (zip, format!("h1:{}", STANDARD.encode(Sha256::digest(lines.concat()))))
+}

@@ -7,6 +7,7 @@
 
 use super::identity::Identity;
 use super::purge_table::{PurgeSlot, Sequence};
+use crate::clock;
 use crate::message::StoredHead;
 use http::{HeaderMap, HeaderName, StatusCode};
 use shoal_core::Key;
@@ -229,8 +230,15 @@ impl ObjectMetadata {
         reader.0.is_empty().then_some(record)
     }
 
-    /// Returns `true` if these bytes are the metadata of a pinned object. Decodes no more.
+    /// Returns `true` if these bytes are the metadata of an object that is pinned now. Decodes no
+    /// more.
     pub fn is_pinned(bytes: &[u8]) -> bool {
+        let is_of_now =
+            || pinned_until(bytes).is_none_or(|until| clock::date_at(clock::now()).seconds() < until);
+        Self::has_pin(bytes) && is_of_now()
+    }
+
+    fn has_pin(bytes: &[u8]) -> bool {
         let policy = || CachePolicy::from_bytes(*bytes.get(1..)?.first_chunk()?);
         match bytes.first() {
             Some(&(RESPONSE | PARTS)) => policy().is_some_and(|policy| policy.is_pinned()),
@@ -300,6 +308,29 @@ fn decode_head(reader: &mut FieldReader<'_>) -> Option<ResponseMetadata> {
     let fields = (0..count).map(|_| Some((reader.take()?, reader.take()?)));
     let stored = Arc::new(StoredHead::read(status, fields)?);
     Some(ResponseMetadata { stored, policy, requested, names, identity })
+}
+
+/// Field of a response that is pinned for a time: `until=SECONDS;`, in seconds since 1970.
+pub const PINNED_UNTIL: HeaderName = HeaderName::from_static("shoal-pinned");
+
+/// Returns the value of the field for this time.
+pub fn pinned_value(until_seconds: u64) -> String {
+    format!("until={until_seconds};")
+}
+
+/// Returns the time in a value of the field.
+pub fn read_pinned(value: &[u8]) -> Option<u64> {
+    let digits = value.strip_prefix(b"until=")?;
+    let end = digits.iter().position(|byte| *byte == b';')?;
+    std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
+}
+
+/// Finds the field in encoded metadata.
+fn pinned_until(bytes: &[u8]) -> Option<u64> {
+    let name = PINNED_UNTIL;
+    let find = |bytes: &[u8], wanted: &[u8]| bytes.windows(wanted.len()).position(|window| window == wanted);
+    let behind = &bytes[find(bytes, name.as_str().as_bytes())?..];
+    read_pinned(&behind[find(behind, b"until=")?..])
 }
 
 fn decode_vary(reader: &mut FieldReader<'_>, is_pinned: bool) -> Option<VaryMarker> {

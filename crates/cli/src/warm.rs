@@ -56,6 +56,10 @@ pub struct WarmOptions {
     /// URLs of any host by forward mode
     #[arg(long)]
     any_host: bool,
+    /// Time for which the files stay on disk when space is made for others, up to `store.pin_max`,
+    /// such as 30d
+    #[arg(long, value_name = "TIME")]
+    pin: Option<String>,
     /// Read held files too, and check them against the list
     #[arg(long)]
     verify: bool,
@@ -127,6 +131,7 @@ impl WarmOptions {
             ("wheels", list(&self.wheels)),
             ("platforms", platforms),
             ("at", list(&self.at)),
+            ("pin", self.pin.clone().unwrap_or_default()),
         ] {
             if !value.is_empty() {
                 path += &format!("&{name}=");

@@ -54,6 +54,13 @@ pub enum AskMode {
         /// Path prefix of the site.
         prefix: String,
     },
+    /// A client of a mirror; the request's target is a place at its registry.
+    Mirror {
+        /// Name of the mirror.
+        name: String,
+        /// Part of the keys of its answers.
+        realm: String,
+    },
 }
 
 /// Ask for an object, as it stands in a field: nothing is copied.
@@ -73,8 +80,11 @@ pub struct BorrowedAsk<'a> {
     pub purges: u64,
     /// Time in milliseconds in which the asker wants a sign of life.
     pub deadline_ms: u32,
-    /// First host and path prefix of the site; `None` for a client of the forward proxy.
+    /// First host and path prefix of the site, or name and realm of the mirror; `None` for a client
+    /// of the forward proxy.
     pub site: Option<(&'a str, &'a str)>,
+    /// `true` for a client of a mirror.
+    pub is_mirror: bool,
 }
 
 /// Field that is no ask of this version.
@@ -101,11 +111,13 @@ impl ObjectAsk {
         );
         match &self.mode {
             AskMode::Forward => value.push_str("forward"),
-            AskMode::Site { host, prefix } => {
-                if ![host, prefix].into_iter().all(|part| is_name(part)) {
+            AskMode::Site { host: first, prefix: second }
+            | AskMode::Mirror { name: first, realm: second } => {
+                if ![first, second].into_iter().all(|part| is_name(part)) {
                     return None;
                 }
-                let _ = write!(value, "site {host} {prefix}");
+                let word = if matches!(self.mode, AskMode::Site { .. }) { "site" } else { "mirror" };
+                let _ = write!(value, "{word} {first} {second}");
             }
         }
         debug_assert_eq!(Self::parse(value.as_bytes()).as_ref(), Ok(self), "what is written can be read");
@@ -117,10 +129,13 @@ impl ObjectAsk {
     /// # Errors
     /// The first part that deviates.
     pub fn parse(value: &[u8]) -> Result<Self, AskFault> {
-        let BorrowedAsk { kind, entry, client, hops, view, purges, deadline_ms, site } =
+        let BorrowedAsk { kind, entry, client, hops, view, purges, deadline_ms, site, is_mirror } =
             BorrowedAsk::parse(value)?;
         let mode = match site {
             None => AskMode::Forward,
+            Some((name, realm)) if is_mirror => {
+                AskMode::Mirror { name: name.to_owned(), realm: realm.to_owned() }
+            }
             Some((host, prefix)) => AskMode::Site { host: host.to_owned(), prefix: prefix.to_owned() },
         };
         Ok(Self { kind, entry, client, hops, view, purges, deadline_ms, mode })
@@ -159,14 +174,16 @@ impl<'a> BorrowedAsk<'a> {
         let purges = hexadecimal(part("purges")?).ok_or(wrong("purges"))?;
         let deadline_ms =
             decimal(part("deadline")?).and_then(|left| u32::try_from(left).ok()).ok_or(wrong("deadline"))?;
-        let site = match part("mode")? {
+        let mode = part("mode")?;
+        let site = match mode {
             "forward" => None,
-            "site" => Some((name(part("host")?)?, name(part("prefix")?)?)),
+            "site" | "mirror" => Some((name(part("host")?)?, name(part("prefix")?)?)),
             _ => return Err(wrong("mode")),
         };
+        let is_mirror = mode == "mirror";
         match parts.next() {
             Some(_) => Err(wrong("end")),
-            None => Ok(Self { kind, entry, client, hops, view, purges, deadline_ms, site }),
+            None => Ok(Self { kind, entry, client, hops, view, purges, deadline_ms, site, is_mirror }),
         }
     }
 }
@@ -254,6 +271,10 @@ mod tests {
         let holder = ObjectAsk { kind: AskKind::Holder, client: "[::1]:1".parse().expect("it"), ..ask(site) };
         let written = holder.to_value().expect("it can be written");
         assert_eq!(ObjectAsk::parse(written.as_bytes()), Ok(holder));
+        let mirror = ask(AskMode::Mirror { name: "npm".into(), realm: "npm-1".into() });
+        let written = mirror.to_value().expect("it can be written");
+        assert!(written.ends_with(" mirror npm npm-1"), "{written}");
+        assert_eq!(ObjectAsk::parse(written.as_bytes()), Ok(mirror));
         let odd = AskMode::Site { host: "a b".into(), prefix: "/".into() };
         assert_eq!(ask(odd).to_value(), None);
     }

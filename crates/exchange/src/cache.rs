@@ -8,6 +8,7 @@ use super::change_tap::ChangeTap;
 use super::flight::Flights;
 use super::hybrid_cache::HybridCache;
 use super::invalidations::Invalidations;
+use super::mirrored::PromisedFiles;
 use super::purge_table::PurgeTable;
 use std::sync::Arc;
 
@@ -23,13 +24,21 @@ pub struct Cache {
     pub(super) flights: Arc<Flights>,
     /// Changes for another process of this node.
     pub changes: ChangeTap,
+    /// Files of mirrors that agree with their indexes, and the ways to them.
+    pub(super) promised: PromisedFiles,
 }
 
 impl Cache {
     /// Creates a cache over `objects`, without current fetches.
     pub(super) fn new(objects: Arc<HybridCache>, purge_table: Arc<PurgeTable>) -> Arc<Self> {
-        let (invalidations, flights) = (Invalidations::new(), Flights::new());
-        Arc::new(Self { objects, purge_table, invalidations, flights, changes: ChangeTap::default() })
+        Arc::new(Self {
+            objects,
+            purge_table,
+            invalidations: Invalidations::new(),
+            flights: Flights::new(),
+            changes: ChangeTap::default(),
+            promised: PromisedFiles::default(),
+        })
     }
 
     /// Returns `true` if no URL was invalidated since the start.

@@ -13,6 +13,7 @@ use super::{
     handling_report::version,
     hybrid_cache::{CachedBody, HybridCache, MemoryEntry},
     metadata::{ObjectMetadata as Stored, ResponseMetadata, VaryMarker},
+    mirrored::ShortcutSearch,
     settings::{ExchangeSettings, ReloadableState},
     target::FORWARD,
     variant::push_plain,
@@ -63,16 +64,18 @@ impl CacheEngine {
         }
         let client = told.as_ref().map_or(client, |told| &told.client);
         URL.with_borrow_mut(|url| {
-            let Some((resident, meter)) = self.find_fresh((live, listener), plain, client, url, now) else {
+            let Some(found) = self.find_fresh((live, listener), plain, client, url, now) else {
                 return FastPathOutcome::NotTaken;
             };
+            let FreshHit { resident, source, meter } = found;
             let Stored::Response(head) = &resident.record else { return FastPathOutcome::NotTaken };
             let Some(form) = form(plain, head, &resident.body, now) else { return FastPathOutcome::NotTaken };
             if live.rule_set.limits_rates() && !live.counts_plain(plain, listener.mode, client, received) {
                 return FastPathOutcome::NotTaken;
             }
-            let age_seconds = head.policy.age_seconds(now);
-            let ttl_seconds = head.policy.time_to_live(now).unsigned_abs();
+            let policy = source.as_ref().map_or(&head.policy, |source| &source.policy);
+            let age_seconds = policy.age_seconds(now);
+            let ttl_seconds = policy.time_to_live(now).unsigned_abs();
             let stored = (&*head.stored, &resident.body);
             let keeper = HitKeeper { objects: &self.cache.objects, resident: &resident };
             let hit = RamHit::new(stored, form, (age_seconds, ttl_seconds), (&live.hit_fields, &keeper));
@@ -108,8 +111,8 @@ impl CacheEngine {
         meter.hit_memory(place, hit.content.len(), received);
     }
 
-    /// Returns the fresh response in RAM if this client may have it, and the meter of its site.
-    /// `url` becomes the effective URI.
+    /// Returns the fresh response in RAM if this client may have it. `url` becomes the effective
+    /// URI.
     fn find_fresh<'l>(
         &self,
         (live, listener): (&'l ExchangeSettings, &ListenerRules),
@@ -117,7 +120,7 @@ impl CacheEngine {
         client: &Client,
         url: &mut Vec<u8>,
         now: Timestamp,
-    ) -> Option<(Arc<MemoryEntry>, &'l Arc<SiteMeter>)> {
+    ) -> Option<FreshHit<'l>> {
         let mode = listener.mode;
         if plain.absolute != (mode == Mode::Forward) {
             return None;
@@ -127,7 +130,11 @@ impl CacheEngine {
         if mode == Mode::Forward {
             url.extend_from_slice(FORWARD);
         }
-        let mut resident = self.cache.objects.memory_entry_by_key(Key::of(url), url)?;
+        let Some(mut resident) = self.cache.objects.memory_entry_by_key(Key::of(url), url) else {
+            let may_be_mirrored = !live.mirrors.is_empty() && mode == Mode::Reverse;
+            let search = ShortcutSearch { engine: self, live: (live, listener), plain, client };
+            return may_be_mirrored.then(|| search.find(url, host, now)).flatten();
+        };
         if live.rule_set.changes_requests() {
             let may_change = || {
                 let is_variant = matches!(resident.record, Stored::Vary(_));
@@ -148,25 +155,45 @@ impl CacheEngine {
         let wanted = AdmissionView::Url { host, port, path: plain.path };
         let admitted = live.admit_by(listener, client, None, wanted);
         let Ok(Grant { site, .. }) = &admitted else { return None };
-        let usable = (mode == Mode::Reverse || live.allowed_address(head))
-            && !is_bodiless(head.stored.status())
-            // This path does not check for credentials, which a negative response would require.
-            && !head.policy.is_negative()
-            && head.names.via_site == (mode == Mode::Reverse)
-            && !self.cache.purge_table.is_purged(&head.names.slots, &head.names.groups, head.requested)
-            && reuse::decide(&head.policy, &RequestDirectives::default(), now) == Reuse::Fresh;
-        if !usable {
+        if !self.cache.is_usable((live, mode), head, now) {
             return None;
         }
         let meter = match site {
             Some(site) => &site.meter,
             None => live.routes.meters().forward(),
         };
-        Some((resident, meter))
+        Some(FreshHit { resident, source: None, meter })
     }
 }
 
+/// Fresh response in RAM.
+pub(super) struct FreshHit<'l> {
+    /// Object to send.
+    pub resident: Arc<MemoryEntry>,
+    /// Head of the response from which the object was derived, and which alone is fresh or not.
+    pub source: Option<Arc<ResponseMetadata>>,
+    /// Meter of the site.
+    pub meter: &'l Arc<SiteMeter>,
+}
+
 impl Cache {
+    /// Returns `true` if a plain request gets the response with this head, without another look.
+    #[inline]
+    pub(super) fn is_usable(
+        &self,
+        (live, mode): (&ExchangeSettings, Mode),
+        head: &ResponseMetadata,
+        now: Timestamp,
+    ) -> bool {
+        (mode == Mode::Reverse || live.allowed_address(head))
+            && !is_bodiless(head.stored.status())
+            // This path does not check for credentials, which a negative response would require.
+            && !head.policy.is_negative()
+            && head.names.via_site == (mode == Mode::Reverse)
+            && !self.purge_table.is_purged(&head.names.slots, &head.names.groups, head.requested)
+            && reuse::decide(&head.policy, &RequestDirectives::default(), now) == Reuse::Fresh
+    }
+
     /// Returns the variant in RAM that the request selects, at any age.
     fn find_variant(
         &self,

@@ -449,9 +449,10 @@ impl Fetcher {
         if fetch.validity.is_unchanged() && keeping.body != BodyStorage::Relayed {
             self.cache.write_notes(&fetch.ask, &keeping, &arrived.head, &fetch.validity).await;
         }
+        let ask = Arc::clone(&fetch.ask);
         let kept = || {
             // from here on lookups find the body, or must ask the origin again
-            drop(leader);
+            drop((self.cache.promised.came(&ask), leader));
             kept();
         };
         filing.complete(trailers, kept).await;

@@ -17,16 +17,25 @@ mod bearer;
 mod documents;
 mod explained;
 mod fetching;
+mod for_peers;
 mod generations;
+mod kept;
 mod own;
+mod packages;
 mod places;
 mod promised;
 mod redirects;
+mod replaced;
 mod rights;
+mod shortcuts;
+mod sums;
 mod together;
 mod written;
 
+pub(super) use for_peers::context_for_peer;
 pub use own::{OwnAnswer, OwnFreshness, OwnRequest, own_client};
+pub(super) use replaced::PromisedFiles;
+pub(super) use shortcuts::ShortcutSearch;
 
 use super::admit::AdmitOutcome;
 use super::awaited::AbandonGuard;
@@ -62,6 +71,8 @@ pub(super) struct MirrorRequest {
     packages: Vec<String>,
     /// Head as the client sent it.
     admitted: AdmittedRequest,
+    /// `true` for a request of this node itself.
+    is_own: bool,
 }
 
 impl CacheEngine {
@@ -105,36 +116,53 @@ impl CacheEngine {
                 }
                 None => request.refused(StatusCode::BAD_REQUEST, NO_PLACE),
             },
-            Route::Fetch(mut fetch) => {
-                if let Some(refusal) = (RightsCheck { engine: &self, request: &request }).refuse(&fetch).await
-                {
-                    return refusal;
-                }
-                if let Some(reply) =
-                    (ArchiveRequest { engine: &self, request: &request }).prepare(&mut fetch).await
-                {
-                    return reply;
-                }
-                if let Some(reply) = self.checksum(&request, &fetch).await {
-                    return reply;
-                }
-                let asked_form = request.date(&mut fetch);
-                let Some(ask) = request.context(&fetch, asked_form.is_some()) else {
-                    return request.refused(StatusCode::BAD_REQUEST, NO_PLACE);
-                };
-                let engine = Arc::clone(&self);
-                let serve = |ask: Arc<RequestContext>| async move { engine.serve(&ask).await };
-                let reply = self.guarded(&ask, received, serve).await;
-                request.note_index(&fetch, &reply);
-                if request.is_build_cache() && reply.head.status() == StatusCode::GATEWAY_TIMEOUT {
-                    return request.refused(StatusCode::NOT_FOUND, NO_ENTRY);
-                }
-                match (&fetch.class, asked_form) {
-                    (Class::Document(_), Some(wanted)) => self.selected(&request, wanted, &ask, reply).await,
-                    (Class::Document(form), None) => request.derived(&fetch, *form, &ask, reply),
-                    (Class::File(_), _) => reply,
-                }
-            }
+            Route::Fetch(fetch) => self.answer_fetched(&request, fetch, received).await,
+        }
+    }
+
+    /// Answers a request for something that may be stored.
+    async fn answer_fetched(
+        self: &Arc<Self>,
+        request: &MirrorRequest,
+        mut fetch: Fetch,
+        received: Instant,
+    ) -> Reply {
+        sums::note_database(&request.base.mirror, &request.below);
+        if let Some(refusal) = (RightsCheck { engine: self, request: request }).refuse(&fetch).await {
+            return refusal;
+        }
+        if let Some(reply) = (ArchiveRequest { engine: self, request: request }).prepare(&mut fetch).await {
+            return reply;
+        }
+        if let Some(reply) = self.checksum(request, &fetch).await {
+            return reply;
+        }
+        if request.method == Method::HEAD && fetch.class == Class::Document(Form::OciTag) {
+            self.fetch_tag(request, &fetch).await;
+        }
+        let asked_form = match self.choose_version(request, &mut fetch).await {
+            Ok(true) => None,
+            Ok(false) => request.date(&mut fetch),
+            Err(reply) => return *reply,
+        };
+        let Some(ask) = request.context(&fetch, asked_form.is_some()) else {
+            return request.refused(StatusCode::BAD_REQUEST, NO_PLACE);
+        };
+        let engine = Arc::clone(self);
+        let serve = |ask: Arc<RequestContext>| async move { engine.serve(&ask).await };
+        let reply = self.guarded(&ask, received, serve).await;
+        request.note_index(&fetch, &reply);
+        let is_derived = ask.mirror.as_ref().is_some_and(|asked| asked.is_derived);
+        if !is_derived {
+            request.learn_stored(&self.cache, &fetch, &ask, &reply);
+        }
+        if request.is_build_cache() && reply.head.status() == StatusCode::GATEWAY_TIMEOUT {
+            return request.refused(StatusCode::NOT_FOUND, NO_ENTRY);
+        }
+        match (&fetch.class, asked_form) {
+            (Class::Document(_), Some(wanted)) => self.selected(request, (&fetch, wanted), &ask, reply).await,
+            (Class::Document(form), None) => request.derived(&self.cache, (&fetch, *form), &ask, reply),
+            (Class::File(_), _) => reply,
         }
     }
 
@@ -157,14 +185,14 @@ impl MirrorRequest {
     /// Takes an admitted request for the site of a mirror.
     fn new(admitted: AdmittedRequest, times: (Timestamp, super::purge_table::Sequence)) -> Self {
         let (mirror, facts, below) = place(&admitted);
-        Self::below(admitted, (mirror, facts), below, times)
+        Self::below(admitted, (mirror, facts), (below, false), times)
     }
 
     /// Takes an admitted request for a path below a mirror.
     fn below(
         admitted: AdmittedRequest,
         (mirror, facts): (Arc<MirrorRoute>, shoal_mirrors::Mirror),
-        below: String,
+        (below, is_own): (String, bool),
         times: (Timestamp, super::purge_table::Sequence),
     ) -> Self {
         let plain = mirror.plain(&below);
@@ -179,6 +207,7 @@ impl MirrorRequest {
             is_plain,
             packages,
             admitted,
+            is_own,
         }
     }
 

@@ -100,6 +100,9 @@ impl CacheEngine {
         {
             return ServeStep::Done(reply);
         }
+        if self.cache.is_unconfirmed(ask) && self.drop_replaced(ask, (&key, &stored.head)).await {
+            return ServeStep::Again;
+        }
         match self.fetcher.judge_stored(ask, &key, &stored.head) {
             StoredUse::Hit => {}
             StoredUse::WhileRevalidated => {

@@ -120,13 +120,17 @@ pub(super) fn request_for(
     mut fields: NextHopFields,
     reason: MissReason,
 ) -> UpstreamRequest {
-    if let Some(token) = ask.mirror.as_ref().and_then(|asked| asked.token()) {
-        fields.push(header::AUTHORIZATION.as_str().as_bytes(), format!("Bearer {token}").as_bytes());
-    }
     let source = ask.mirror.as_ref().and_then(|asked| asked.source());
-    let credentials = ask.mirror.as_ref().and_then(|asked| asked.credentials.as_ref());
-    if let Some(credentials) = credentials.filter(|_| !matches!(source, Some(FetchSource::Elsewhere(..)))) {
-        fields.push(header::AUTHORIZATION.as_str().as_bytes(), credentials.as_bytes());
+    if let (Some(asked), Some(FetchSource::Upstream(path))) = (&ask.mirror, &source)
+        && asked.covers(path)
+    {
+        let name = header::AUTHORIZATION.as_str().as_bytes();
+        if let Some(token) = asked.token() {
+            fields.push(name, format!("Bearer {token}").as_bytes());
+        }
+        if let Some(credentials) = &asked.credentials {
+            fields.push(name, credentials.as_bytes());
+        }
     }
     let (destination, host) = match (&source, &ask.site) {
         (Some(FetchSource::Elsewhere(origin, _)), _) => {

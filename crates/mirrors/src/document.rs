@@ -132,6 +132,17 @@ pub struct Facts {
     pub tags: Vec<(String, String)>,
 }
 
+/// A document about a part of a package, beside the package's own document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackagePart {
+    /// The package's document, which has all versions with their times.
+    pub package: Place,
+    /// Form of that document.
+    pub form: Form,
+    /// Version or tag that the part is about; `None` if it is about all tags.
+    pub version: Option<String>,
+}
+
 /// A document's promise about a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Promise {

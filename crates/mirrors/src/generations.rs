@@ -84,6 +84,8 @@ struct Release {
     used: BTreeSet<String>,
     /// Generation that each client read last.
     readers: HashMap<IpAddr, Arc<Generation>>,
+    /// Number of the stored response that has the bytes of the published one.
+    number: Option<u64>,
     /// Time before which no newer release is looked at: one is being fetched, or was not whole.
     busy_until: Timestamp,
 }
@@ -119,6 +121,21 @@ impl Generations {
     pub fn same(&self, path: &str, body: &[u8]) -> Option<Arc<Generation>> {
         let published = &self.releases.get(path)?.published;
         (published.body == body).then(|| Arc::clone(published))
+    }
+
+    /// Returns the published generation if the stored response with this number has its bytes.
+    pub fn published_as(&self, path: &str, number: u64) -> Option<Arc<Generation>> {
+        let release = self.releases.get(path).filter(|release| release.number == Some(number))?;
+        Some(Arc::clone(&release.published))
+    }
+
+    /// Remembers the number of a stored response that has the bytes of this generation, if it is
+    /// still published.
+    pub fn note_number(&mut self, path: &str, published: &Arc<Generation>, number: Option<u64>) {
+        let release = self.releases.get_mut(path);
+        if let Some(release) = release.filter(|release| Arc::ptr_eq(&release.published, published)) {
+            release.number = number;
+        }
     }
 
     /// Takes the release that the origin has now.
@@ -182,8 +199,9 @@ impl Generations {
     }
 
     /// Returns the list that a client means by this path, or by a path by digest, and remembers
-    /// that it is used. `None` if no release that was read here names it.
-    pub fn named(&mut self, path: &str, client: IpAddr) -> Option<NamedList> {
+    /// that it is used. Without a client, it is that of the published release. `None` if no release
+    /// that was read here names it.
+    pub fn named(&mut self, path: &str, client: Option<IpAddr>) -> Option<NamedList> {
         let mut end = path.rfind('/')?;
         loop {
             let folder = &path[..=end];
@@ -194,6 +212,24 @@ impl Generations {
             }
             end = path[..end].rfind('/')?;
         }
+    }
+
+    /// Returns the package lists of the published releases, those that clients use first: path and
+    /// digest of each.
+    pub fn package_lists(&self) -> Vec<(String, Digest)> {
+        let mut lists = Vec::new();
+        for (path, release) in &self.releases {
+            let folder = &path[..=path.rfind('/').unwrap_or_default()];
+            let named = |list: &str| list.rsplit('/').next().is_some_and(is_package_list);
+            let used = release.used.iter().filter(|list| named(list));
+            let others = release.published.lists.keys().map(|list| &**list);
+            let others = others.filter(|list| named(list) && !release.used.contains(*list));
+            for list in used.map(|list| &**list).chain(others).take(PACKAGE_LISTS_MAX) {
+                let digest = release.published.list(list);
+                lists.extend(digest.map(|digest| (format!("{folder}{list}"), digest.clone())));
+            }
+        }
+        lists
     }
 
     fn publish(&mut self, path: &str, newer: &Arc<Generation>) {
@@ -207,7 +243,7 @@ impl Generations {
             release
                 .readers
                 .retain(|_, read| Arc::ptr_eq(read, newer) || kept.iter().any(|old| Arc::ptr_eq(read, old)));
-            release.busy_until = Timestamp::default();
+            (release.number, release.busy_until) = (None, Timestamp::default());
             return;
         }
         if self.releases.len() >= RELEASES_MAX {
@@ -218,6 +254,7 @@ impl Generations {
             older: VecDeque::new(),
             used: BTreeSet::new(),
             readers: HashMap::new(),
+            number: None,
             busy_until: Timestamp::default(),
         };
         self.releases.insert(path.to_owned(), release);
@@ -225,8 +262,9 @@ impl Generations {
 }
 
 impl Release {
-    fn named(&mut self, folder: &str, path: &str, client: IpAddr) -> Option<NamedList> {
-        let generation = Arc::clone(self.readers.get(&client).unwrap_or(&self.published));
+    fn named(&mut self, folder: &str, path: &str, client: Option<IpAddr>) -> Option<NamedList> {
+        let generation =
+            Arc::clone(client.and_then(|client| self.readers.get(&client)).unwrap_or(&self.published));
         let by_digest = path
             .rsplit_once("/by-hash/SHA256/")
             .or(path.strip_prefix("by-hash/SHA256/").map(|hex| ("", hex)));
@@ -248,6 +286,13 @@ impl Release {
     }
 }
 
+/// Returns `true` for the name of a package list in a coding that is read.
+fn is_package_list(file: &str) -> bool {
+    matches!(file, "Packages" | "Packages.gz" | "Packages.xz")
+}
+
+/// Most package lists of a release that are looked for.
+const PACKAGE_LISTS_MAX: usize = 128;
 /// Most lists of a release that are read.
 const LISTS_MAX: usize = 16_384;
 /// Most releases of a mirror; the next one makes it forget all.

@@ -24,6 +24,7 @@ pub mod kind;
 pub mod lines;
 pub mod lock;
 mod npm_name;
+pub mod package_list;
 pub mod registries;
 pub mod route;
 mod survey;
@@ -32,7 +33,7 @@ pub mod url;
 pub mod wanted;
 
 pub use digest::{Algorithm, Checker, Digest, Hasher};
-pub use document::{BadDocument, Facts, Form, Promise, Promises, Rewriter, Survey};
+pub use document::{BadDocument, Facts, Form, PackagePart, Promise, Promises, Rewriter, Survey};
 pub use kind::Kind;
 pub use route::{Class, Fetch, Place, Question, Route};
 
@@ -110,6 +111,44 @@ pub trait Registry: Send + Sync {
         _facts: &Facts,
         _versions: HashSet<String>,
     ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
+        None
+    }
+
+    /// Gives the part of a package that a document at this place is about. `None` for a package's
+    /// own document, and for all others.
+    fn part_of_package(&self, _place: &Place) -> Option<PackagePart> {
+        None
+    }
+
+    /// Gives the place of the version that clients get for a version or tag, if these versions of a
+    /// package with these facts are old enough.
+    fn place_of_version(
+        &self,
+        _part: &PackagePart,
+        _facts: &Facts,
+        _versions: &HashSet<String>,
+    ) -> Option<Place> {
+        None
+    }
+
+    /// Gives the document that has the tags of a package with these versions.
+    fn tags(&self, _facts: &Facts, _versions: &HashSet<String>) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Gives the name of the checksum database that a path below the mirror is about.
+    fn checksum_database<'p>(&self, _path: &'p str) -> Option<&'p str> {
+        None
+    }
+
+    /// Gives the place of the hash of a file's members: in a checksum database of this name, or
+    /// beside the file ([`registries::ZIPHASH`]).
+    fn place_of_sum(&self, _file: &Place, _database: &str) -> Option<Place> {
+        None
+    }
+
+    /// Reads the hash of a file's members in the document at [`Self::place_of_sum`].
+    fn sum_in(&self, _file: &Place, _document: &str) -> Option<[u8; 32]> {
         None
     }
 

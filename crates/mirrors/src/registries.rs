@@ -15,6 +15,9 @@ mod testing;
 
 use crate::{Kind, Registry};
 
+/// Name that stands for no checksum database of Go, but for the files beside zips.
+pub const ZIPHASH: &str = "ziphash";
+
 /// Gives the code of a kind.
 pub fn of(kind: Kind) -> &'static dyn Registry {
     match kind {

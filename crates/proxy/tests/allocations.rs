@@ -13,7 +13,7 @@ mod rig;
 use allocation_counter::AllocationInfo;
 use rig::Rig;
 use shoal_memory::LENT_MIN;
-use shoal_settings::{Log, LogFormat};
+use shoal_settings::{Log, LogFormat, MirrorKind};
 
 const BARE: &str = "GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n";
 
@@ -97,6 +97,40 @@ fn partial_hit_allocates_nothing() {
     }
 }
 
+/// A file of a mirror, and a document in the form that was derived once. The ordinary path asks the
+/// registry's code first.
+#[test]
+fn hit_at_mirror_allocates_nothing() {
+    let page = format!("<a href=\"https://files.test/a-1.0.zip#sha256={}\">a</a>", "0".repeat(64));
+    let file = (MirrorKind::Generic, "application/octet-stream", "file", "/m/a.bin", FILE_ALLOCATIONS);
+    let document = (MirrorKind::Pypi, "text/html", &*page, "/m/simple/a/", DOCUMENT_ALLOCATIONS);
+    for log in logs(tempfile::tempdir().expect("a folder").path()) {
+        for (kind, content_type, body, path, ordinary) in [file, document] {
+            let rig = Rig::start_mirror(kind, log.clone(), (content_type, body));
+            let request = BROWSER.replace("/section/page.html?id=1", path);
+            if log.access == "none" {
+                rig.ask(request.as_bytes(), 4);
+                check_known(ordinary, &request, |times| {
+                    rig.ask(with(&request, "Cache-Control: max-stale").as_bytes(), times)
+                });
+            }
+            rig.ask(request.as_bytes(), 4);
+            for ask in [Rig::ask, Rig::ask_waiting, |rig: &Rig, request: &[u8], times| {
+                rig.ask_http2(std::str::from_utf8(request).expect("text"), times)
+            }] {
+                ask(&rig, request.as_bytes(), 4);
+                let (few, many) = counted(|times| ask(&rig, request.as_bytes(), times));
+                assert_eq!(
+                    (many.count_total, many.bytes_total),
+                    (few.count_total, few.bytes_total),
+                    "{path}"
+                );
+            }
+            assert_eq!(rig.metrics.misses.value(), 1);
+        }
+    }
+}
+
 /// Rare kinds of requests take the ordinary path.
 #[test]
 fn an_ordinary_hit_allocates_a_known_number_of_times() {
@@ -133,6 +167,12 @@ const MISS_ALLOCATIONS: f64 = 18.0;
 /// Allocations of an ordinary hit, such as the URL, the request on its way, its fields' places, the
 /// record and its Cache-Status.
 const ORDINARY_ALLOCATIONS: f64 = 11.0;
+
+/// Allocations of an ordinary hit on a file of a mirror.
+const FILE_ALLOCATIONS: f64 = 56.0;
+
+/// Allocations of an ordinary hit on a derived form that is in RAM.
+const DOCUMENT_ALLOCATIONS: f64 = 145.0;
 
 /// Returns the request with one more field.
 fn with(request: &str, field: &str) -> String {

@@ -1,13 +1,15 @@
 //! The meaning of one request at a mirror.
 
-use super::MirrorRoute;
+use super::{MirrorRoute, read_digests};
 use crate::message::target::Target;
-use crate::upstream::{Origin, Scheme};
+use crate::upstream::{Origin, Scheme, is_below_any};
 use http::HeaderValue;
 use http::uri::PathAndQuery;
+use shoal_core::{Fields, Key};
 use shoal_mirrors::route::PromiseSource;
 use shoal_mirrors::{Class, Form, Mirror, Place, Promise};
 use shoal_semantics::CacheRules;
+use shoal_settings::MirrorKind;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -30,6 +32,8 @@ pub struct MirroredAsk {
     pub place: Place,
     /// Place at the origin, where it is not that of the key.
     pub own_place: Option<Place>,
+    /// Time until which the answer stays on disk, in seconds since 1970.
+    pub pinned_until: Option<u64>,
     /// Promise about the file, once it was looked up.
     pub promised: OnceLock<PromiseLookup>,
     /// Authorization of the client, for the upstream alone, if the registry is asked for rights.
@@ -43,6 +47,8 @@ pub struct PromiseLookup {
     pub promise: Option<Promise>,
     /// The origin's own place of the file, where it is another.
     pub place: Option<Place>,
+    /// Hash of the members of a Go zip, or of a `go.mod`, as `go.sum` has it.
+    pub sum: Option<[u8; 32]>,
 }
 
 impl PromiseLookup {
@@ -89,8 +95,13 @@ impl MirroredAsk {
         self.source_of(&self.url_of(self.fetched_from()))
     }
 
-    /// Returns server and path of a URL. A URL of the upstream's origin goes to the upstream, with
-    /// the credentials of this node; no other one does.
+    /// Returns `true` if credentials may go with a request for this path at the upstream's origin.
+    pub fn covers(&self, path: &PathAndQuery) -> bool {
+        is_below_any(&self.mirror.settings.credential_paths(), path.path())
+    }
+
+    /// Returns server and path of a URL. A URL of the upstream's origin goes to the upstream. The
+    /// credentials of this node go with it below the mirror's own paths, and with no other one.
     pub fn source_of(&self, url: &str) -> Option<FetchSource> {
         let target = Target::parse(url).ok()?;
         let upstream = Target::parse(self.mirror.settings.upstream_origin()).ok()?;
@@ -107,13 +118,45 @@ impl MirroredAsk {
     /// Returns `true` if only whole bodies are fetched: their digests can be checked, and ranges
     /// join them.
     pub fn fetches_whole(&self) -> bool {
-        !matches!(self.class, None | Some(Class::File(PromiseSource::Nothing)))
+        match self.class {
+            None => false,
+            Some(Class::File(PromiseSource::Nothing)) => self.is_checked(),
+            Some(_) => true,
+        }
     }
 
     /// Returns `true` if the file's body is checked as it arrives.
     pub fn is_checked(&self) -> bool {
         let promise = matches!(self.class, Some(Class::File(_))).then(|| self.promise()).flatten();
         promise.is_some_and(|promise| promise.digest.is_some() || promise.size.is_some())
+            || self.sum().is_some()
+    }
+
+    /// Returns the hash of the file's members, as far as it is known.
+    pub fn sum(&self) -> Option<[u8; 32]> {
+        self.promised.get()?.sum
+    }
+
+    /// Returns `true` if another node of a cluster may answer in this node's place: not for entries
+    /// that clients write, answers for one client, and lists that depend on a release.
+    pub fn is_for_homes(&self) -> bool {
+        let (class, kind) = (&self.class, self.mirror.settings.kind);
+        let is_list = kind == MirrorKind::Deb && matches!(class, Some(Class::File(PromiseSource::Here(_))));
+        class.is_some() && !is_list && kind != MirrorKind::BuildCache && !self.mirror.asks_for_rights()
+    }
+
+    /// Returns `true` if a file with these fields may be the promised one.
+    pub fn may_be_promised(&self, fields: &impl Fields) -> bool {
+        let Some(promised) = self.promise().and_then(|promise| promise.digest) else { return true };
+        let digests = read_digests(fields);
+        let mut same = digests.iter().filter(|digest| digest.algorithm() == promised.algorithm());
+        same.next().is_none_or(|digest| *digest == promised)
+    }
+
+    /// Returns `true` for a package of an archive, which its package lists may promise.
+    pub fn is_listed(&self) -> bool {
+        let is_plain = matches!(self.class, Some(Class::File(PromiseSource::Nothing)));
+        is_plain && self.mirror.settings.kind == MirrorKind::Deb
     }
 
     /// Returns `true` if documents could have named the file, and none does.
@@ -129,6 +172,9 @@ impl MirroredAsk {
 
     /// Returns `true` if the answer stays on disk when space is made for others.
     fn is_pinned(&self) -> bool {
+        if self.pinned_until.is_some() {
+            return true;
+        }
         if self.mirror.settings.pin.is_empty() {
             return false;
         }
@@ -172,6 +218,38 @@ impl MirroredAsk {
             documents.retain(|(_, form)| self.mirror.registry.dated(*form) == Some(*form));
         }
         documents
+    }
+
+    /// Returns the keys of the documents that may have a promise about the file.
+    pub fn document_keys(&self) -> Vec<Key> {
+        let mut keys: Vec<Key> = Vec::new();
+        if self.is_listed() {
+            keys.push(self.releases_key());
+        }
+        for (place, _) in self.documents() {
+            let key = self.document_key(&place);
+            // Forms of one document are one.
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    /// Returns the key of a document in all its forms, under which comparisons with it stand.
+    pub fn document_key(&self, place: &Place) -> Key {
+        Key::of(format!("{}\0{}", self.url_of(place), self.mirror.realm).as_bytes())
+    }
+
+    /// Returns the key of all releases of an archive, for comparisons with their lists.
+    pub fn releases_key(&self) -> Key {
+        self.document_key(&Place::Below("\0releases".to_owned()))
+    }
+
+    /// Returns `true` for a file that documents promise.
+    pub fn has_index(&self) -> bool {
+        self.is_listed()
+            || matches!(&self.class, Some(Class::File(PromiseSource::In(..) | PromiseSource::InOneOf(_))))
     }
 
     /// Returns the documents that may have the file's publication time, where its promise has none.

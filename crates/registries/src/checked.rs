@@ -16,6 +16,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
+use shoal_mirrors::wanted::{Check, ListCheck};
 use shoal_mirrors::{Checker, Digest, Promise, Rewriter};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub enum BodyCheck {
         size: Option<u64>,
         /// Bytes so far.
         taken: u64,
+        /// Check of the hash over a zip's members.
+        sum: Option<Box<ListCheck>>,
     },
     /// A document can be read to its end.
     Document {
@@ -64,18 +67,31 @@ impl BodyCheck {
     pub fn of_digests<'d>(digests: impl Iterator<Item = &'d Digest>, size: Option<u64>) -> Option<Self> {
         let checkers: Vec<Checker> = digests.map(Digest::checker).collect();
         let promises = !checkers.is_empty() || size.is_some();
-        promises.then_some(Self::File { checkers, size, taken: 0 })
+        promises.then_some(Self::File { checkers, size, taken: 0, sum: None })
+    }
+
+    /// Creates the check of a file at this path with these digests, this size, and this hash of its
+    /// members.
+    pub fn of_members<'d>(
+        digests: impl Iterator<Item = &'d Digest>,
+        size: Option<u64>,
+        (members, path): (Option<[u8; 32]>, &str),
+    ) -> Option<Self> {
+        let Some(members) = members else { return Self::of_digests(digests, size) };
+        let sum = Some(Box::new(ListCheck::new(&Check::GoSum(members), path)));
+        Some(Self::File { checkers: digests.map(Digest::checker).collect(), size, taken: 0, sum })
     }
 
     /// Takes the next bytes of the body.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Mismatch> {
         match self {
-            Self::File { checkers, size, taken } => {
+            Self::File { checkers, size, taken, sum } => {
                 *taken += bytes.len() as u64;
                 if size.is_some_and(|size| *taken > size) {
                     return Err(Mismatch::Length);
                 }
                 checkers.iter_mut().for_each(|checker| checker.push(bytes));
+                sum.iter_mut().for_each(|sum| sum.push(bytes));
                 Ok(())
             }
             Self::Document { inflater, rewriter, unread } => {
@@ -95,10 +111,12 @@ impl BodyCheck {
     pub fn finish(self) -> Result<(), Mismatch> {
         match self {
             Self::File { size, taken, .. } if size.is_some_and(|size| size != taken) => Err(Mismatch::Length),
-            Self::File { checkers, .. } => match checkers.into_iter().all(Checker::agrees) {
-                true => Ok(()),
-                false => Err(Mismatch::Digest),
-            },
+            Self::File { checkers, sum, .. } => {
+                match checkers.into_iter().all(Checker::agrees) && sum.is_none_or(|sum| sum.agrees()) {
+                    true => Ok(()),
+                    false => Err(Mismatch::Digest),
+                }
+            }
             Self::Document { mut inflater, mut rewriter, mut unread } => {
                 let last = inflater.finish(|plain| rewriter.push(plain, &mut unread).map_err(malformed));
                 last.and_then(|()| rewriter.finish(&mut unread).map_err(malformed))

@@ -13,6 +13,7 @@
 //!   asked              meaning of one request
 //!   policy             packages that are refused
 //!   rights             clients that the registry has let in
+//!   repr_digest        digest of a checked file, in its fields
 //!   bodies             places of bodies by digest
 //!   held               objects in a store ─► their mirror, checked against their promises
 //! ```
@@ -29,6 +30,7 @@ mod held;
 mod index_version;
 mod inflated;
 mod policy;
+mod repr_digest;
 mod rights;
 mod shape;
 mod tokens;
@@ -40,6 +42,8 @@ pub use derived::{DerivedBody, read_promise, read_survey};
 pub use entity_tag::{FETCHED, entity_tag};
 pub use held::{HeldCounts, HeldFinding, VerifyCounts, count_held, verify_held};
 pub use index_version::IndexVersion;
+pub use repr_digest::read_digests;
+pub use rights::{Right, RightAnswer};
 pub use shape::shape;
 
 use shoal_access as access;
@@ -57,6 +61,7 @@ use http::HeaderValue;
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use shoal_mirrors::generations::Generations;
+use shoal_mirrors::package_list::PackageLists;
 use shoal_mirrors::url::plain_path;
 use shoal_mirrors::{Form, Kind, Mirror, Registry, RootClaim};
 use shoal_rules::normal_path;
@@ -85,6 +90,10 @@ pub struct MirrorRoute {
     pub tokens: tokens::Tokens,
     /// Releases of an archive, and the lists that belong to them.
     pub generations: Mutex<Generations>,
+    /// Indexes of the package lists of an archive.
+    pub package_lists: tokio::sync::Mutex<PackageLists>,
+    /// Names of the checksum databases that clients use.
+    pub databases: Mutex<Vec<Box<str>>>,
     /// The index of the registry, as this node last saw it.
     pub index_version: Mutex<IndexVersion>,
     /// Clients that the registry has let in.
@@ -126,6 +135,8 @@ impl Mirrors {
                 site: first_site + index,
                 tokens: tokens::Tokens::default(),
                 generations: Mutex::default(),
+                package_lists: tokio::sync::Mutex::default(),
+                databases: Mutex::default(),
                 index_version: Mutex::default(),
                 rights: rights::Rights::default(),
                 challenge: Mutex::default(),
@@ -269,7 +280,7 @@ impl MirrorRoute {
 
     /// Returns the path below the registry's of a URL with this authority and a path in normal
     /// form; it begins with a slash.
-    fn below_upstream(&self, scheme: &str, host: &str, path: &str) -> Option<String> {
+    pub fn below_upstream(&self, scheme: &str, host: &str, path: &str) -> Option<String> {
         let (own_scheme, own_host, own_path) = self.registry_parts()?;
         let is_same = own_scheme.eq_ignore_ascii_case(scheme) && own_host.eq_ignore_ascii_case(host);
         let below = path.strip_prefix(&*normal_path(own_path)).filter(|_| is_same)?;

@@ -1,24 +1,46 @@
-//! The registry's word about clients: each client and package that it has let in, for a time.
+//! The registry's word about clients: each client and package that it has let in or refused, for a
+//! time.
 //!
 //! ```text
-//!   client, package ─► let in lately ─────────► stored answer
-//!                   └► not, or long ago ─► HEAD at the registry with the client's Authorization
+//!   client, package ─┬─ let in lately ──► stored answer
+//!                    ├─ refused lately ─► the same refusal
+//!                    ├─ asked now ──────► wait for that word
+//!                    └─ else ───────────► HEAD at the registry with the client's Authorization
 //! ```
 //!
 //! The table has a keyed hash of 128 bits of each credential, never the credential. A full table
 //! forgets its old entries first, then all: the registry is asked again.
 
+use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use shoal_core::Timestamp;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Clients that a registry has let in.
 #[derive(Default)]
 pub struct Rights {
     let_in: Mutex<HashMap<(u64, u64), Timestamp>>,
+    refused: Mutex<HashMap<(u64, u64), (Timestamp, RightAnswer)>>,
+    gates: Mutex<HashMap<(u64, u64), Weak<RightGate>>>,
     secrets: (RandomState, RandomState),
+}
+
+/// Gate before the registry, for one right: one request asks, others wait for its answer. It has
+/// the last answer, with the time at which it came.
+pub type RightGate = tokio::sync::Mutex<Option<(Timestamp, RightAnswer)>>;
+
+/// Answer of a registry to the question about a right.
+#[derive(Clone)]
+pub struct RightAnswer {
+    /// Status.
+    pub status: StatusCode,
+    /// Challenge, and time of the next try.
+    pub fields: HeaderMap,
+    /// `true` if it lets the client in.
+    pub agrees: bool,
 }
 
 /// A client's right to one package.
@@ -46,9 +68,39 @@ impl Rights {
         debug_assert!(table.len() <= RIGHTS_MAX);
     }
 
-    /// Forgets a right: the registry has refused the client.
-    pub fn forget(&self, right: Right) {
+    /// Forgets a right: the registry has refused the client. The refusal is remembered.
+    pub fn refuse(&self, right: Right, answer: &RightAnswer, now: Timestamp) {
         self.let_in.lock().remove(&right.0);
+        let mut refused = self.refused.lock();
+        if refused.len() >= REFUSALS_MAX {
+            refused.clear();
+        }
+        refused.insert(right.0, (now, answer.clone()));
+    }
+
+    /// Returns the refusal if the registry has refused the client within this time.
+    pub fn refusal(&self, right: Right, lifetime: Duration, now: Timestamp) -> Option<RightAnswer> {
+        let mut refused = self.refused.lock();
+        let (since, answer) = refused.get(&right.0)?;
+        if now < since.plus(lifetime) {
+            return Some(answer.clone());
+        }
+        refused.remove(&right.0);
+        None
+    }
+
+    /// Returns the gate of the requests that ask about this right now.
+    pub fn gate(&self, right: Right) -> Arc<RightGate> {
+        let mut gates = self.gates.lock();
+        if let Some(gate) = gates.get(&right.0).and_then(Weak::upgrade) {
+            return gate;
+        }
+        if gates.len() >= GATES_SWEPT {
+            gates.retain(|_, gate| gate.strong_count() > 0);
+        }
+        let gate = Arc::default();
+        gates.insert(right.0, Arc::downgrade(&gate));
+        gate
     }
 
     /// Returns `true` if the registry has let the client in within this time.
@@ -59,6 +111,10 @@ impl Rights {
 
 /// Most rights of one mirror.
 const RIGHTS_MAX: usize = 65_536;
+/// Most refusals of one mirror; the next one makes it forget all.
+const REFUSALS_MAX: usize = 16_384;
+/// Gates from which unused ones are swept away. Each of the others has a request.
+const GATES_SWEPT: usize = 256;
 /// Age up to which a full table keeps its rights.
 const KEPT_WHEN_FULL: Duration = Duration::from_secs(600);
 
@@ -77,8 +133,10 @@ mod tests {
         for other in [(Some(&b"Bearer b"[..]), "x"), (Some(b"Bearer a"), "y"), (None, "x")] {
             assert!(!rights.holds(rights.right(other.0, other.1), lifetime, now), "{other:?}");
         }
-        rights.forget(right);
-        assert!(!rights.holds(right, lifetime, now));
+        let answer = RightAnswer { status: StatusCode::FORBIDDEN, fields: HeaderMap::new(), agrees: false };
+        rights.refuse(right, &answer, now);
+        assert!(!rights.holds(right, lifetime, now) && rights.refusal(right, lifetime, now).is_some());
+        assert!(rights.refusal(right, lifetime, now.plus(lifetime)).is_none());
     }
 
     #[test]
@@ -88,5 +146,9 @@ mod tests {
             rights.let_in(rights.right(None, &number.to_string()), now);
         }
         assert!(rights.let_in.lock().len() <= RIGHTS_MAX);
+        for number in 0..GATES_SWEPT + 10 {
+            drop(rights.gate(rights.right(None, &number.to_string())));
+        }
+        assert!(rights.gates.lock().len() <= GATES_SWEPT, "unused gates are swept away");
     }
 }

@@ -8,6 +8,8 @@ use super::MirroredAsk;
 use super::checked::{BodyCheck, Mismatch, VerifiedBody};
 use super::entity_tag::FETCHED;
 use super::inflated::{DocumentCoding, Inflater};
+use super::repr_digest::{REPR_DIGEST, written};
+use crate::metadata::{PINNED_UNTIL, pinned_value};
 use crate::metrics::Metrics;
 use crate::upstream::UpstreamResponse;
 use bytes::Bytes;
@@ -63,7 +65,8 @@ fn check(
         Class::File(_) => {
             let promise = asked.promise().unwrap_or_default();
             let own = asked.mirror.registry.promise_in(&|name| text_of(&response.fields, name));
-            BodyCheck::of_digests(promise.digest.iter().chain(&own), promise.size)
+            let digests = promise.digest.iter().chain(&own);
+            BodyCheck::of_members(digests, promise.size, (asked.sum(), &url))
         }
         Class::Document(form) => {
             let content_type = response.fields.value(&header::CONTENT_TYPE).unwrap_or_default();
@@ -113,10 +116,15 @@ fn is_page_in_place(asked: &MirroredAsk, class: &Class, fields: &FieldLines, url
 /// Returns the response's fields with the mirror's own freshness.
 fn shaped(asked: &MirroredAsk, class: &Class, response: &UpstreamResponse) -> FieldLines {
     let (own, fetched) = (freshness(asked, class, (response.status, &response.fields)), FETCHED);
+    let repr_digest = REPR_DIGEST;
     let has_validator = [header::ETAG, header::LAST_MODIFIED].iter().any(|name| response.fields.has(name));
     let mut further: Vec<(&[u8], Vec<u8>)> = Vec::new();
     if let Some(own) = &own {
         further.push((b"cache-control", own.clone().into_bytes()));
+    }
+    let pinned = PINNED_UNTIL;
+    if let Some(until) = asked.pinned_until.filter(|_| matches!(response.status.as_u16(), 200 | 304)) {
+        further.push((pinned.as_str().as_bytes(), pinned_value(until).into_bytes()));
     }
     if asked.varies {
         further.push((b"vary", b"Accept".to_vec()));
@@ -126,10 +134,13 @@ fn shaped(asked: &MirroredAsk, class: &Class, response: &UpstreamResponse) -> Fi
     }
     if let (Class::File(_), 200, Some(promise)) = (class, response.status.as_u16(), asked.promise())
         && let Some(digest) = &promise.digest
-        && let Some(name) = asked.mirror.registry.field_of(digest)
-        && text_of(&response.fields, name).is_none()
     {
-        further.push((name.as_bytes(), digest.hex().into_bytes()));
+        further.push((repr_digest.as_str().as_bytes(), written(digest).into_bytes()));
+        if let Some(name) = asked.mirror.registry.field_of(digest)
+            && text_of(&response.fields, name).is_none()
+        {
+            further.push((name.as_bytes(), digest.hex().into_bytes()));
+        }
     }
     // A file that is an archive is often said to be coded, and is not.
     let is_archive =
@@ -137,6 +148,8 @@ fn shaped(asked: &MirroredAsk, class: &Class, response: &UpstreamResponse) -> Fi
     let is_dropped = |name: &[u8]| match name {
         b"cache-control" | b"expires" | b"pragma" | b"age" | b"date" => own.is_some(),
         b"content-encoding" => is_archive,
+        // Of a file, this field has the digest that was checked.
+        name if name == repr_digest.as_str().as_bytes() => matches!(class, Class::File(_)),
         name => OF_ORIGIN.contains(&name) || name == fetched.as_str().as_bytes(),
     };
     let lines = response.fields.lines().filter(|(name, _)| !is_dropped(name));

@@ -37,4 +37,5 @@ pub use mistake::Mistake;
 pub use overrides::Override;
 pub use ports::Ports;
 pub use schema::*;
+pub use setting::read_duration;
 pub use source::SettingsSource;

@@ -361,6 +361,14 @@ impl Setting for Duration {
     }
 }
 
+/// Reads a duration as settings spell it, such as `30d`.
+///
+/// # Errors
+/// If it is none; the text says so.
+pub fn read_duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|_| format!("{text:?} is no duration with its unit, such as 30d"))
+}
+
 impl Setting for SocketAddr {
     fn kind() -> SettingKind {
         SettingKind::Text("address:port".into())

@@ -40,7 +40,7 @@ pub use attempt::PreparedCall;
 pub use credentials::Credentials;
 pub use error::{Cause, UpstreamError};
 pub use exchanged::{Caller, Destination, Origin, PeerTerms, Scheme, UpstreamRequest, UpstreamResponse};
-pub use group::{GroupMember, UpstreamGroup, UpstreamUrlError};
+pub use group::{GroupMember, UpstreamGroup, UpstreamUrlError, is_below_any};
 pub use links::PeerTarget;
 pub use resolve::{Lookup, Resolve, SystemResolver};
 

@@ -150,3 +150,57 @@ fn npm(origin: &Origin, more: &str) -> Shoal {
         .mirror(&format!("kind = 'npm'\nupstream = '{}'\n{more}", origin.url()))
         .start()
 }
+
+/// Other paths of the registry's host belong to others: its documents lead no credentials there.
+#[test]
+fn credentials_stay_below_the_mirrors_own_path() {
+    let origin = Origin::start();
+    let (here, digest) = (origin.url(), shoal_testkit::registry::sha256(b"x"));
+    let files = [
+        ("1.0.0", "/repository/npm/a/-/a-1.0.0.tgz"),
+        ("2.0.0", "/admin/export/a-2.0.0.tgz"),
+        ("3.0.0", "/repository/npm-other/a-3.0.0.tgz"),
+        ("4.0.0", "/files/a-4.0.0.tgz"),
+    ];
+    let listed = files.map(|(version, path)| NpmVersion {
+        url: format!("{here}{path}"),
+        ..NpmVersion::of(&here, "a", version, version.as_bytes())
+    });
+    let document = Answer::ok(npm_document("a", &listed, false)).field("Content-Type", "application/json");
+    origin.on("/repository/npm/a", document);
+    for (version, path) in files {
+        origin.on(path, Answer::ok(version));
+    }
+    origin.on(files[0].1, Answer::new(302).field("Location", "/admin/moved"));
+    origin.on("/admin/moved", Answer::ok("1.0.0"));
+    let page = format!("<a href=\"{here}/repository/pypi/packages/a-1.0.zip#sha256={digest}\">a</a>");
+    origin.on("/repository/pypi/simple/a/", Answer::ok(page).field("Content-Type", "text/html"));
+    origin.on("/repository/pypi/packages/a-1.0.zip", Answer::ok("x"));
+    let setup = Setup::bare();
+    let secret = setup.file("secret", "user:password\n").display().to_string();
+    let credentials = format!("credentials = '{secret}'\ncredentials_below = ['/files']");
+    let shoal = setup
+        .listen("reverse", "mode = 'reverse'")
+        .mirror(&format!("kind = 'npm'\nupstream = '{here}/repository/npm'\n{credentials}"))
+        .mirror(&format!(
+            "kind = 'pypi'\nupstream = '{here}/repository/pypi/simple'\ncredentials = '{secret}'"
+        ))
+        .start();
+    for (version, _) in files {
+        shoal.get(&format!("/npm/a/-/a-{version}.tgz")).expect_status(200).expect_body(version);
+    }
+    let host = here.replace("http://", "");
+    shoal.get(&format!("/pypi/files/{host}/repository/pypi/packages/a-1.0.zip")).expect_status(200);
+    for (path, is_sent) in [
+        ("/repository/npm/a", true),
+        ("/repository/npm/a/-/a-1.0.0.tgz", true),
+        ("/files/a-4.0.0.tgz", true),
+        ("/repository/pypi/simple/a/", true),
+        ("/repository/pypi/packages/a-1.0.zip", true),
+        ("/admin/moved", false),
+        ("/admin/export/a-2.0.0.tgz", false),
+        ("/repository/npm-other/a-3.0.0.tgz", false),
+    ] {
+        assert_eq!(origin.last(path).fields.has("authorization"), is_sent, "{path}");
+    }
+}

@@ -1,7 +1,7 @@
 //! A minimum age of releases: young versions, and those of unknown time, are neither listed nor
 //! served, whatever the kind of registry.
 
-use shoal_testkit::registry::{rfc3339, sha256};
+use shoal_testkit::registry::{NpmVersion, npm_document, rfc3339, sha256};
 use shoal_testkit::{Answer, Origin, Request, Resource, Response, Setup, Shoal};
 use std::time::{Duration, SystemTime};
 
@@ -202,4 +202,35 @@ fn stored_index_is_asked_again_for_a_new_crate() {
     origin.serve("/1/a", Resource::new(format!("{}{}", line("1.0.0"), line("2.0.0"))));
     let path = format!("/cargo/crates/a/2.0.0/{}/download", sha256(b"2.0.0"));
     shoal.get(&path).expect_status(200).expect_body("2.0.0");
+}
+
+/// Documents of one version, of tags, and lists of tags show and choose old releases alone.
+#[test]
+fn young_versions_are_not_chosen_by_name_or_tag() {
+    let origin = Origin::start();
+    let (url, young) = (origin.url(), hour_ago());
+    let mut versions = ["1.0.0", "2.0.0"].map(|version| NpmVersion::of(&url, "a", version, b"x"));
+    versions[1].time = &young;
+    let json = |text: String| Answer::ok(text).field("Content-Type", "application/json");
+    origin.on("/a", json(npm_document("a", &versions, true)));
+    for version in ["1.0.0", "2.0.0"] {
+        origin.on(&format!("/a/{version}"), json(format!("{{\"name\":\"a\",\"version\":\"{version}\"}}")));
+    }
+    origin.on("/a/latest", json("{\"name\":\"a\",\"version\":\"2.0.0\"}".into()));
+    origin.on("/-/package/a/dist-tags", json("{\"latest\":\"2.0.0\"}".into()));
+    let shoal = start(&origin, "npm", "");
+    for _ in 0..3 {
+        for (path, version) in [("/npm/a/1.0.0", Some("1.0.0")), ("/npm/a/latest", Some("1.0.0"))] {
+            let answer = get(&shoal, path, "application/json");
+            let read: serde_json::Value = serde_json::from_str(&answer.text()).expect("JSON");
+            assert_eq!(read["version"].as_str(), version, "{path}");
+        }
+        for path in ["/npm/a/2.0.0", "/npm/a/next", "/npm/a/%32.0.0"] {
+            get(&shoal, path, "application/json").expect_status(403);
+        }
+        get(&shoal, "/npm/-/package/a/dist-tags", "")
+            .expect_status(200)
+            .expect_body("{\"latest\":\"1.0.0\"}");
+    }
+    assert_eq!(origin.count("/a/2.0.0") + origin.count("/a/latest"), 0);
 }

@@ -60,3 +60,16 @@ fn artifacts_keep_their_tag() {
     assert_eq!(artifact.expect_status(200).field("x-artifact-tag"), Some("signed"));
     shoal.ask(&Request::new("POST", "/build/v8/artifacts/events").body(b"[]")).expect_status(200);
 }
+
+/// sccache looks for folders and makes them before it writes (WebDAV).
+#[test]
+fn folders_of_webdav_are_there() {
+    let shoal = start();
+    let ask = |method: &str, path: &str| shoal.ask(&Request::new(method, path));
+    let folder = ask("PROPFIND", "/build/sc/a/b/");
+    assert!(folder.expect_status(207).text().contains("<D:href>/sc/a/b/</D:href>"), "{}", folder.text());
+    ask("MKCOL", "/build/sc/a/b/").expect_status(201);
+    assert_eq!(put(&shoal, "/build/sc/a/b/key", b"object"), 200);
+    shoal.get("/build/sc/a/b/key").expect_status(200).expect_body("object");
+    ask("PROPFIND", "/build/sc/a/b/key").expect_status(405);
+}

@@ -1,9 +1,10 @@
 //! Mirrors of image registries: one fetch of a blob, tokens fetched inside, redirects to another
 //! host without them, and wrong bytes refused.
 
+use shoal_testkit::origin::Framing;
 use shoal_testkit::registry::sha256;
 use shoal_testkit::seeded::body;
-use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
+use shoal_testkit::{Answer, Gate, Origin, Request, Setup, Shoal};
 use std::time::Duration;
 
 fn start(origin: &Origin, more: &str) -> Shoal {
@@ -175,4 +176,85 @@ fn clients_name_the_registry_that_they_mean() {
     // A path with the mirror's name needs no other.
     shoal.get("/v2/second/a/manifests/1").expect_status(200).expect_body("{\"x\":2}");
     assert_eq!((first.total(), second.total()), (1, 1));
+}
+
+/// containerd asks for a tag by HEAD, then for the manifest by its digest.
+#[test]
+fn tag_that_is_asked_by_head_is_stored() {
+    let origin = Origin::start();
+    let manifest = b"{\"schemaVersion\":2,\"n\":7}";
+    tag(&origin, "/v2/a/manifests/1", manifest, 200);
+    let shoal = start(&origin, "index_lifetime = '1h'");
+    let head = || shoal.connect().ask(&Request::new("HEAD", "/v2/a/manifests/1"), "c.test");
+    let digest = format!("sha256:{}", sha256(manifest));
+    for _ in 0..3 {
+        assert_eq!(head().expect_status(200).field("docker-content-digest"), Some(&*digest));
+    }
+    assert_eq!(origin.total(), 1, "{:?}", origin.received());
+    tag(&origin, "/v2/a/manifests/1", manifest, 503);
+    assert_eq!(head().expect_status(200).field("docker-content-digest"), Some(&*digest));
+}
+
+/// A large layer for many cold clients, some by parallel ranges: one fetch, first bytes before its
+/// end, and memory that the layer's size does not move. `bench/blob.py` does it with a gigabyte.
+#[test]
+fn large_cold_blob_is_fetched_once_for_many_clients() {
+    let origin = Origin::start();
+    let blob = body("layer", 48 << 20);
+    let path = format!("/v2/a/b/blobs/sha256:{}", sha256(&blob));
+    let gate = Gate::new();
+    let (first, rest) = blob.split_at(1 << 20);
+    let sent = Answer::new(200).piece(first).wait_for(&gate).piece(rest);
+    origin.on(&path, sent.framed(Framing::Claimed(blob.len() as u64)));
+    let shoal = Setup::bare()
+        .listen("reverse", "mode = 'reverse'")
+        .set("store.disk", "160 MB")
+        .mirror(&format!("kind = 'oci'\nupstream = '{}'", origin.url()))
+        .start();
+    let mut clients: Vec<_> = (0..20).map(|_| shoal.connect()).collect();
+    clients.iter_mut().for_each(|client| client.send(Request::get(&path).to_bytes("c.test")));
+    for client in &mut clients {
+        assert_eq!(client.head().expect("a head before the end").status, 200);
+        let _ = client.exactly(1000).expect("bytes before the end");
+    }
+    // The client that led the fetch leaves.
+    drop(clients.remove(0));
+    let before = shoal.resident_bytes();
+    gate.open();
+    let most = std::sync::atomic::AtomicU64::new(before);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = clients
+            .into_iter()
+            .map(|mut client| {
+                let blob = &blob;
+                scope.spawn(move || {
+                    let mut at = 1000;
+                    while at < blob.len() {
+                        let length = (1 << 20).min(blob.len() - at);
+                        assert!(client.exactly(length).expect("the rest") == blob[at..at + length]);
+                        at += length;
+                    }
+                })
+            })
+            .collect();
+        let parts: Vec<_> = (0..8)
+            .map(|part| {
+                let (blob, path, shoal) = (&blob, &path, &shoal);
+                scope.spawn(move || {
+                    let (start, end) = (part * blob.len() / 8, (part + 1) * blob.len() / 8 - 1);
+                    let range = Request::get(path).field("Range", &format!("bytes={start}-{end}"));
+                    assert!(shoal.ask(&range).expect_status(206).body == blob[start..=end]);
+                })
+            })
+            .collect();
+        while readers.iter().any(|reader| !reader.is_finished())
+            || parts.iter().any(|part| !part.is_finished())
+        {
+            most.fetch_max(shoal.resident_bytes(), std::sync::atomic::Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    assert_eq!(origin.count(&path), 1);
+    let grown = most.into_inner().saturating_sub(before) >> 20;
+    assert!(grown < 32, "{grown} MiB for a blob of 48 MiB");
 }

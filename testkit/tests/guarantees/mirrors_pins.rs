@@ -54,3 +54,52 @@ fn pinned_package_outlasts_others() {
     get(&shoal, "plain");
     assert!(origin.total() > before, "nobody pinned it");
 }
+
+/// `shoal warm --pin` keeps the files that it fetches, and those that are held already. The end of
+/// a pin is tested at the metadata.
+#[test]
+fn warmed_package_is_pinned_for_a_time() {
+    let origin = Origin::start();
+    any_package(&origin);
+    let mut shoal = npm_mirror(&origin, "index_lifetime = '1h'")
+        .set("cache.ram", "4 MiB")
+        .set("cache.ram_object_max", "128 KiB")
+        .set("store.disk", "12 MB")
+        .set("store.pin_max", "3 MB")
+        .set("store.admission", "always")
+        .start();
+    get(&shoal, "held");
+    get(&shoal, "plain");
+    let list = |names: &[&str]| {
+        let urls = names.iter().map(|name| format!("{}/{name}/-/{name}-1.0.0.tgz\n", origin.url()));
+        urls.collect::<String>()
+    };
+    let warm = |shoal: &Shoal, pin: &str, names: &[&str]| {
+        let path = format!("/warm?format=urls&pin={pin}");
+        let started = shoal.ask_admin(&Request::new("POST", &path).body(list(names).as_bytes()));
+        let job =
+            serde_json::from_str::<serde_json::Value>(&started.expect_status(202).text()).expect("JSON");
+        let state = || {
+            let told = shoal.ask_admin(&Request::get(&format!("/warm?job={}", job["job"]))).text();
+            serde_json::from_str::<serde_json::Value>(&told).expect("JSON")
+        };
+        shoal_testkit::wait::until("the job ends", || state()["state"] == "done");
+        assert_eq!(state()["failures"]["count"], 0, "{}", state());
+    };
+    warm(&shoal, "30d", &["kept", "held"]);
+    for number in 0..400 {
+        get(&shoal, &format!("other-{number}"));
+        if number % 25 == 0 {
+            shoal.wait_until_written();
+        }
+    }
+    shoal.restart();
+    let file = |name: &str| format!("/npm/{name}/-/{name}-1.0.0.tgz");
+    let before = origin.total();
+    for name in ["kept", "held"] {
+        shoal.get(&file(name)).expect_status(200).expect_hit().expect_body(body(name, 60_000));
+    }
+    assert_eq!(origin.total(), before, "both come from the disk");
+    assert!(!shoal.get(&file("plain")).expect_status(200).hit(), "nobody pinned it");
+    shoal.ask_admin(&Request::new("POST", "/warm?format=urls&pin=0s").body(b"x")).expect_status(400);
+}

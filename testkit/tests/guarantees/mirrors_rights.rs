@@ -65,7 +65,8 @@ fn rights_end_with_their_lifetime() {
     let document = npm_document("a", &[NpmVersion::of(&origin.url(), "a", "1.0.0", &tarball)], false);
     guarded(&origin, "/a", Answer::ok(document).field("Content-Type", "application/json"));
     guarded(&origin, "/a/-/a-1.0.0.tgz", Answer::ok(tarball.clone()));
-    let shoal = npm_mirror(&origin, "rights = 'client'\nrights_lifetime = '0 s'").start();
+    let shoal =
+        npm_mirror(&origin, "rights = 'client'\nrights_lifetime = '0 s'\nrefusal_lifetime = '0 s'").start();
     let file = "/npm/a/-/a-1.0.0.tgz";
     ask(&shoal, file, "alice").expect_status(200).expect_body(&tarball);
     origin.on("/a", Answer::new(503));
@@ -74,6 +75,40 @@ fn rights_end_with_their_lifetime() {
     ask(&shoal, file, "alice").expect_status(403);
     origin.on("/a", Answer::new(503));
     ask(&shoal, file, "alice").expect_status(503);
+}
+
+/// A build asks for many files at once: the registry is asked once about each client.
+#[test]
+fn questions_about_one_client_are_joined() {
+    let origin = Origin::start();
+    let tarball = body("tarball", 5_000);
+    let document = npm_document("a", &[NpmVersion::of(&origin.url(), "a", "1.0.0", &tarball)], false);
+    let document = Answer::ok(document).field("Content-Type", "application/json");
+    guarded(&origin, "/a", document.delay(std::time::Duration::from_millis(500)));
+    guarded(&origin, "/a/-/a-1.0.0.tgz", Answer::ok(tarball.clone()));
+    let shoal = npm_mirror(&origin, "rights = 'client'\nrefusal_lifetime = '2 s'").start();
+    let file = "/npm/a/-/a-1.0.0.tgz";
+    ask(&shoal, file, "alice").expect_status(200);
+    let heads = |token: &str| {
+        let token = format!("Bearer {token}");
+        let of_client = |request: &&shoal_testkit::origin::Received| {
+            request.method == "HEAD" && request.fields.first("authorization") == Some(&token)
+        };
+        origin.received().iter().filter(of_client).count()
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert_eq!(ask(&shoal, file, "bob").body, tarball));
+        }
+    });
+    assert_eq!(heads("bob"), 1, "eight requests shared the question");
+    for _ in 0..3 {
+        ask(&shoal, file, "mallory").expect_status(403);
+    }
+    assert_eq!(heads("mallory"), 1, "the refusal is remembered");
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    ask(&shoal, file, "mallory").expect_status(403);
+    assert_eq!(heads("mallory"), 2, "and for a short time only");
 }
 
 #[test]

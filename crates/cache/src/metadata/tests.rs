@@ -8,7 +8,14 @@ use shoal_semantics::CacheRules;
 use shoal_semantics::storage::{ForwardedExchange, StorageDecision, may_store};
 
 fn head() -> ResponseMetadata {
+    head_by(&CacheRules::default(), None)
+}
+
+fn head_by(rules: &CacheRules, pinned_until: Option<u64>) -> ResponseMetadata {
     let mut fields = HeaderMap::new();
+    if let Some(until) = pinned_until {
+        fields.insert(PINNED_UNTIL, pinned_value(until).parse().expect("a value"));
+    }
     fields.insert("cache-control", HeaderValue::from_static("max-age=60"));
     fields.append("x-two", HeaderValue::from_static("a"));
     fields.append("x-two", HeaderValue::from_bytes(b"\xe9").expect("obs-text is allowed"));
@@ -21,9 +28,7 @@ fn head() -> ResponseMetadata {
         request_time: Timestamp::from_seconds(10),
         response_time: Timestamp::from_seconds(11),
     };
-    let StorageDecision::Store(policy) = may_store(&exchanged, &CacheRules::default()) else {
-        panic!("storable")
-    };
+    let StorageDecision::Store(policy) = may_store(&exchanged, rules) else { panic!("storable") };
     ResponseMetadata::new(
         StatusCode::OK,
         fields.clone(),
@@ -38,6 +43,19 @@ fn head() -> ResponseMetadata {
             identity: Identity::unique().renewed(),
         },
     )
+}
+
+#[test]
+fn pin_for_a_time_ends() {
+    let mut rules = CacheRules::default();
+    let now = crate::clock::date_at(crate::clock::now()).seconds();
+    let is_pinned = |rules: &CacheRules, until| {
+        ObjectMetadata::is_pinned(&ObjectMetadata::Response(Arc::new(head_by(rules, until))).encode())
+    };
+    assert!(!is_pinned(&rules, Some(now + 100)), "the field of an origin pins nothing");
+    rules.overrides.pin = Some(true);
+    assert!(is_pinned(&rules, None) && is_pinned(&rules, Some(now + 100)));
+    assert!(!is_pinned(&rules, Some(now)) && !is_pinned(&rules, Some(1)));
 }
 
 #[test]

@@ -1,16 +1,19 @@
 //! Documents under a minimum age: versions that are too young, or of unknown time, are left out.
 
-use super::documents::frames;
+use super::documents::{DerivedForm, frames};
+use super::kept::DerivedPlace;
+use super::shortcuts::NEVER;
 use super::{MirrorRequest, reply_fields};
 use crate::CacheEngine;
 use crate::message::Reply;
 use crate::mirror::{entity_tag, read_survey};
 use crate::request::RequestContext;
 use http::{HeaderValue, StatusCode, header};
-use shoal_core::{Fields, Key};
-use shoal_mirrors::{Facts, Form, Place, Registry};
+use shoal_core::{Fields, Key, Timestamp};
+use shoal_mirrors::{Class, Facts, Fetch, Form, Place, Registry};
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 impl CacheEngine {
@@ -19,7 +22,7 @@ impl CacheEngine {
     pub(super) async fn selected(
         self: &Arc<Self>,
         request: &MirrorRequest,
-        wanted: Form,
+        (fetch, wanted): (&Fetch, Form),
         ask: &Arc<RequestContext>,
         reply: Reply,
     ) -> Reply {
@@ -33,6 +36,7 @@ impl CacheEngine {
             Err(status) => return request.refused(status, NO_TIMES),
         };
         self.add_times(request, ask, &mut found).await;
+        let until = next_change(request, ask, &found);
         let old = found.versions.iter().filter(|(_, time)| time.is_some_and(|time| time <= limit));
         let versions: HashSet<String> = old.map(|(version, _)| version.clone()).collect();
         let mut names: Vec<&[u8]> = versions.iter().map(|version| version.as_bytes()).collect();
@@ -49,7 +53,47 @@ impl CacheEngine {
         let tag = entity_tag(&document, &facts.external, (Some(wanted), number));
         let mut fields = request.fields(&document, ask, tag.clone());
         fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
-        request.reply(reply, (tag, fields), &document, Some(rewriter))
+        let kept_as = (tag.as_ref(), wanted, until);
+        let place = DerivedPlace::of(&self.cache, (request, fetch), (ask, &reply), kept_as);
+        request.reply((ask, reply), DerivedForm { tag, fields, rewriter: Some(rewriter), place }, &document)
+    }
+
+    /// Turns a request for one version or tag into one for a version that is old enough. Returns a
+    /// reply in its place, or `false` if the request is for something else.
+    pub(super) async fn choose_version(
+        self: &Arc<Self>,
+        request: &MirrorRequest,
+        fetch: &mut Fetch,
+    ) -> Result<bool, Box<Reply>> {
+        let registry = request.base.mirror.registry;
+        let part =
+            request.base.age_limit.and_then(|limit| Some((limit, registry.part_of_package(&fetch.place)?)));
+        let Some((limit, part)) = part.filter(|_| matches!(fetch.class, Class::Document(_))) else {
+            return Ok(false);
+        };
+        let refused = |status, why| Err(Box::new(request.refused(status, why)));
+        let Some(document) = request.base.document(&part.package, part.form) else {
+            return refused(StatusCode::BAD_REQUEST, NO_TIMES);
+        };
+        let reply = Box::pin(self.serve(&Arc::new(document))).await;
+        if reply.head.status() != StatusCode::OK {
+            return Err(Box::new(request.other(reply)));
+        }
+        let found = match survey(registry, part.form, reply).await {
+            Ok(found) => found,
+            Err(status) => return refused(status, NO_TIMES),
+        };
+        let old = found.versions.iter().filter(|(_, time)| time.is_some_and(|time| time <= limit));
+        let versions: HashSet<String> = old.map(|(version, _)| version.clone()).collect();
+        if part.version.is_none() {
+            let tags = registry.tags(&found, &versions);
+            return Err(Box::new(request.answered(200, "application/json", tags)));
+        }
+        match registry.place_of_version(&part, &found, &versions) {
+            Some(place) => fetch.place = place,
+            None => return refused(StatusCode::FORBIDDEN, TOO_YOUNG),
+        }
+        Ok(true)
     }
 
     /// Adds the times that an index lacks, from the document of each version.
@@ -91,6 +135,21 @@ impl CacheEngine {
         };
         found.ok()?.versions.into_iter().next()?.1
     }
+}
+
+/// Returns the time at which the next version is old enough. It is past if times may yet become
+/// known.
+fn next_change(request: &MirrorRequest, ask: &RequestContext, found: &Facts) -> Timestamp {
+    let (limit, registry) = (request.base.age_limit.unwrap_or(i64::MAX), request.base.mirror.registry);
+    let place = ask.mirror.as_ref().map(|asked| &asked.place);
+    let may_come =
+        |version: &str| place.is_some_and(|place| registry.time_of_version(place, version).is_some());
+    if found.versions.iter().any(|(version, time)| time.is_none() && may_come(version)) {
+        return Timestamp::default();
+    }
+    let waits = found.versions.iter().filter_map(|(_, time)| time.filter(|time| *time > limit));
+    let seconds = waits.min().map(|time| time.abs_diff(limit));
+    seconds.map_or(NEVER, |seconds| ask.requested.plus(Duration::from_secs(seconds)))
 }
 
 /// Reads the versions and times of a document. An error is the status of the refusal.

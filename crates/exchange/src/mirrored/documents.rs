@@ -1,6 +1,9 @@
 //! Documents: the reply from the cache becomes the form for one client.
 
+use super::kept::DerivedPlace;
+use super::shortcuts::NEVER;
 use super::{MirrorRequest, reply_fields};
+use crate::cache::Cache;
 use crate::message::{Reply, ReplyBody, ReplyForm, ReplyHead, StreamBody};
 use crate::mirror::{DerivedBody, FETCHED, entity_tag};
 use crate::request::RequestContext;
@@ -9,10 +12,18 @@ use http_body_util::{BodyExt, Empty, Full};
 use shoal_core::Fields;
 use shoal_mirrors::{Fetch, Form, Rewriter};
 use shoal_semantics::entity_tag::EntityTag;
+use shoal_semantics::status_fields::{CACHE_STATUS, PROXY_STATUS};
+use std::sync::Arc;
 
 impl MirrorRequest {
     /// Returns the reply in the form for this client.
-    pub(super) fn derived(&self, fetch: &Fetch, form: Form, ask: &RequestContext, reply: Reply) -> Reply {
+    pub(super) fn derived(
+        &self,
+        cache: &Arc<Cache>,
+        (fetch, form): (&Fetch, Form),
+        ask: &RequestContext,
+        reply: Reply,
+    ) -> Reply {
         let is_derived = ask.mirror.as_ref().is_some_and(|asked| asked.is_derived);
         if !is_derived {
             return reply;
@@ -39,31 +50,63 @@ impl MirrorRequest {
         if let Some(content_type) = content_type {
             fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         }
-        self.reply(reply, (tag, fields), &document, rewriter)
+        let kept_as = (tag.as_ref(), form, NEVER);
+        // With a minimum age, the version of a tag changes with time.
+        let place = DerivedPlace::of(cache, (self, fetch), (ask, &reply), kept_as);
+        let place = place.filter(|_| self.base.age_limit.is_none());
+        self.reply((ask, reply), DerivedForm { tag, fields, rewriter, place }, &document)
     }
 
     /// Returns the reply with a derived form, or 304 if the client has it.
     pub(super) fn reply(
         &self,
-        reply: Reply,
-        (tag, mut fields): (Option<HeaderValue>, HeaderMap),
+        (ask, reply): (&RequestContext, Reply),
+        form: DerivedForm,
         document: &HeaderMap,
-        rewriter: Option<Box<dyn Rewriter + Send>>,
     ) -> Reply {
-        let Reply { body, mut record, .. } = reply;
+        let DerivedForm { tag, mut fields, rewriter, place } = form;
+        let is_held = tag.is_some_and(|tag| self.has(&tag));
+        let is_head = self.method == Method::HEAD;
+        let kept = place.as_ref().and_then(|place| place.kept(self, ask));
+        let Reply { head, body, mut record } = reply;
         record.method = Some(self.method.clone());
-        if tag.is_some_and(|tag| self.has(&tag)) {
-            fields.remove(header::CONTENT_TYPE);
+        if is_held {
             record.status = StatusCode::NOT_MODIFIED.as_u16();
+        }
+        if let (Some((form, body)), ReplyHead::Stored { age_seconds, cache_status, proxy_status, .. }) =
+            (kept, &head)
+        {
+            let length = Some(body.len() as u64);
+            let (form_of_reply, body) = match (is_held, is_head) {
+                (true, _) => (ReplyForm::NotModified, ReplyBody::Empty),
+                (false, true) => (ReplyForm::Head { length }, ReplyBody::Empty),
+                (false, false) => (ReplyForm::Whole, ReplyBody::Memory(body)),
+            };
+            let head = ReplyHead::Stored {
+                stored: form,
+                form: form_of_reply,
+                age_seconds: *age_seconds,
+                cache_status: cache_status.clone(),
+                proxy_status: proxy_status.clone(),
+                peer_answer: None,
+            };
+            return Reply { head, body, record };
+        }
+        if is_held {
+            fields.remove(header::CONTENT_TYPE);
             let head = ReplyHead::Built(StatusCode::NOT_MODIFIED, fields);
             return Reply { head, body: ReplyBody::Empty, record };
         }
         let Some(derived) = DerivedBody::new(frames(body), document, rewriter) else {
             return self.refused(StatusCode::BAD_GATEWAY, CODING);
         };
-        let body = match self.method == Method::HEAD {
-            true => ReplyBody::Empty,
-            false => ReplyBody::Stream { frames: derived.boxed_unsync(), length: None },
+        let derived = derived.boxed_unsync();
+        let body = match (is_head, place) {
+            (true, _) => ReplyBody::Empty,
+            (false, Some(place)) => {
+                ReplyBody::Stream { frames: place.gather(derived, kept_fields(&fields)), length: None }
+            }
+            (false, None) => ReplyBody::Stream { frames: derived, length: None },
         };
         Reply { head: ReplyHead::Built(StatusCode::OK, fields), body, record }
     }
@@ -113,6 +156,25 @@ impl MirrorRequest {
         // Our tags have no commas.
         fields.values(&header::IF_NONE_MATCH).any(|line| line.split(|byte| *byte == b',').any(is_own))
     }
+}
+
+/// A derived form on its way to a client.
+pub(super) struct DerivedForm {
+    /// Entity tag of the form.
+    pub tag: Option<HeaderValue>,
+    /// Fields of the reply.
+    pub fields: HeaderMap,
+    /// Rewriter of the document.
+    pub rewriter: Option<Box<dyn Rewriter + Send>>,
+    /// Place in RAM, if the form may stay there.
+    pub place: Option<DerivedPlace>,
+}
+
+/// Returns the fields of a reply that stay with a kept form. Each hit gets the others anew.
+fn kept_fields(fields: &HeaderMap) -> HeaderMap {
+    let mut kept = fields.clone();
+    [header::AGE, CACHE_STATUS, PROXY_STATUS].into_iter().for_each(|name| drop(kept.remove(name)));
+    kept
 }
 
 /// Returns the frames of a reply's body.

@@ -83,14 +83,20 @@ impl ExplainedMirror {
         let mut found = match source {
             PromiseSource::Here(digest) => {
                 let promise = Promise { digest: Some(digest.clone()), ..Promise::default() };
-                Some((PromiseLookup { promise: Some(promise), place: None }, ask.target.url.to_string()))
+                Some((
+                    PromiseLookup { promise: Some(promise), ..PromiseLookup::default() },
+                    ask.target.url.to_string(),
+                ))
             }
             _ => engine.stored_promise(&base, &ask, &asked.documents()).await,
         };
         let own = self.verify(engine, &base, &fetch, found.as_ref().map(|(found, _)| found)).await;
         if let (None, Some(digest)) = (&found, own) {
             let promise = Promise { digest: Some(digest), ..Promise::default() };
-            found = Some((PromiseLookup { promise: Some(promise), place: None }, ask.target.url.to_string()));
+            found = Some((
+                PromiseLookup { promise: Some(promise), ..PromiseLookup::default() },
+                ask.target.url.to_string(),
+            ));
         }
         let mut published = found.as_ref().and_then(|(found, _)| found.promise.as_ref()?.published);
         if published.is_none() {

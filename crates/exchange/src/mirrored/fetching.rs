@@ -7,14 +7,32 @@
 //! ```
 //!
 //! Large registries count GETs of manifests against a limit, and HEADs not. Many of them give
-//! manifests no entity tag.
+//! manifests no entity tag. containerd asks for a tag by HEAD alone: the node fetches the manifest
+//! then, so that the next HEAD is answered here.
 
+use super::MirrorRequest;
+use super::documents::frames;
+use crate::CacheEngine;
 use crate::fetcher::Fetcher;
 use crate::upstream::{UpstreamError, UpstreamRequest, UpstreamResponse};
 use crate::upstream_request::{CONTENT_DIGEST, OutgoingFetch};
 use http::{Method, StatusCode, header};
+use http_body_util::BodyExt;
 use shoal_core::Fields;
-use shoal_mirrors::{Class, Form};
+use shoal_mirrors::{Class, Fetch, Form};
+use std::sync::Arc;
+
+impl CacheEngine {
+    /// Fetches the manifest of a tag for which a client asks by HEAD, unless it is stored.
+    pub(super) async fn fetch_tag(self: &Arc<Self>, request: &MirrorRequest, fetch: &Fetch) {
+        let Some(mut ask) = request.base.own(fetch, Method::GET) else { return };
+        ask.directives.only_if_cached |= request.wants_stored();
+        let reply = Box::pin(self.serve(&Arc::new(ask))).await;
+        let mut body = frames(reply.body);
+        // A manifest that breaks off is kept nowhere, and the HEAD asks anew.
+        while let Some(Ok(_)) = body.frame().await {}
+    }
+}
 
 impl Fetcher {
     /// Sends the request of a fetch at a mirror.

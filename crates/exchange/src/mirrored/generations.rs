@@ -8,12 +8,12 @@
 //! ```
 
 use super::documents::frames;
+use super::shortcuts::{in_memory, is_head_of};
 use super::{MirrorRequest, reply_fields};
 use crate::CacheEngine;
 use crate::clock;
 use crate::message::{Reply, ReplyHead};
 use crate::mirror::PromiseLookup;
-use crate::request::RequestContext;
 use http::{HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use shoal_mirrors::generations::{Generation, NamedList, Step};
@@ -41,6 +41,7 @@ impl ArchiveRequest<'_> {
             }
             Class::Document(Form::DebPackages) | Class::File(PromiseSource::Here(_)) => {
                 let client = self.request.admitted.client.address.ip();
+                let client = (!self.request.is_own).then_some(client);
                 let list = self.request.base.mirror.generations.lock().named(&path, client)?;
                 if !self.have_list(&path, &list).await {
                     return Some(self.request.refused(StatusCode::BAD_GATEWAY, MIXED));
@@ -60,11 +61,24 @@ impl ArchiveRequest<'_> {
             // The release of before a restart: an edge may have an older one now.
             let mut ask = self.request.base.document(place, Form::DebRelease)?;
             (ask.directives.only_if_cached, ask.directives.max_stale) = (true, Some(u32::MAX));
-            if let Some(stored) = self.read_release(ask).await {
+            let reply = Box::pin(self.engine.serve(&Arc::new(ask))).await;
+            if let Some(stored) = read_release(reply).await {
                 generations.lock().offer(path, &stored, clock::now());
             }
         }
-        let newer = self.read_release(self.request.base.document(place, Form::DebRelease)?).await?;
+        let ask = Arc::new(self.request.base.document(place, Form::DebRelease)?);
+        let reply = Box::pin(self.engine.serve(&ask)).await;
+        let number = in_memory(&self.engine.cache, &ask)
+            .filter(|(_, head)| is_head_of(&reply, head))
+            .map(|(_, head)| head.identity.response());
+        // The very response that was published is not read again.
+        let published = number.and_then(|number| generations.lock().published_as(path, number));
+        if let Some(published) = published {
+            self.note_reader(path, &published);
+            return None;
+        }
+        self.engine.metrics.mirror_release_read.increment();
+        let newer = read_release(reply).await?;
         let same = generations.lock().same(path, &newer.body);
         let published = match same {
             Some(published) => published,
@@ -79,8 +93,12 @@ impl ArchiveRequest<'_> {
                 }
             }
         };
-        generations.lock().read_by(path, self.request.admitted.client.address.ip(), &published);
+        if let Some(asked) = &ask.mirror {
+            self.engine.cache.promised.changed(asked.releases_key());
+        }
+        self.note_reader(path, &published);
         if published.body == newer.body {
+            generations.lock().note_number(path, &published, number);
             return None;
         }
         self.engine.metrics.mirror_older_release.increment();
@@ -93,16 +111,12 @@ impl ArchiveRequest<'_> {
         Some(reply)
     }
 
-    /// Reads a release document. `None` if it cannot be had, or is none.
-    async fn read_release(&self, ask: RequestContext) -> Option<Arc<Generation>> {
-        let reply = Box::pin(self.engine.serve(&Arc::new(ask))).await;
-        if reply.head.status() != StatusCode::OK {
-            return None;
+    /// Remembers the generation that the client reads. This node itself is no client.
+    fn note_reader(&self, path: &str, published: &Arc<Generation>) {
+        if !self.request.is_own {
+            let client = self.request.admitted.client.address.ip();
+            self.request.base.mirror.generations.lock().read_by(path, client, published);
         }
-        let fields = reply_fields(&reply.head);
-        let date = fields.get(header::LAST_MODIFIED).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let body = Limited::new(frames(reply.body), RELEASE_BYTES_MAX).collect().await.ok()?;
-        Generation::parse(body.to_bytes().to_vec(), date).map(Arc::new)
     }
 
     /// Fetches the lists of a newer release. Returns `true` if all are stored.
@@ -153,7 +167,7 @@ impl ArchiveRequest<'_> {
         let promise =
             Promise { digest: Some(list.digest.clone()), size: None, published: None, is_withdrawn: false };
         let named = (!by_hash).then(|| Place::Below(path.to_owned()));
-        let _ = asked.promised.set(PromiseLookup { promise: Some(promise), place: named });
+        let _ = asked.promised.set(PromiseLookup { promise: Some(promise), place: named, sum: None });
         let reply = Box::pin(self.engine.serve(&Arc::new(ask))).await;
         if reply.head.status() != StatusCode::OK {
             return false;
@@ -166,6 +180,17 @@ impl ArchiveRequest<'_> {
         }
         true
     }
+}
+
+/// Reads a release document. `None` if the reply has none.
+async fn read_release(reply: Reply) -> Option<Arc<Generation>> {
+    if reply.head.status() != StatusCode::OK {
+        return None;
+    }
+    let fields = reply_fields(&reply.head);
+    let date = fields.get(header::LAST_MODIFIED).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let body = Limited::new(frames(reply.body), RELEASE_BYTES_MAX).collect().await.ok()?;
+    Generation::parse(body.to_bytes().to_vec(), date).map(Arc::new)
 }
 
 /// Returns class and place of a list by its digest, beside its name.

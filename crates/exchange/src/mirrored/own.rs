@@ -5,6 +5,7 @@
 //! and the access log has no line of them.
 
 use super::documents::frames;
+use super::generations::ArchiveRequest;
 use super::{MirrorRequest, NO_PLACE, OFFLINE, reply_fields};
 use crate::CacheEngine;
 use crate::clock;
@@ -29,6 +30,8 @@ pub struct OwnRequest<'a> {
     pub accept: Option<&'a str>,
     /// Use of the cache.
     pub freshness: OwnFreshness,
+    /// Time until which a file stays on disk, in seconds since 1970.
+    pub pinned_until: Option<u64>,
 }
 
 /// Use of the cache by a request of this node.
@@ -86,20 +89,37 @@ impl CacheEngine {
         let requested = clock::now();
         let facts = mirror.as_registry();
         let times = (requested, sequence);
-        let request = MirrorRequest::below(admitted, (mirror, facts), asked.path.to_owned(), times);
-        OwnAnswer::from(self.answer_own(&request, asked.freshness).await)
+        let request = MirrorRequest::below(admitted, (mirror, facts), (asked.path.to_owned(), true), times);
+        OwnAnswer::from(self.answer_own(&request, (asked.freshness, asked.pinned_until)).await)
     }
 
-    async fn answer_own(self: &Arc<Self>, request: &MirrorRequest, freshness: OwnFreshness) -> Reply {
+    async fn answer_own(
+        self: &Arc<Self>,
+        request: &MirrorRequest,
+        (freshness, pinned_until): (OwnFreshness, Option<u64>),
+    ) -> Reply {
         match request.route() {
             Route::Fetch(mut fetch) => {
-                let dated = request.date(&mut fetch);
-                let Some(ask) = request.own_context(&fetch, freshness) else {
+                // An archive gives the published release, and lists that fit it.
+                let archive = ArchiveRequest { engine: self, request };
+                if freshness != OwnFreshness::Stored
+                    && let Some(reply) = archive.prepare(&mut fetch).await
+                {
+                    return reply;
+                }
+                let dated = match self.choose_version(request, &mut fetch).await {
+                    Ok(true) => None,
+                    Ok(false) => request.date(&mut fetch),
+                    Err(reply) => return *reply,
+                };
+                let Some(ask) = request.own_context(&fetch, (freshness, pinned_until)) else {
                     return request.refused(StatusCode::BAD_REQUEST, NO_PLACE);
                 };
                 let reply = self.serve(&ask).await;
                 match (&fetch.class, dated) {
-                    (Class::Document(form), None) => request.derived(&fetch, *form, &ask, reply),
+                    (Class::Document(form), None) => {
+                        request.derived(&self.cache, (&fetch, *form), &ask, reply)
+                    }
                     _ => reply,
                 }
             }
@@ -157,8 +177,15 @@ impl CacheEngine {
 
 impl MirrorRequest {
     /// Returns the request for the cache.
-    fn own_context(&self, fetch: &Fetch, freshness: OwnFreshness) -> Option<Arc<RequestContext>> {
+    fn own_context(
+        &self,
+        fetch: &Fetch,
+        (freshness, pinned_until): (OwnFreshness, Option<u64>),
+    ) -> Option<Arc<RequestContext>> {
         let mut ask = self.base.asking(fetch, self.base.decodes(fetch), &self.admitted.head)?;
+        if let Some(asked) = ask.mirror.as_mut().filter(|_| matches!(fetch.class, Class::File(_))) {
+            asked.pinned_until = pinned_until;
+        }
         match freshness {
             OwnFreshness::Stored => {
                 (ask.directives.only_if_cached, ask.directives.max_stale) = (true, Some(u32::MAX));

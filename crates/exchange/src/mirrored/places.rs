@@ -194,6 +194,7 @@ impl MirrorBase {
             place: shared.clone().unwrap_or_else(|| fetch.place.clone()),
             own_place: shared.is_some().then(|| fetch.place.clone()),
             promised: OnceLock::new(),
+            pinned_until: None,
             credentials: self.credentials.clone(),
         };
         let mut ask = self.context(asked, method, fields.into_iter().collect(), false)?;
@@ -227,6 +228,7 @@ impl MirrorBase {
             place,
             own_place: None,
             promised: OnceLock::new(),
+            pinned_until: None,
             credentials: self.credentials.clone(),
         };
         self.context(asked, head.method.clone(), fields, true)

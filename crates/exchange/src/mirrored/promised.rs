@@ -1,8 +1,10 @@
 //! Files: before one is fetched, its index document tells digest and place.
 
 use super::documents::frames;
+use super::packages::PackageSearch;
 use super::places::MirrorBase;
 use super::reply_fields;
+use super::sums::SumSearch;
 use crate::clock;
 use crate::handling_report::HandlingReport;
 use crate::message::Reply;
@@ -45,6 +47,11 @@ impl CacheEngine {
             if promised.place.as_ref() == Some(&asked.place) {
                 promised.place = None;
             }
+            if asked.is_listed() {
+                let listed = PackageSearch { engine: self, base: &base }.find(&asked.place).await;
+                promised.promise = promised.promise.or(listed);
+            }
+            promised.sum = SumSearch { engine: self, base: &base, ask }.find().await;
             let is_promised = promised.promise.is_some();
             let _ = asked.promised.set(promised);
             if asked.is_too_young() {
@@ -173,7 +180,7 @@ impl CacheEngine {
             tracing::warn!(url = %document.target.url, %error, "the index of a file cannot be read");
             UNREADABLE
         })?;
-        Ok(promise.map(|promise| PromiseLookup { promise: Some(promise), place }))
+        Ok(promise.map(|promise| PromiseLookup { promise: Some(promise), place, sum: None }))
     }
 }
 

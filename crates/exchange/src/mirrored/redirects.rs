@@ -68,6 +68,9 @@ impl Onward<'_> {
             Some(FetchSource::Upstream(path)) => {
                 let site = self.ask.site.as_ref().ok_or_else(|| astray(to, "it has no site"))?;
                 let key = Key::unkeyed(self.ask.primary.full()).low();
+                if !asked.covers(&path) {
+                    request.fields = without_authorization(&request.fields);
+                }
                 request.destination = Destination::Group { group: Arc::clone(&site.group), key };
                 request.target = path;
             }

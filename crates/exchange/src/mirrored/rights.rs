@@ -5,13 +5,16 @@
 //! client's Authorization. It reaches the upstream alone. A success lets the client in. A redirect
 //! of an image registry does so too, since its blobs stand elsewhere. Other redirects and pages of
 //! HTML may lead to a login. While the registry cannot be reached, clients that it has let in
-//! within `mirror.stale` stay in.
+//! within `mirror.stale` stay in. Requests of one client for one package share a question, and its
+//! refusal holds for `mirror.refusal_lifetime`.
 
 use super::{MirrorRequest, reply_fields};
 use crate::CacheEngine;
 use crate::clock;
 use crate::message::{Reply, ReplyHead};
-use http::{Method, StatusCode, header};
+use crate::mirror::{Right, RightAnswer};
+use http::{HeaderMap, Method, StatusCode, header};
+use shoal_core::Timestamp;
 use shoal_mirrors::route::PromiseSource;
 use shoal_mirrors::{Class, Fetch, Place};
 use shoal_settings::MirrorKind;
@@ -42,25 +45,58 @@ impl RightsCheck<'_> {
         };
         let credentials = self.request.base.credentials.as_ref().map(|value| value.as_bytes());
         let right = mirror.rights.right(credentials, &name);
-        let now = clock::now();
-        if mirror.rights.holds(right, mirror.settings.rights_lifetime, now) {
-            return None;
+        let (began, settings) = (clock::now(), &mirror.settings);
+        if let Some(word) = self.remembered(right, began) {
+            return word.err();
         }
-        let Some(answer) = self.probe((place, accept)).await else {
-            return Some(self.request.refused(StatusCode::FORBIDDEN, NO_RIGHT));
+        let gate = mirror.rights.gate(right);
+        let mut answered = gate.lock().await;
+        // The word that another request of this client has waited for is its word, too.
+        let joined = answered.as_ref().filter(|(came, _)| *came >= began).map(|(_, answer)| answer.clone());
+        let answer = match joined {
+            Some(answer) => answer,
+            None => {
+                let Some(answer) = self.probe((place, accept)).await else {
+                    return Some(self.request.refused(StatusCode::FORBIDDEN, NO_RIGHT));
+                };
+                let answer = self.judged(&answer);
+                *answered = Some((clock::now(), answer.clone()));
+                answer
+            }
         };
-        let status = answer.head.status();
-        if self.agrees(&answer) {
+        let now = clock::now();
+        if answer.agrees {
             mirror.rights.let_in(right, now);
             return None;
         }
-        if is_silent(status) && mirror.rights.holds(right, mirror.settings.stale, now) {
+        if !is_silent(answer.status) {
+            mirror.rights.refuse(right, &answer, now);
+        } else if mirror.rights.holds(right, settings.stale, now) {
             return None;
         }
-        if !is_silent(status) {
-            mirror.rights.forget(right);
-        }
         Some(self.request.refused_by(&answer))
+    }
+
+    /// Returns the remembered word of the registry: the refusal, or none.
+    fn remembered(&self, right: Right, now: Timestamp) -> Option<Result<(), Reply>> {
+        let mirror = &self.request.base.mirror;
+        let (rights, settings) = (&mirror.rights, &mirror.settings);
+        if rights.holds(right, settings.rights_lifetime, now) {
+            return Some(Ok(()));
+        }
+        let refusal = rights.refusal(right, settings.refusal_lifetime, now)?;
+        Some(Err(self.request.refused_by(&refusal)))
+    }
+
+    /// Returns the registry's word in an answer, without its body.
+    fn judged(&self, answer: &Reply) -> RightAnswer {
+        let (said, mut fields) = (reply_fields(&answer.head), HeaderMap::new());
+        for name in [header::WWW_AUTHENTICATE, header::RETRY_AFTER] {
+            said.get_all(&name).iter().for_each(|value| {
+                fields.append(&name, value.clone());
+            });
+        }
+        RightAnswer { status: answer.head.status(), fields, agrees: self.agrees(answer) }
     }
 
     /// Returns `true` for an answer that lets the client in.
@@ -85,7 +121,7 @@ impl RightsCheck<'_> {
         let status = answer.head.status();
         if status == StatusCode::UNAUTHORIZED {
             *mirror.challenge.lock() = reply_fields(&answer.head).get(header::WWW_AUTHENTICATE).cloned();
-            return Some(self.request.refused_by(&answer));
+            return Some(self.request.refused_by(&self.judged(&answer)));
         }
         if is_silent(status) && self.request.base.credentials.is_none() {
             let challenge = mirror.challenge.lock().clone();
@@ -117,19 +153,16 @@ impl RightsCheck<'_> {
 }
 
 impl MirrorRequest {
-    /// Returns the registry's refusal: its status and challenge, without its body.
-    fn refused_by(&self, answer: &Reply) -> Reply {
-        let status = answer.head.status();
+    /// Returns the registry's refusal: its status and challenge.
+    fn refused_by(&self, answer: &RightAnswer) -> Reply {
+        let status = answer.status;
         let is_error = status.is_client_error() || status.is_server_error();
         let status = if is_error { status } else { StatusCode::FORBIDDEN };
         let mut reply = self.refused(status, NO_RIGHT);
-        let said = reply_fields(&answer.head);
         if let ReplyHead::Built(_, fields) = &mut reply.head {
-            for name in [header::WWW_AUTHENTICATE, header::RETRY_AFTER] {
-                said.get_all(&name).iter().for_each(|value| {
-                    fields.append(&name, value.clone());
-                });
-            }
+            answer.fields.iter().for_each(|(name, value)| {
+                fields.append(name, value.clone());
+            });
         }
         reply
     }

@@ -84,6 +84,9 @@ impl CacheEngine {
         url: &mut Vec<u8>,
         now: Timestamp,
     ) -> Option<(Arc<MemoryEntry>, Key)> {
+        if ask.is_mirror {
+            return None;
+        }
         let host = write_url(url, plain, false);
         let port = plain.authority.port.unwrap_or(80);
         self.find_by_key(live, (url, host, port, plain.path_text()), ask.site, now)

@@ -107,7 +107,8 @@ impl HitEntry<'_> {
         let cluster = self.0.cluster.as_deref()?;
         let in_force = self.0.in_force.load();
         let ReloadableState { live, log } = &**in_force;
-        let is_plain = !plain.is_head && plain.range.is_none() && !plain.path.starts_with(OWN_PATHS.as_bytes());
+        let is_plain =
+            !plain.is_head && plain.range.is_none() && !plain.path.starts_with(OWN_PATHS.as_bytes());
         let is_of_connection = client.intercepted.is_some() || self.0.upstreams.has_pinned(client);
         if !live.asks_homes || !is_plain || is_of_connection || live.rule_set.limits_rates() {
             return None;

@@ -11,6 +11,7 @@ use crate::clock;
 use crate::cluster::{AskInFlight, ClusterHandle};
 use crate::message::target::Target;
 use crate::message::{Client, InterimSink, Reply, ReplyBody, ReplyHead, Request};
+use crate::mirrored::context_for_peer;
 use crate::request::{AdmittedRequest, RequestContext};
 use crate::route::Route;
 use crate::settings::ExchangeSettings;
@@ -61,7 +62,17 @@ impl CacheEngine {
         };
         let (client, requested) = (Arc::new(client), clock::time_at(received));
         let admitted = AdmittedRequest { head, target, ruling, client, way: None, site, user: None, live };
-        let mut context = RequestContext::new(admitted, (interim.clone(), requested, sequence)).for_peer();
+        let context = match &ask.mode {
+            AskMode::Mirror { name, .. } => context_for_peer(admitted, name, (requested, sequence)),
+            _ => Ok(RequestContext::new(admitted, (interim.clone(), requested, sequence))),
+        };
+        let mut context = match context {
+            Ok(context) => context.for_peer(),
+            Err(target) => {
+                self.metrics.cluster_answers_unknown.increment();
+                return refusal(cluster, &target, AnswerResult::Unknown);
+            }
+        };
         context.joins_origin_flights = ask.kind == AskKind::Holder && !context.directives.only_if_cached;
         context.directives.only_if_cached |= ask.kind == AskKind::Holder;
         let context = Arc::new(context);
@@ -163,6 +174,10 @@ fn served(live: &ExchangeSettings, mode: &AskMode, target: &Target) -> Result<Op
         // A node of sites alone is no way to other hosts, for members either.
         AskMode::Forward if !live.serves_forward_mode() => Err(()),
         AskMode::Forward => live.forward.request(target.host(), target.port).map(|()| None).map_err(drop),
+        AskMode::Mirror { name, realm } => {
+            let mirror = live.mirrors.named(name).filter(|mirror| *mirror.realm == **realm).ok_or(())?;
+            live.routes.all().get(mirror.site).map(|site| Some(Arc::clone(site))).ok_or(())
+        }
         AskMode::Site { host, prefix } => {
             let site = live.routes.find(target.host().as_bytes(), target.path()).ok_or(())?;
             // Nodes with other settings may mean another site by the same name.

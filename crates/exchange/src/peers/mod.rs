@@ -85,11 +85,15 @@ impl CacheEngine {
 /// Returns `true` if a home would answer the request as this node would: rules have not sent it
 /// elsewhere, and no connection is its own.
 pub(super) fn may_ask(ask: &RequestContext) -> bool {
-    !ask.is_for_peer
-        && (ask.live.asks_homes || ask.live.asks_holders)
+    let is_answered_alike = match &ask.mirror {
+        None => (ask.live.asks_homes || ask.live.asks_holders) && ask.ruling.leaves_request(),
+        // The home finds the meaning of the place itself.
+        Some(asked) => ask.live.asks_homes && ask.live.rule_set.is_empty() && asked.is_for_homes(),
+    };
+    is_answered_alike
+        && !ask.is_for_peer
         && ask.is_lookup()
         && !ask.directives.no_store
-        && ask.ruling.leaves_request()
         && !ask.has_origin_conditions()
         && !connection_auth::authenticates(&ask.fields)
 }

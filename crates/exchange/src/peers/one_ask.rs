@@ -7,6 +7,7 @@ use super::sums::CheckedBody;
 use crate::answers;
 use crate::cluster::{ClusterHandle, PeerNode};
 use crate::fetch::FetchFailure;
+use crate::message::target::Target;
 use crate::message::{InterimSink, StreamBody};
 use crate::metrics::Metrics;
 use crate::request::RequestContext;
@@ -134,13 +135,21 @@ impl OneAsk<'_> {
     /// Builds the request; `None` if the ask cannot be written.
     fn request(&self, peer: &PeerNode, ask: Ask) -> Option<UpstreamRequest> {
         let context = self.context;
-        let mode = match &context.site {
-            None => AskMode::Forward,
-            Some(site) => {
+        // Of a mirror, the place at its registry is asked for.
+        let place = context.mirror.as_ref().map(|asked| asked.url_of(asked.place_at_origin()));
+        let place = place.map(|url| Target::parse(&url)).transpose().ok()?;
+        let mode = match (&context.site, &context.mirror) {
+            (_, Some(asked)) => AskMode::Mirror {
+                name: asked.mirror.settings.name().to_owned(),
+                realm: asked.mirror.realm.to_string(),
+            },
+            (None, None) => AskMode::Forward,
+            (Some(site), None) => {
                 let (host, prefix) = site.name();
                 AskMode::Site { host: host.to_owned(), prefix: prefix.to_owned() }
             }
         };
+        let target = place.as_ref().unwrap_or(&context.target);
         let field = ObjectAsk {
             kind: ask.kind,
             entry: self.cluster.own(),
@@ -157,10 +166,13 @@ impl OneAsk<'_> {
         Some(UpstreamRequest {
             method: self.method.clone(),
             destination: Destination::Peer(Arc::clone(&peer.target)),
-            target: context.path.clone(),
-            absolute: Some(context.target.origin().into()),
+            target: match &place {
+                Some(place) => place.path().parse().ok()?,
+                None => context.path.clone(),
+            },
+            absolute: Some(target.origin().into()),
             fields,
-            host: HeaderValue::from_str(context.target.authority()).ok(),
+            host: HeaderValue::from_str(target.authority()).ok(),
             takes_trailers: true,
             body: None,
             interim: None,
@@ -210,6 +222,12 @@ impl OneAsk<'_> {
             return Some(OneAnswer::Failed(Box::new(failure(peer, response.status))));
         }
         response.fields = response.fields.with_only(&name, None);
+        let asked = self.context.mirror.as_ref();
+        if asked.is_some_and(|asked| !asked.may_be_promised(&response.fields)) {
+            // The home has a file that the registry has replaced since.
+            self.declined(peer);
+            return Some(OneAnswer::None(AskResult::Unknown));
+        }
         let was_hit = was_hit(&response.fields);
         let lease = Duration::from_millis(u64::from(answer.lease_ms)).min(LEASE_MAX);
         response.from_peer = Some(PeerTerms {

@@ -48,7 +48,7 @@ fn newer_release_waits_for_the_lists_in_use() {
     let mut all = Generations::default();
     let (first, second) = (release(1, &[("a", 1), ("b", 1)]), release(2, &[("a", 2), ("b", 2)]));
     assert_eq!(all.offer(&path(), &first, at(0)), Step::Serve(Arc::clone(&first)));
-    assert_eq!(all.named("/dists/x/a", CLIENT).expect("named").digest, digest(1));
+    assert_eq!(all.named("/dists/x/a", Some(CLIENT)).expect("named").digest, digest(1));
     let wanted = Step::Fetch(vec![("a".into(), digest(2))]);
     assert_eq!(all.offer(&path(), &second, at(1)), wanted);
     // Others get the published one meanwhile, and after lists that were not whole.
@@ -71,23 +71,23 @@ fn client_gets_the_lists_of_the_release_it_read() {
     all.read_by(&path(), CLIENT, &first);
     let second = numbered(2);
     assert_eq!(all.offer(&path(), &second, at(1)), Step::Serve(Arc::clone(&second)));
-    assert_eq!(all.named("/dists/x/a", CLIENT).expect("named").digest, digest(1));
-    assert_eq!(all.named("/dists/x/a", OTHER).expect("named").digest, digest(2));
-    assert_eq!(all.named("/dists/y/a", OTHER), None);
-    assert_eq!(all.named("/dists/x/none", OTHER), None);
+    assert_eq!(all.named("/dists/x/a", Some(CLIENT)).expect("named").digest, digest(1));
+    assert_eq!(all.named("/dists/x/a", Some(OTHER)).expect("named").digest, digest(2));
+    assert_eq!(all.named("/dists/y/a", Some(OTHER)), None);
+    assert_eq!(all.named("/dists/x/none", Some(OTHER)), None);
     for number in 3..6 {
         let newer = numbered(number);
         assert!(matches!(all.offer(&path(), &newer, at(number.into())), Step::Fetch(_)));
         all.fetched(&path(), &newer, true, at(number.into()));
     }
-    assert_eq!(all.named("/dists/x/a", CLIENT).expect("named").digest, digest(5), "kept for two only");
+    assert_eq!(all.named("/dists/x/a", Some(CLIENT)).expect("named").digest, digest(5), "kept for two only");
 }
 
 #[test]
 fn lists_asked_for_by_digest_are_in_use() {
     let mut all = Generations::default();
     all.offer(&path(), &release(1, &[("main/a", 1)]), at(0));
-    assert_eq!(all.named(&format!("/dists/x/main/by-hash/SHA256/{}", hex(1)), CLIENT), None);
+    assert_eq!(all.named(&format!("/dists/x/main/by-hash/SHA256/{}", hex(1)), Some(CLIENT)), None);
     let step = all.offer(&path(), &release(2, &[("main/a", 2)]), at(1));
     assert_eq!(step, Step::Fetch(vec![("main/a".into(), digest(2))]));
 }

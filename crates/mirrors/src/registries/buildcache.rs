@@ -1,10 +1,10 @@
-//! Caches that builds read and write: Bazel, Gradle, ccache, Turborepo.
+//! Caches that builds read and write: Bazel, Gradle, ccache, sccache, Turborepo.
 //!
 //! ```text
 //!   /cas/SHA256                 Bazel's contents: checked when they are written
 //!   /ac/SHA256                  Bazel's results of actions
 //!   /v8/artifacts/HASH          Turborepo's artifacts
-//!   any other path              Gradle, ccache: what was put there
+//!   any other path              Gradle, ccache, sccache: entries as they came
 //! ```
 //!
 //! There is no registry behind it: a miss is 404. Gradle ends its use of the cache for a build at
@@ -35,6 +35,9 @@ impl Registry for BuildCache {
             "POST" if path == "/v8/artifacts" || path == "/v8/artifacts/events" => {
                 Route::Answer(200, "application/json", b"{}".to_vec())
             }
+            // sccache speaks WebDAV: it makes folders before it writes. Each folder is there.
+            "PROPFIND" if path.ends_with('/') => Route::Answer(207, "application/xml", folder(path)),
+            "MKCOL" => Route::Answer(201, "text/plain", Vec::new()),
             _ => Route::Refuse(405, "a build cache answers GET, HEAD, PUT and DELETE".into()),
         }
     }
@@ -50,6 +53,19 @@ impl Registry for BuildCache {
     fn promises(&self, _: &Mirror, _: Form, _: &Place) -> Option<Box<dyn Promises + Send>> {
         None
     }
+}
+
+/// Returns the description of a folder (RFC 4918, section 9.1).
+fn folder(path: &str) -> Vec<u8> {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "/-._~%".contains(char);
+    let path: String = path.chars().filter(|char| is_plain(*char)).collect();
+    format!(
+        "<?xml version=\"1.0\"?><D:multistatus xmlns:D=\"DAV:\"><D:response><D:href>{path}</D:href>\
+         <D:propstat><D:prop><D:getlastmodified>Thu, 01 Jan 1970 00:00:00 GMT</D:getlastmodified>\
+         <D:resourcetype><D:collection/></D:resourcetype></D:prop><D:status>HTTP/1.1 200 OK</D:status>\
+         </D:propstat></D:response></D:multistatus>"
+    )
+    .into_bytes()
 }
 
 /// Returns the entry at a path. The query (Turborepo's team) names the client alone.

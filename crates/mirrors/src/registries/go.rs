@@ -8,9 +8,11 @@
 //! ```
 //!
 //! Capital letters of a module are escaped: `!a` is `A`. The hashes of `go.sum` are of a zip's
-//! members, not of its bytes: the go command checks them. Toolchains are modules, too.
+//! members, not of its bytes: the go command checks them, and so does the node where a checksum
+//! database has told them ([`sums`]). Toolchains are modules, too.
 
 mod aged;
+mod sums;
 
 use crate::route::PromiseSource;
 use crate::{
@@ -68,6 +70,20 @@ impl Registry for Go {
     ) -> Option<(Box<dyn Rewriter + Send>, &'static str)> {
         let media = if facts.tags.is_empty() { "text/plain; charset=utf-8" } else { "application/json" };
         selection(facts, versions).map(|rewriter| (rewriter, media))
+    }
+
+    fn checksum_database<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let rest = path.strip_prefix("/sumdb/")?;
+        of_checksums(rest)?;
+        rest.split('/').next()
+    }
+
+    fn place_of_sum(&self, file: &Place, database: &str) -> Option<Place> {
+        sums::place_of(file, database)
+    }
+
+    fn sum_in(&self, file: &Place, document: &str) -> Option<[u8; 32]> {
+        sums::read(file, document)
     }
 
     fn times_of(&self, file: &Place) -> Vec<(Place, Form)> {

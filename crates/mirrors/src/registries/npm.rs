@@ -14,11 +14,12 @@ mod aged;
 mod promises;
 mod urls;
 
+use crate::json::quoted;
 use crate::npm_name::{Name, named};
 use crate::route::PromiseSource;
 use crate::{
-    Class, Facts, Fetch, Form, Mirror, Place, Promises, Question, Registry, Rewriter, RootClaim, Route,
-    Survey,
+    Class, Facts, Fetch, Form, Mirror, PackagePart, Place, Promises, Question, Registry, Rewriter, RootClaim,
+    Route, Survey,
 };
 use aged::{Selection, Times};
 use promises::TarballPromise;
@@ -68,6 +69,43 @@ impl Registry for Npm {
         let is_short = wanted == Form::NpmShort;
         let media = if is_short { "application/vnd.npm.install-v1+json" } else { "application/json" };
         Some((Box::new(Selection::new(mirror, facts, versions, is_short)), media))
+    }
+
+    fn part_of_package(&self, place: &Place) -> Option<PackagePart> {
+        let Place::Below(path) = place else { return None };
+        let path = path.split('?').next()?;
+        let (name, version) = match path.strip_prefix("/-/package") {
+            Some(path) => {
+                let (name, rest) = named(path)?;
+                rest.starts_with("/dist-tags").then_some((name, None))?
+            }
+            None => {
+                let (name, rest) = named(path).filter(|(_, rest)| !rest.is_empty())?;
+                (name, Some(rest.trim_matches('/').to_owned()))
+            }
+        };
+        Some(PackagePart { package: Place::Below(name.path()), form: Form::NpmFull, version })
+    }
+
+    fn place_of_version(
+        &self,
+        part: &PackagePart,
+        facts: &Facts,
+        versions: &HashSet<String>,
+    ) -> Option<Place> {
+        let (asked, Place::Below(package)) = (part.version.as_deref()?, &part.package) else { return None };
+        let tags = aged::tags(facts, versions);
+        let tagged = tags.iter().find(|(tag, _)| tag == asked).map(|(_, version)| version);
+        let version = versions.get(asked).or(tagged)?;
+        let is_plain = version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._+~".contains(&byte));
+        is_plain.then(|| Place::Below(format!("{package}/{version}")))
+    }
+
+    fn tags(&self, facts: &Facts, versions: &HashSet<String>) -> Vec<u8> {
+        let tags = aged::tags(facts, versions).into_iter();
+        let members: Vec<String> =
+            tags.map(|(tag, version)| format!("{}:{}", quoted(&tag), quoted(&version))).collect();
+        format!("{{{}}}", members.join(",")).into_bytes()
     }
 
     fn path_of_package(&self, name: &str) -> Option<String> {

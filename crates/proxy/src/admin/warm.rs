@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
 use shoal_mirrors::wanted::{Choice, Format};
+use std::time::Duration;
 
 /// Reads a request from the query. The body is the list.
 pub(super) fn parse(query: Option<&str>, list: Bytes) -> Result<WarmRequest, String> {
@@ -18,6 +19,7 @@ pub(super) fn parse(query: Option<&str>, list: Bytes) -> Result<WarmRequest, Str
             "at" => request.at = words(),
             "plan" => request.is_plan = flag(name, &value)?,
             "any-host" => request.any_host = flag(name, &value)?,
+            "pin" => request.pin = Some(time(&value)?),
             "verify" => request.verifies = flag(name, &value)?,
             "wheels" => request.choice = Choice { wheels: words(), ..request.choice },
             "platforms" => request.choice = Choice { platforms: words(), ..request.choice },
@@ -28,6 +30,15 @@ pub(super) fn parse(query: Option<&str>, list: Bytes) -> Result<WarmRequest, Str
         return Err("the body is empty; it is the lockfile or list".to_owned());
     }
     Ok(request)
+}
+
+/// Reads the time of a pin.
+fn time(value: &str) -> Result<Duration, String> {
+    let time = shoal_settings::read_duration(value)?;
+    match time.is_zero() || time > PIN_MAX {
+        true => Err(format!("pin={value} is not between a second and ten years")),
+        false => Ok(time),
+    }
 }
 
 /// Returns `true` for a name without a value, or with `1`.
@@ -82,7 +93,8 @@ fn job(query: Option<&str>) -> Result<Option<u64>, String> {
     }
 }
 
-const NAMES: &str = "file, format, at, plan, any-host, verify, wheels or platforms";
+const PIN_MAX: Duration = Duration::from_secs(3650 * 86_400);
+const NAMES: &str = "file, format, at, plan, pin, any-host, verify, wheels or platforms";
 const FULL: &str = "four jobs run or wait; try again when one has ended";
 const STARTING: &str = "the node has no worker yet";
 const NO_JOB: &str = "no job of this number; the last 32 are kept";
@@ -94,14 +106,17 @@ mod tests {
     #[test]
     fn requests_are_read_from_queries() {
         let list = Bytes::from_static(b"x");
-        let query = "file=a%2Fuv.lock&format=uv&at=http://a:1,http://b&plan&any-host=1&verify=0&wheels=*-cp3*,x&platforms=linux/amd64";
+        let query = "file=a%2Fuv.lock&format=uv&at=http://a:1,http://b&plan&any-host=1&verify=0&pin=30d&wheels=*-cp3*,x&platforms=linux/amd64";
         let request = parse(Some(query), list.clone()).expect("a request");
         assert_eq!((&*request.file, request.format), ("a/uv.lock", Some(Format::UvLock)));
         assert_eq!(request.at, ["http://a:1", "http://b"]);
         assert_eq!((request.is_plan, request.any_host, request.verifies), (true, true, false));
+        assert_eq!(request.pin, Some(Duration::from_secs(30 * 86_400)));
         let wheels = ["*-cp3*", "x"].map(str::to_owned).to_vec();
         assert_eq!(request.choice, Choice { wheels, platforms: vec!["linux/amd64".into()] });
-        for query in ["format=tar", "plan=yes", "what=1", "file=a&file=b", "file=%zz"] {
+        for query in
+            ["format=tar", "pin=0s", "pin=x", "pin=20000d", "plan=yes", "what=1", "file=a&file=b", "file=%zz"]
+        {
             assert!(parse(Some(query), list.clone()).is_err(), "{query}");
         }
         assert!(parse(None, Bytes::new()).is_err_and(|why| why.contains("empty")));

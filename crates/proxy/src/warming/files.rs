@@ -5,6 +5,7 @@ use crate::exchange::{CacheHandler, OwnAnswer, OwnFreshness, OwnRequest, own_cli
 use crate::message::{Handler, Request};
 use http::{Method, StatusCode, Version, header};
 use http_body_util::BodyExt;
+use shoal_cache::metadata::{PINNED_UNTIL, read_pinned};
 use shoal_core::{FieldLines, Fields};
 use shoal_mirrors::wanted::{Check, ListCheck, NeededFile};
 use shoal_wire::RequestParts;
@@ -75,7 +76,11 @@ impl FileTask {
 impl Job {
     /// Counts a file as held or missing.
     pub async fn look_for(&self, file: FileTask) {
-        let is_held = self.ask(&file, OwnFreshness::Stored).await.status == StatusCode::OK;
+        let held = self.ask(&file, OwnFreshness::Stored).await;
+        let is_held = held.status == StatusCode::OK;
+        if is_held && !self.is_pinned(&held) {
+            self.pin(&file).await;
+        }
         if is_held && !self.verifies {
             return self.note(|report| report.files.held += 1);
         }
@@ -91,6 +96,26 @@ impl Job {
             return self.verify(file).await;
         }
         self.add_missing(file);
+    }
+
+    /// Returns `true` if a held file stays for about the time of the job, or if the job has none.
+    fn is_pinned(&self, held: &OwnAnswer) -> bool {
+        let Some(until) = self.pinned_until else { return true };
+        let own = held.fields.get(PINNED_UNTIL).and_then(|value| read_pinned(value.as_bytes()));
+        own.is_some_and(|own| own + PIN_SLACK >= until)
+    }
+
+    /// Pins a held file by a validation at the registry.
+    async fn pin(&self, file: &FileTask) {
+        self.pace.wait().await;
+        let answer = self.ask(file, OwnFreshness::Validated).await;
+        if answer.status != StatusCode::OK {
+            let why = format!("it is held, but not pinned: the answer is {}", answer.status);
+            return self.note(|report| report.failures.add(&file.title(), why));
+        }
+        if let TryOutcome::Failed(why) = self.read(file, answer, |_| ()).await {
+            self.note(|report| report.failures.add(&file.title(), why));
+        }
     }
 
     /// Reads a held file and checks it against the list.
@@ -191,9 +216,12 @@ impl Job {
     }
 
     async fn ask(&self, file: &FileTask, freshness: OwnFreshness) -> OwnAnswer {
+        let pinned_until = self.pinned_until;
         match &file.place {
             FilePlace::Mirror(mirror, path) => {
-                self.engine.ask_mirror(OwnRequest { mirror, path, accept: None, freshness }).await
+                self.engine
+                    .ask_mirror(OwnRequest { mirror, path, accept: None, freshness, pinned_until })
+                    .await
             }
             FilePlace::Url(url, listener) => self.ask_url(url, *listener, freshness).await,
         }
@@ -229,6 +257,8 @@ impl Job {
     }
 }
 
+/// Seconds by which a pin may be shorter than that of the job.
+const PIN_SLACK: u64 = 3600;
 const NOT_KEPT: &str = "it was fetched, but the cache does not keep it";
 /// Most requests for one file that is refused for a time.
 const TRIES: u32 = 4;

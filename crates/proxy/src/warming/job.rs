@@ -9,6 +9,7 @@ use super::report::{WarmReport, WarmState};
 use super::resolve::{EntryTask, TaskPlace};
 use crate::exchange::CacheEngine;
 use parking_lot::Mutex;
+use shoal_clock as clock;
 use shoal_mirrors::wanted::{Choice, IndexPage, Search};
 use shoal_settings::Settings;
 use std::collections::{BTreeMap, HashSet};
@@ -45,6 +46,8 @@ pub(super) struct Job {
     pub choice: Choice,
     pub verifies: bool,
     pub pace: WarmPace,
+    /// Time until which the files stay on disk, in seconds since 1970.
+    pub pinned_until: Option<u64>,
     connections: usize,
     is_plan: bool,
     report: Mutex<WarmReport>,
@@ -69,6 +72,7 @@ impl Job {
             choice: request.choice.clone(),
             verifies: request.verifies,
             pace: WarmPace::new(settings.warm.rate.0),
+            pinned_until: request.pin.map(|time| clock::date_at(clock::now()).plus(time).seconds()),
             connections: settings.warm.connections,
             is_plan: request.is_plan,
             report: Mutex::new(report),

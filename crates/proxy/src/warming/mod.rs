@@ -29,6 +29,7 @@ use shoal_settings::Settings;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -48,6 +49,9 @@ pub struct WarmRequest {
     pub any_host: bool,
     /// `true` to read held files too, and to check them against the list.
     pub verifies: bool,
+    /// Time for which the files stay on disk when space is made for others, up to
+    /// `store.pin_max`.
+    pub pin: Option<Duration>,
     /// Choice among platforms.
     pub choice: Choice,
     /// The list.
@@ -99,6 +103,9 @@ impl WarmJobs {
     ) -> Result<WarmReport, WarmRefusal> {
         if self.unfinished() >= WAITING_MAX {
             return Err(WarmRefusal::Full);
+        }
+        if request.pin.is_some() && settings.store.architecture != "volume" {
+            return Err(WarmRefusal::Invalid(NO_PINS.to_owned()));
         }
         let (format, mut wishes) = read(&request)?;
         let not_chosen = request.choice.apply(&mut wishes);
@@ -176,6 +183,7 @@ fn read(request: &WarmRequest) -> Result<(Format, Wishes), WarmRefusal> {
     Ok((format, wishes))
 }
 
+const NO_PINS: &str = "a pin takes store.architecture = \"volume\"";
 /// Most jobs that run or wait.
 const WAITING_MAX: usize = 4;
 /// Most reports of jobs that are kept.

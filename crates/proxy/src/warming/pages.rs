@@ -37,6 +37,7 @@ impl Job {
             path: &task.page.path,
             accept: task.page.accept,
             freshness: OwnFreshness::Validated,
+            pinned_until: None,
         };
         let answer = self.engine.ask_mirror(asked).await;
         let fault = match answer.status {
@@ -128,7 +129,8 @@ impl Job {
         // A tag is a document; a manifest by digest is constant.
         let is_constant = Digest::from_named_hex(reference).is_some();
         let freshness = if is_constant { OwnFreshness::Any } else { OwnFreshness::Validated };
-        let asked = OwnRequest { mirror: &task.mirror, path: &path, accept: None, freshness };
+        let asked =
+            OwnRequest { mirror: &task.mirror, path: &path, accept: None, freshness, pinned_until: None };
         let answer = self.engine.ask_mirror(asked).await;
         if answer.status != StatusCode::OK {
             return Err(format!("its manifest {reference} answers {}", answer.status));

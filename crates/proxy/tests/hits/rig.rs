@@ -15,7 +15,7 @@ use shoal_http2::{self as http2, END_HEADERS, END_STREAM, FrameHead, FrameKind};
 use shoal_memory::{MemoryBudget, MemoryTier};
 use shoal_message::Client;
 use shoal_server::StreamServer;
-use shoal_settings::{Listen, Log, Rule, Settings, Site};
+use shoal_settings::{Listen, Log, Mirror, MirrorKind, Rule, Settings, Site};
 use shoal_telemetry::access_log::AccessLog;
 use shoal_telemetry::metrics::Metrics;
 use shoal_telemetry::per_core::own_place;
@@ -46,11 +46,27 @@ impl Rig {
     /// Starts a proxy with this log and these rules. Its origin answers with this number of bytes
     /// and this Cache-Control.
     pub fn start(log: Log, answer: (usize, &str), rule: Vec<Rule>) -> Self {
+        let mut settings = Settings { log, rule, ..Settings::default() };
+        settings.site = vec![Site::to(&format!("http://{}", origin(answer)))];
+        Self::with(settings, answer.0)
+    }
+
+    /// Starts a proxy with a mirror of this kind at `/m`. Its registry answers with this body of
+    /// this content type.
+    #[allow(dead_code, reason = "one of the programs with this rig has no mirror")]
+    pub fn start_mirror(kind: MirrorKind, log: Log, (content_type, body): (&str, &str)) -> Self {
+        let mut settings = Settings { log, ..Settings::default() };
+        let registry = origin_of(content_type, "max-age=86400", body.as_bytes().to_vec());
+        let upstream = format!("http://{registry}");
+        settings.mirror = vec![Mirror { name: Some("m".into()), ..Mirror::of(kind, &upstream) }];
+        Self::with(settings, body.len())
+    }
+
+    fn with(mut settings: Settings, body_bytes: usize) -> Self {
         // A worker does the same.
         own_place();
-        let mut settings = Settings { log, rule, workers: 1, ..Settings::default() };
+        settings.workers = 1;
         settings.listen = vec![Listen::reverse(CLIENT)];
-        settings.site = vec![Site::to(&format!("http://{}", origin(answer)))];
         let metrics = Arc::new(Metrics::default());
         let ledger = MemoryBudget::new(settings.cache.ram.0);
         let memory = MemoryTier::new(Arc::clone(&ledger), 64);
@@ -77,7 +93,7 @@ impl Rig {
             StreamServer::new(Arc::new(CacheHandler(exchange)), Arc::clone(&metrics), &settings.client);
         let server = Arc::new(server);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        Self { runtime, server, metrics, body_bytes: answer.0 }
+        Self { runtime, server, metrics, body_bytes }
     }
 
     /// Sends `request` `times` times on one connection and returns the bytes of the replies.
@@ -353,17 +369,22 @@ impl AsyncWrite for Script {
 
 /// Starts an origin on its own thread; it ends with the process.
 fn origin((body_bytes, cache_control): (usize, &str)) -> SocketAddr {
+    origin_of("application/octet-stream", cache_control, vec![b'x'; body_bytes])
+}
+
+fn origin_of(content_type: &str, cache_control: &str, body: Vec<u8>) -> SocketAddr {
+    let body_bytes = body.len();
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback is there");
     let address = listener.local_addr().expect("bound");
     let now = SystemTime::now();
     let date = shoal_semantics::date::format(Timestamp::from_system(now));
     let head = format!(
-        "HTTP/1.1 200 OK\r\nDate: {}\r\nContent-Type: application/octet-stream\r\nETag: \"{body_bytes}-1\"\r\n\
+        "HTTP/1.1 200 OK\r\nDate: {}\r\nContent-Type: {content_type}\r\nETag: \"{body_bytes}-1\"\r\n\
          Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\nCache-Control: {cache_control}\r\n\
          Content-Length: {body_bytes}\r\n\r\n",
         date.to_str().expect("ASCII"),
     );
-    let reply = [head.as_bytes(), &vec![b'x'; body_bytes]].concat();
+    let reply = [head.as_bytes(), &body].concat();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.expect("accepted");

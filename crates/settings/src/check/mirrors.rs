@@ -38,6 +38,15 @@ impl Rules<'_> {
             for (number, host) in mirror.file_hosts.iter().enumerate() {
                 self.result(&at(&format!("file_hosts[{number}]")), check_host_pattern(host));
             }
+            for (number, path) in mirror.credentials_below.iter().enumerate() {
+                self.result(&at(&format!("credentials_below[{number}]")), check_path(path));
+            }
+            if let Some(name) = &mirror.checksum_database {
+                self.result(&at("checksum_database"), check_name(name));
+                if mirror.kind != MirrorKind::Go {
+                    self.fault(&at("checksum_database"), "only modules of Go have such a database");
+                }
+            }
             if !mirror.namespaces.is_empty() && mirror.kind != MirrorKind::Oci {
                 self.fault(&at("namespaces"), "only clients of images name registries");
             }

@@ -25,6 +25,10 @@ entry! {
         /// The Authorization of clients then reaches no registry. Clients share the answers that
         /// these credentials open: limit them by `allow_clients` of the `[[listen]]`.
         pub credentials: Option<PathBuf> = None,
+        /// Further paths at the registry's host below which `credentials`, or those of clients, are
+        /// sent. Without them, that is the path of `upstream` alone. Of an index for Python or
+        /// cargo, it is the path above a last part `simple` or `index`.
+        pub credentials_below: Vec<String> = Vec::new(),
         /// Way in which the registry says which clients may have its answers. With `client` it gets
         /// the Authorization of each client, and a stored answer is served after it has let that
         /// client in.
@@ -33,6 +37,9 @@ entry! {
         /// the registry cannot be reached, it holds for `stale`.
         #[limits(Duration::ZERO..=Duration::from_secs(86_400))]
         pub rights_lifetime: Duration = Duration::from_secs(600),
+        /// Time for which the registry's refusal of one client and one package is remembered.
+        #[limits(Duration::ZERO..=Duration::from_secs(600))]
+        pub refusal_lifetime: Duration = Duration::from_secs(10),
         /// Further certificate authorities of the registry and of `file_hosts`, PEM. They are
         /// trusted for these hosts alone; `upstream.ca_file` is trusted for every origin.
         #[takes_effect(restart)]
@@ -54,6 +61,11 @@ entry! {
         /// such rule.
         #[limits(Duration::ZERO..=Duration::from_secs(3650 * 86_400))]
         pub minimum_age: Duration = Duration::ZERO,
+        /// Checksum database of Go that the registry serves below `/sumdb/`, by name: its record is
+        /// asked for before a zip or `go.mod` is fetched, and checks it. `ziphash` means the files
+        /// of this extension beside zips. With `none`, records that clients have asked for check
+        /// files.
+        pub checksum_database: Option<String> = None,
         /// Packages without `minimum_age`; `*` at the end of a name matches the rest.
         pub minimum_age_except: Vec<String> = Vec::new(),
         /// Packages that this mirror alone answers for; `*` at the end of a name matches the rest.
@@ -121,8 +133,10 @@ impl Mirror {
             hosts: vec!["*".into()],
             path: None,
             credentials: None,
+            credentials_below: Vec::new(),
             rights: MirrorRights::Shared,
             rights_lifetime: Duration::from_secs(600),
+            refusal_lifetime: Duration::from_secs(10),
             ca_file: None,
             index_lifetime: Duration::from_secs(300),
             absence_lifetime: Duration::from_secs(60),
@@ -130,6 +144,7 @@ impl Mirror {
             offline: false,
             minimum_age: Duration::ZERO,
             minimum_age_except: Vec::new(),
+            checksum_database: None,
             owned: Vec::new(),
             refuse: Vec::new(),
             pin: Vec::new(),
@@ -162,6 +177,20 @@ impl Mirror {
         &upstream[..end]
     }
 
+    /// Returns the paths at the registry's host below which credentials are sent; none means all.
+    pub fn credential_paths(&self) -> Vec<String> {
+        let path = &self.upstream()[self.upstream_origin().len()..];
+        let own = match (self.kind, path.rsplit_once('/')) {
+            (MirrorKind::Pypi, Some((above, "simple" | "+simple"))) => above,
+            (MirrorKind::Cargo, Some((above, "index"))) => above,
+            _ => path,
+        };
+        match own {
+            "" => Vec::new(),
+            own => std::iter::once(own.to_owned()).chain(self.credentials_below.clone()).collect(),
+        }
+    }
+
     /// Returns the site under which the mirror is served.
     pub fn site(&self) -> Site {
         let path = self.path();
@@ -170,6 +199,7 @@ impl Mirror {
             path_prefix: if path.is_empty() { "/".into() } else { path },
             upstreams: vec![UpstreamServer {
                 credentials: self.credentials.clone(),
+                credentials_below: self.credential_paths(),
                 ..UpstreamServer::at(self.upstream_origin())
             }],
             via: false,

@@ -26,6 +26,8 @@ entry! {
         /// upstream of the site, and responses are stored and shared as if clients had sent none.
         /// Shoal reads the file again on reload.
         pub credentials: Option<PathBuf> = None,
+        /// Paths at this upstream below which `credentials` are sent. Empty means all paths.
+        pub credentials_below: Vec<String> = Vec::new(),
     }
     example { Self::at("http://10.0.0.2:8000") }
 }
@@ -33,6 +35,14 @@ entry! {
 impl UpstreamServer {
     /// Makes a plain upstream.
     pub fn at(url: &str) -> Self {
-        Self { url: url.into(), weight: 1, h2c: false, host: None, server_name: None, credentials: None }
+        Self {
+            url: url.into(),
+            weight: 1,
+            h2c: false,
+            host: None,
+            server_name: None,
+            credentials: None,
+            credentials_below: Vec::new(),
+        }
     }
 }

@@ -186,6 +186,8 @@ metrics! {
     mirror_status: shared = "counter" "shoal_mirror_refused_total" "reason=\"status\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
     mirror_html: shared = "counter" "shoal_mirror_refused_total" "reason=\"html\"" "Bodies of registries that were cut or replaced, and are kept nowhere.";
     mirror_other_place: shared = "counter" "shoal_mirror_shared_bodies_total" "" "Files that were stored under another URL with the same digest.";
+    mirror_replaced: shared = "counter" "shoal_mirror_replaced_total" "" "Stored files that were dropped: a newer index promises others under their names.";
+    mirror_release_read: shared = "counter" "shoal_mirror_releases_read_total" "" "Release documents of archives that were read and compared.";
     mirror_older_release: shared = "counter" "shoal_mirror_older_releases_total" "" "Answers with the published release of an archive while its origin had another.";
     warm_fetched: shared = "counter" "shoal_warm_files_total" "result=\"fetched\"" "Files that warming fetched, by result.";
     warm_failed: shared = "counter" "shoal_warm_files_total" "result=\"failed\"" "Files that warming fetched, by result.";

@@ -5,7 +5,7 @@ use crate::exchanged::{Origin, Scheme};
 use crate::head::AttemptHead;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderValue, header};
-use shoal_rules::below_prefix;
+use shoal_rules::{below_prefix, may_leave_prefix, normal_path};
 use shoal_semantics::NextHopFields;
 use shoal_settings::UpstreamServer;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub struct MemberChanges {
     pub host: Option<HeaderValue>,
     /// Authorization of this node. The value is marked as sensitive.
     pub authorization: Option<HeaderValue>,
+    /// Paths below which this Authorization is sent; none means all.
+    pub authorized: Arc<[String]>,
 }
 
 impl MemberChanges {
@@ -53,7 +55,8 @@ impl MemberChanges {
         let has_token = head.fields.iter().any(|(name, value)| {
             name.eq_ignore_ascii_case(b"authorization") && value.starts_with(b"Bearer ")
         });
-        if let Some(value) = self.authorization.as_ref().filter(|_| !has_token) {
+        let is_covered = || is_below_any(&self.authorized, head.target.path());
+        if let Some(value) = self.authorization.as_ref().filter(|_| !has_token && is_covered()) {
             head.fields = with_authorization(&head.fields, value);
         }
     }
@@ -100,9 +103,21 @@ pub(super) fn parse(server: &UpstreamServer) -> Result<(Origin, MemberChanges), 
         prefix: uri.path().trim_end_matches('/').into(),
         host: host.map_err(|_| wrong("has a `host` that cannot be sent"))?,
         authorization: None,
+        authorized: server.credentials_below.clone().into(),
     };
     let origin = Origin::new(scheme, authority.host(), port);
     Ok((origin.with_server_name(server.server_name.as_deref()), changes))
+}
+
+/// Returns `true` if a path is below one of these, or if there are none. A path that some origin
+/// could read as another one is below none.
+pub fn is_below_any(above: &[String], path: &str) -> bool {
+    let plain = normal_path(path);
+    let is_below = |above: &String| {
+        let above = above.trim_end_matches('/');
+        plain.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    above.is_empty() || !may_leave_prefix(path) && above.iter().any(is_below)
 }
 
 /// Returns the fields with this Authorization and no other.
@@ -145,6 +160,26 @@ mod tests {
         assert!(changes.apply(&head(&long)).is_ok_and(|changed| changed.is_some()));
         let longest = format!("/{}", "x".repeat(65_532));
         assert_eq!(changes.apply(&head(&longest)).err(), Some("path"), "and is never sent without");
+    }
+
+    #[test]
+    fn credentials_stay_below_their_paths() {
+        let below = ["/npm/".to_owned(), "/files".to_owned()];
+        for (path, is_covered) in [
+            ("/npm", true),
+            ("/npm/a", true),
+            ("/npm/a%2fb", true),
+            ("/files/x", true),
+            ("/npmx", false),
+            ("/", false),
+            ("/npm/../admin", false),
+            ("/npm/..%2fadmin", false),
+            ("/npm/..;/admin", false),
+            ("/npm/%2e%2e/admin", false),
+        ] {
+            assert_eq!(is_below_any(&below, path), is_covered, "{path}");
+            assert!(is_below_any(&[], path), "{path}");
+        }
     }
 
     #[test]

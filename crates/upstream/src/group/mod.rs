@@ -17,6 +17,7 @@ use balance::Candidate;
 use health::{Health, HealthChange};
 use http::HeaderValue;
 use member::MemberChanges;
+pub use member::is_below_any;
 use parking_lot::Mutex;
 use shoal_settings::{Balance, HealthCheck, Site, UpstreamServer};
 use std::fmt;

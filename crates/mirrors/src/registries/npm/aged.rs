@@ -75,12 +75,10 @@ impl Selection {
     /// Keeps these versions of a document with these facts, in the short form or the full one.
     pub fn new(mirror: &Mirror, facts: &Facts, versions: HashSet<String>, is_short: bool) -> Self {
         let stays = |(_, version): &&(String, String)| versions.contains(version);
-        let tags = facts.tags.iter().filter(stays).map(|(tag, _)| tag.clone()).collect::<HashSet<_>>();
-        let latest = facts.tags.iter().find(|(tag, _)| tag == "latest");
-        let latest = latest.filter(|_| !tags.contains("latest")).and_then(|(_, hidden)| {
-            let older = versions.iter().filter(|version| numbers(version) <= numbers(hidden));
-            older.filter(|version| numbers(version).is_some()).max_by_key(|version| numbers(version)).cloned()
-        });
+        let own = facts.tags.iter().filter(stays).map(|(tag, _)| tag.clone()).collect::<HashSet<_>>();
+        let latest =
+            tags(facts, &versions).into_iter().find(|(tag, _)| tag == "latest" && !own.contains(tag));
+        let (tags, latest) = (own, latest.map(|(_, version)| version));
         Self(Walk::new(SelectionVisitor { urls: PackageUrls::new(mirror), versions, tags, latest, is_short }))
     }
 }
@@ -121,6 +119,20 @@ impl Visitor for SelectionVisitor {
             None => self.urls.scalar(path, raw, output),
         }
     }
+}
+
+/// Returns the tags of a document with these versions alone. A hidden `latest` becomes the newest
+/// older version.
+pub(super) fn tags(facts: &Facts, versions: &HashSet<String>) -> Vec<(String, String)> {
+    let tags = facts.tags.iter().filter_map(|(tag, version)| {
+        if versions.contains(version) {
+            return Some((tag.clone(), version.clone()));
+        }
+        let older = versions.iter().filter(|older| numbers(older) <= numbers(version));
+        let older = older.filter(|older| numbers(older).is_some()).max_by_key(|older| numbers(older));
+        older.filter(|_| tag == "latest").map(|older| (tag.clone(), older.clone()))
+    });
+    tags.collect()
 }
 
 /// Returns the numbers of a version that is no prerelease. Such versions compare as these numbers.
