@@ -24,5 +24,5 @@ export async function openPage(browser, base, { width = 1280, height = 800, them
 /** Waits until the page is live and has drawn a document. */
 export async function live(page) {
   await page.waitForSelector('#connection[data-state="live"]')
-  await page.waitForSelector('#view > *')
+  await page.waitForSelector('#view > :not([hidden])')
 }

@@ -198,11 +198,13 @@ function history(kind, seconds, points, unixS) {
   const length = Math.floor(seconds / step)
   const start = unixS - length * step
   const day = at => 0.62 + 0.38 * Math.sin((at / length) * 6.28 * (seconds / 86400) - 4.7 * (seconds / 86400) + 1.57)
-  const row = (key, most, depth = 0.1) => Array.from({ length }, (_, at) => (kind === 'empty' || (at > length * 0.31 && at < length * 0.33) ? null : most * day(at) * (1 + depth * (chance(`${key}${at}`) - 0.5))))
+  const gone = at => kind === 'empty' || (seconds > 80000 && at > length * 0.31 && at < length * 0.33)
+  const noise = (key, at) => 0.35 * (chance(`${key}${at}`) - 0.5) + 0.5 * Math.sin(at / 7 + 6 * chance(key)) * Math.sin(at / 17 + 9 * chance(`${key}b`))
+  const row = (key, most, depth = 0.1) => Array.from({ length }, (_, at) => (gone(at) ? null : most * day(at) * (1 + depth * noise(key, at))))
   const flat = (key, most, depth) => row(key, 1, depth).map((value, at) => (value === null ? null : (value / day(at)) * most))
   const requests = row('requests', 9100)
   const bytes = row('bytes', 391e6)
-  const part = (list, key, share) => list.map((value, at) => (value === null ? null : value * (share + 0.03 * (chance(`${key}${at}`) - 0.5))))
+  const part = (list, key, share) => list.map((value, at) => (value === null ? null : value * (share + 0.03 * noise(key, at))))
   return {
     start, step_s: step,
     series: {

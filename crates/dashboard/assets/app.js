@@ -135,13 +135,13 @@ class App {
     if (!before) return
     if (document.uptime_s < before.uptime - 1) toast('The node has started again: counts begin anew.')
     const step = document.unix_ms - before.unix - (steady - before.steady)
-    if (Math.abs(step) > CLOCK_STEP_MS && before.unix) toast(`The node's clock has moved by ${step < 0 ? '-' : ''}${span(Math.abs(step) / 1000)}.`)
+    if (Math.abs(step) > CLOCK_STEP_MS && before.unix) toast(`The node's clock has moved by ${step < 0 ? '-' : ''}${span(Math.round(Math.abs(step) / 1000))}.`)
   }
 
   nameNode() {
     const { node, version, uptime_s: uptime, state } = this.node
     const parts = [node && h('b', {}, visible(node)), version && h('span', {}, visible(version)), Number.isFinite(uptime) && h('span', {}, `up ${span(uptime)}`), state && state !== 'ready' && h('span', { class: 'pill warn' }, visible(state))]
-    const key = JSON.stringify([node, version, span(uptime), state])
+    const key = JSON.stringify([node, version, span(uptime), state, this.node.may_change])
     if (key === this.named) return
     this.named = key
     document.getElementById('node').replaceChildren(...parts.filter(Boolean))

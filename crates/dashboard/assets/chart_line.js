@@ -33,13 +33,15 @@ export class LineChart {
   update(xs, ys, marks = []) {
     Object.assign(this, { xs, ys, marks })
     this.stage.setAttribute('aria-label', this.summary())
+    if (this.button) this.button.disabled = xs.length === 0
     if (this.width) this.draw()
   }
 
   /** Button that opens the values as a table. */
   valuesButton() {
     const open = () => openValues(this.title, this.table())
-    return h('button', { type: 'button', class: 'plain small', 'aria-label': `Values of ${this.title}`, on: { click: open } }, 'Values')
+    this.button = h('button', { type: 'button', class: 'plain small', 'aria-label': `Values of ${this.title}`, disabled: true, on: { click: open } }, 'Values')
+    return this.button
   }
 
   close() {
@@ -68,7 +70,7 @@ export class LineChart {
     const { svg, width, height } = this
     svg.setAttribute('viewBox', `0 0 ${width} ${height}`)
     svg.setAttribute('width', width)
-    const right = width - (this.series.length > 1 || this.gutterAlways ? this.gutter : 12)
+    const right = width - this.gutter
     const labels = this.markLabels(right)
     const top = EDGE.top + (labels.length ? ROW * (1 + Math.max(...labels.map(label => label.row))) : 0)
     this.plot = { left: EDGE.left, right, top, bottom: height - EDGE.bottom }
@@ -147,7 +149,6 @@ export class LineChart {
 
   /** Names at the ends of the lines, moved apart, each with a short leader. */
   ends() {
-    if (this.series.length < 2 && !this.gutterAlways) return []
     const { right, top, bottom } = this.plot
     const found = this.series.map((one, index) => ({ one, at: lastIndex(this.ys[index]), values: this.ys[index] })).filter(end => end.at >= 0)
     const wished = found.map(end => this.yAt.at(end.values[end.at]))

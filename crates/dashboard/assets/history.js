@@ -32,7 +32,20 @@ export class HistoryPanel {
     this.choices = h('div', {})
     const cells = all.map(chart => h('div', {}, h('h3', {}, chart.title, chart.valuesButton()), chart.element))
     this.element = panel('History', { end: [this.choices], label: 'history' }, h('div', { class: 'charts' }, ...cells))
-    this.load()
+    this.choices.replaceChildren(this.spans())
+    this.watch = new IntersectionObserver(seen => this.near(seen.at(-1).isIntersecting), { rootMargin: '150px' })
+    this.watch.observe(this.element)
+  }
+
+  /** Asks for the history only while the charts are on the screen. */
+  near(shown) {
+    this.shown = shown
+    clearTimeout(this.timer)
+    if (shown) this.load()
+  }
+
+  spans() {
+    return buttons('Span of the history', RANGES, this.range, range => this.choose(range))
   }
 
   get range() {
@@ -42,13 +55,13 @@ export class HistoryPanel {
 
   choose(range) {
     this.route.set({ range: range === '86400' ? '' : range }, false)
+    this.choices.replaceChildren(this.spans())
     this.load()
     this.choices.querySelector('[aria-pressed="true"]')?.focus()
   }
 
   async load() {
     clearTimeout(this.timer)
-    this.choices.replaceChildren(buttons('Span of the history', RANGES, this.range, range => this.choose(range)))
     try {
       const { times, series } = await fetchHistory(this.range, POINTS, this.aborted.signal)
       for (const { chart, from } of this.charts) chart.update(times, from(series))
@@ -57,11 +70,12 @@ export class HistoryPanel {
       if (this.aborted.signal.aborted) return
       this.element.note(`The history is not there: ${error.message}`)
     }
-    this.timer = setTimeout(() => this.load(), AGAIN_MS)
+    if (this.shown) this.timer = setTimeout(() => this.load(), AGAIN_MS)
   }
 
   close() {
     this.aborted.abort()
+    this.watch.disconnect()
     clearTimeout(this.timer)
     this.charts.forEach(({ chart }) => chart.close())
   }

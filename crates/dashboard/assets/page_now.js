@@ -57,8 +57,8 @@ class NowView {
     const { requests, hits, byteHits, served, saved, slow } = this.tiles
     const worst = (now.answers ?? []).reduce((most, one) => (ANSWERED.has(one.source) && one.requests_per_s > 0 && one.p99_us > (most?.p99_us ?? 0) ? one : most), undefined)
     requests.set(rate(now.requests_per_s), `${count(now.requests)} since the start`)
-    hits.set(percent(now.hit_ratio), `${percent(now.hit_ratio_day)} over the day`)
-    byteHits.set(percent(now.byte_hit_ratio), `${percent(now.byte_hit_ratio_day)} over the day`)
+    hits.set(percent(now.requests ? now.hit_ratio : undefined), now.requests ? `${percent(now.hit_ratio_day)} over the day` : 'no requests yet')
+    byteHits.set(percent(now.requests ? now.byte_hit_ratio : undefined), now.requests ? `${percent(now.byte_hit_ratio_day)} over the day` : 'no requests yet')
     served.set(byteRate(now.bytes_per_s), `${byteRate(now.origin_bytes_per_s)} from origins`)
     saved.set(bytes(now.origin_bytes_saved), 'since the start')
     slow.set(micros(worst?.p99_us), worst ? `by ${sourceName(worst.source)}, the slowest` : 'no requests now')
@@ -77,7 +77,7 @@ class NowView {
       this.tiles.hits.curve(pairs(series.hits, series.requests))
       this.tiles.byteHits.curve(pairs(series.hit_bytes, series.bytes))
       this.tiles.served.curve(series.bytes ?? [])
-      this.tiles.saved.curve((series.bytes ?? []).map((value, at) => Math.max(0, value - (series.origin_bytes?.[at] ?? 0))))
+      this.tiles.saved.curve((series.bytes ?? []).map((value, at) => (value === null ? NaN : Math.max(0, value - (series.origin_bytes?.[at] ?? 0)))))
       this.tiles.slow.curve(series.p99_us ?? [])
     } catch {
       // Without a history the numbers stand alone; the panel below says why.

@@ -34,7 +34,7 @@ export function open({ route, set, mayChange }) {
 
 function columns(mayChange) {
   const place = { key: 'in', label: 'In', draw: (row, cell) => setPill(cell, { ram: 'RAM', disk: 'disk', none: 'not stored' }[row.in] ?? '?', row.in === 'none' ? 'warn' : 'good') }
-  return [address('url', 'URL'), { key: 'site', label: 'Site', cell: row => row.site ?? '', value: row => row.site, ascending: true }, place, number('requests', 'Requests', count), number('bytes', 'Bytes', bytes), number('origin_ms', 'Origin time', millis), number('size', 'Size', bytes), { key: 'act', label: 'Actions', draw: (row, cell) => drawActions(row, cell, mayChange) }]
+  return [address('url', 'URL'), { key: 'site', label: 'Site', cell: row => row.site ?? '', value: row => row.site, ascending: true }, place, number('requests', 'Requests', count), number('bytes', 'Bytes', bytes), number('origin_ms', 'Origin time', millis), number('size', 'Size', bytes), { key: 'act', label: 'Actions', tone: () => 'acts', draw: (row, cell) => drawActions(row, cell, mayChange) }]
 }
 
 function drawActions(row, cell, mayChange) {

@@ -45,8 +45,9 @@ class SizeView {
   showTiles(size, now) {
     const { measured, forecast, ram, disk, keys } = this.tiles
     const error = now.hit_ratio_forecast - now.hit_ratio_measured
-    measured.set(percent(now.hit_ratio_measured), 'as it was')
-    forecast.set(percent(now.hit_ratio_forecast), Number.isFinite(error) ? Math.abs(error) < 0.0005 ? 'as it came' : `${points(error)} off` : 'by the curve')
+    const seen = size.requests > 0
+    measured.set(percent(seen ? now.hit_ratio_measured : undefined), seen ? 'as it was' : 'no requests yet')
+    forecast.set(percent(seen ? now.hit_ratio_forecast : undefined), !seen ? 'no requests yet' : Number.isFinite(error) ? Math.abs(error) < 0.0005 ? 'as it came' : `${points(error)} off` : 'by the curve')
     ram.set(bytes(now.ram), 'limit of the RAM tier')
     disk.set(bytes(now.disk), 'limit of the disks')
     keys.set(count(size.requests), 'requests so far')

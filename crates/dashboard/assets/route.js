@@ -40,7 +40,7 @@ export class Route {
   set(changes, tell = true) {
     const { page, parameters } = parse(location.hash)
     for (const [name, value] of Object.entries(changes)) parameters.set(name, value ?? '')
-    const fragment = written(page, parameters)
+    const fragment = written(page || 'now', parameters)
     if (fragment === location.hash) return
     history.replaceState(null, '', fragment)
     if (tell) this.onChange()

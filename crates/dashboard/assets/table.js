@@ -67,7 +67,7 @@ export class Table {
     this.columns.forEach((column, at) => {
       const cell = line.children[at]
       if (column.draw) column.draw(row, cell)
-      else setText(cell, visible(column.cell(row)))
+      else fill(cell, visible(column.cell(row)))
       if (column.tone) cell.className = `${classes(column)} ${column.tone(row)}`
     })
     return line
@@ -144,6 +144,13 @@ export function setPill(cell, text, tone) {
   if (!cell.firstChild) cell.append(h('span', { class: 'pill' }))
   setText(cell.firstChild, visible(text))
   for (const name of ['good', 'warn', 'bad']) setClass(cell.firstChild, name, name === tone)
+}
+
+/** Sets the text; a long one, which the column may cut, shows whole on hover. */
+function fill(cell, text) {
+  if (cell.textContent === text) return
+  setText(cell, text)
+  cell.title = text.length > 24 ? text : ''
 }
 
 const classes = column => `${column.n ? 'n' : ''}${column.wide ? 'wide' : ''}`
