@@ -3,7 +3,7 @@
 import { chromium } from 'playwright-core'
 
 const EXECUTABLE = process.env.SHOAL_CHROMIUM ?? '/usr/bin/chromium'
-const ARGUMENTS = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--js-flags=--expose-gc', '--font-render-hinting=none', '--hide-scrollbars']
+const ARGUMENTS = ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--js-flags=--expose-gc', '--disable-font-subpixel-positioning', '--hide-scrollbars']
 
 /** Starts the browser. */
 export const launch = () => chromium.launch({ executablePath: EXECUTABLE, headless: true, args: ARGUMENTS })

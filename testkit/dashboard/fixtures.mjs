@@ -140,7 +140,7 @@ function origins(tick, kind) {
 }
 
 function objects(tick, kind, { by = 'requests', q = '', site = '' }) {
-  const paths = ['/static/app.8f3a.js', '/img/hero@2x.avif', '/api/v2/prices?currency=EUR', '/fonts/inter.woff2', '/', '/video/intro.mp4', '/search?q=shoes&page=1', '/feed.xml', '/dist/tool-2.4.1.tar.gz', '/img/logo.svg', '/category/42?sort=price', '/docs/guide/', '/tiles/12/2201/1343.png', '/news/today', '/img/team.jpg', '/robots.txt', '/static/style.51bc.css', '/pkg/left-pad-1.3.0.tgz', '/live/manifest.m3u8', '/about']
+  const paths = ['/static/app.8f3a.js', '/img/hero@2x.avif', '/api/v2/prices?currency=EUR', '/fonts/inter.woff2', '/', '/video/intro.mp4', '/search?q=shoes&page=1', '/feed.xml', '/dist/tool-2.4.1.tar.gz', '/img/logo.svg', '/category/42?sort=price', '/docs/guide/', '/tiles/12/2201/1343.png', '/news/today', '/img/team.jpg', '/static/style.51bc.css']
   const hosts = ['static.shop.example', 'images.news.example', 'www.shop.example', 'docs.tools.example']
   const list = paths.map((path, at) => {
     const host = hosts[at % hosts.length]
@@ -177,6 +177,9 @@ export function fits(line, { url = '', status = '', result = '', site = '' }) {
   return line.url.includes(url) && byStatus && (!result || line.result === result) && line.site.includes(site)
 }
 
+/** Kinds of lines, as often as the hit ratio has it. */
+const WEIGHTS = [...Array(22).fill(0), ...Array(9).fill(1), 2, 2, ...Array(6).fill(3), 4, 5, 5, 6, 7]
+
 function logLine(at, kind) {
   const [method, url, status, result, reason, duration, size] = [
     ['GET', 'https://static.shop.example/static/app.8f3a.js', 200, 'memory_hit', '', 41, 184211],
@@ -187,7 +190,7 @@ function logLine(at, kind) {
     ['GET', 'https://api.shop.example/api/v2/prices?currency=EUR', 200, 'refresh_unmodified', 'stale', 19400, 8021],
     ['GET', 'https://www.shop.example/old/page', 404, 'miss', 'uri-miss', 22311, 1411],
     ['GET', 'https://www.shop.example/account', 502, 'error', 'connection_refused', 1104, 319],
-  ][Math.floor(chance(`line ${at}`) * 7.25)]
+  ][WEIGHTS[Math.floor(chance(`line ${at}`) * WEIGHTS.length)]]
   const hostile = Object.values(HOSTILE)
   const text = kind === 'hostile' ? hostile[at % hostile.length].slice(0, 511) : url
   return { unix_ms: tickTime(at), client: `192.0.2.${1 + (at % 200)}`, method, url: text, status, bytes: size, result, reason, duration_us: Math.round(duration * (0.6 + chance(`took ${at}`))), site: url.split('/')[2] }

@@ -5,12 +5,21 @@ import zlib, { deflateSync, inflateSync } from 'node:zlib'
 
 const SIGNATURE = Buffer.from([137, 80, 78, 71, 13, 10, 26, 10])
 
-/** The same picture with a palette of the colours that are most frequent. */
-export function reduced(png) {
-  const { width, height, pixels } = decoded(png)
+/** The same picture with the largest palette that keeps it within `most` bytes. */
+export function reduced(png, most) {
+  const picture = decoded(png)
+  let written
+  for (const size of [256, 96, 48, 24]) {
+    written = encoded(picture, size)
+    if (written.length <= most) break
+  }
+  return written
+}
+
+function encoded({ width, height, pixels }, size) {
   const counts = new Map()
   for (const colour of pixels) counts.set(colour, (counts.get(colour) ?? 0) + 1)
-  const palette = chosen(counts)
+  const palette = chosen(counts, size)
   const index = new Map(palette.map((colour, at) => [colour, at]))
   const lines = Buffer.alloc((width + 1) * height)
   for (let y = 0; y < height; y += 1) {
@@ -29,12 +38,12 @@ export function reduced(png) {
 }
 
 /** Frequent colours first; a colour close to one that is taken gives its place to another. */
-function chosen(counts) {
+function chosen(counts, size) {
   const order = [...counts.entries()].sort((a, b) => b[1] - a[1]).map(([colour]) => colour)
   const palette = []
   for (const least of [300, 48, 0]) {
     for (const colour of order) {
-      if (palette.length >= 256) return palette
+      if (palette.length >= size) return palette
       if (!palette.some(taken => distance(taken, colour) <= least)) palette.push(colour)
     }
   }

@@ -1,4 +1,4 @@
-// Screenshots of each view in both themes, made small by a palette of 256 colours.
+// Screenshots of each view in both themes, made small by a palette.
 
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ export async function takeScreenshots({ browser, mockOf, folder }) {
       if (view === 'reasons') await page.locator('summary').first().click()
       await page.mouse.move(1275, 795)
       await page.waitForTimeout(500)
-      const png = reduced(await page.screenshot())
+      const png = reduced(await page.screenshot(), 60_000)
       writeFileSync(join(folder, `${view}-${theme}.png`), png)
       console.log(`${view}-${theme}.png ${png.length}`)
       await page.leave()
