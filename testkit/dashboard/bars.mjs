@@ -8,7 +8,7 @@ import { VIEWS } from './checks.mjs'
 
 const FIRST_VIEW_BYTES = 200_000
 /** Events that stand for an hour at one a second, and the growth that is noise. */
-const EVENTS = 1500
+const EVENTS = 900
 const GROWTH_BYTES = 1_000_000
 
 export const bars = {
@@ -51,7 +51,7 @@ export const bars = {
         const value = name => metrics.find(one => one.name === name).value
         return { heap: value('JSHeapUsedSize'), nodes: value('Nodes'), listeners: value('JSEventListeners') }
       }
-      await until(mock.tick + 400)
+      await until(mock.tick + 250)
       const before = await measured()
       await until(mock.tick + EVENTS)
       const after = await measured()

@@ -49,7 +49,7 @@ function now(tick, kind) {
     bytes_per_s: answers.reduce((sum, one) => sum + one.bytes_per_s, 0), origin_bytes_per_s: answers[4].bytes_per_s, origin_bytes_saved: 18.42 * 1024 * GIB + tick * 200 * MIB,
     answers, heat: heat(tick, weights, times),
     limits: { cpu_cores_used: 2.31 * wave(tick, 'cpu'), cores: 8, ram_used: 15.4 * GIB, ram_limit: 16 * GIB, rss: 16.9 * GIB, disk_used: 3.1 * 1024 * GIB, disk_limit: 3.6 * 1024 * GIB, connections: Math.round(4210 * wave(tick, 'conn')), max_connections: 16384, origin_connections: 214 },
-    sites: sites(tick, kind), sites_others: kind === 'many' ? 9900 : 0, mirrors: mirrors(tick),
+    sites: sites(tick, kind), others: kind === 'many' ? 9900 : 0, mirrors: mirrors(tick),
     warnings: kind === 'hostile' ? [HOSTILE.script, HOSTILE.turned] : ['Disk nvme1 answers 1% of its reads later than 20 ms; its queue is limited to 16 operations.'],
   }
 }
@@ -64,7 +64,7 @@ function heat(tick, weights, times) {
     return edges.map((edge, bucket) => Math.round(weights[source] * 10 * Math.exp(-(((Math.log2(edge) - 0.5 - middle) / width) ** 2) / 2) * (0.7 + 0.6 * chance(`${source}${at}${bucket}`)) * 0.4))
   }
   const start = Math.floor(tick / 10)
-  return { edges_us: edges, sources: Object.fromEntries(SOURCES.filter(source => source !== 'error').map(source => [source, Array.from({ length: 60 }, (_, at) => column(source, start + at))])) }
+  return { edges_us: edges, column_s: 10, sources: Object.fromEntries(SOURCES.filter(source => source !== 'error').map(source => [source, Array.from({ length: 60 }, (_, at) => column(source, start + at))])) }
 }
 
 function sites(tick, kind) {
@@ -84,19 +84,19 @@ function mirrors(tick) {
 
 function reasons(tick, kind, { site = '' }) {
   const url = path => (kind === 'hostile' ? [HOSTILE.script, HOSTILE.turned, HOSTILE.long, HOSTILE.attribute][path.length % 4] : `http://${site || 'www.shop.example'}${path}`)
-  const row = (reason, share, text, rule, ...paths) => ({ reason, text, requests: Math.round(share * 840 * (60000 + tick)), bytes: Math.round(share * 71000 * 840 * (60000 + tick)), share, samples: paths.map(url), rule })
+  const row = (reason, share, text, rule, ...paths) => ({ reason, text, requests: Math.round(share * 840 * (60000 + tick)), bytes: Math.round(share * 71000 * 840 * (60000 + tick)), share, samples: paths.map(url), rule: settingsIn(rule), remedy: rule })
   return {
     sites: sites(tick, kind).map(one => one.name),
     misses: [
       row('uri-miss', 0.441, 'Nothing is stored for the URL.', '`detail` says why the answer was not stored; without it the next request is a hit. If it was stored and is gone: `cache.ram`, `store.disk`, or a rule with `query_drop` for one answer under many URLs.', '/list?utm_source=mail&page=2', '/search?q=shoes', '/static/app.8f3a.js'),
       row('stale', 0.263, 'The stored answer is stale, or must be validated each time.', 'A longer lifetime, such as a rule’s `lifetime_min`, or a rule with `stale_while_revalidate` or `ignore_origin = ["no-cache"]`.', '/prices.json', '/'),
-      row('vary-miss', 0.118, 'Answers for other fields of Vary are stored.', 'A rule with `accept_encoding`, `accept_language`, `cookies` or `ignore_vary`.', '/home', '/news/today'),
+      row('vary-miss', 0.118, 'Answers for other fields of Vary are stored.', 'A rule with `accept_encoding`, `accept_language`, `cookies` or `ignore_vary`.', '/front', '/news/today'),
       row('bypass', 0.092, 'The cache has no part in the request: conditions for the origin, an upgrade, a body, a login, or a rule.', 'The client, or the rule’s `pass`.', '/account'),
       row('request', 0.061, 'A fresh answer is stored, and the client asked for another.', 'A rule with `ignore_client_no_cache = true`, or a longer `cache.reload_interval`.', '/feed.xml'),
       row('method', 0.025, 'The method is neither GET nor HEAD.', 'None.', '/cart/add'),
     ],
     not_stored: [
-      row('set-cookie', 0.382, 'The answer sets a cookie.', '`set_cookie = "strip"` in a rule, a site or `[cache]` stores the answer without the cookie.', '/home', '/category/42'),
+      row('set-cookie', 0.382, 'The answer sets a cookie.', '`set_cookie = "strip"` in a rule, a site or `[cache]` stores the answer without the cookie.', '/front', '/category/42'),
       row('no-store', 0.271, 'The origin said `no-store`.', 'A rule with `ignore_origin = ["no-store"]` and `share_private = true`, if all clients may see the answer.', '/account', '/basket'),
       row('private', 0.194, 'The origin said `private`: the answer is for one client.', 'A rule with `ignore_origin = ["private"]` and `share_private = true`, if all clients may see the answer.', '/me'),
       row('not-permitted', 0.097, 'Nothing permits storing: no lifetime of the origin, and a status that is not stored without one.', 'A rule with `lifetime_default` or `lifetime` that names the status in `statuses`.', '/old'),
@@ -105,12 +105,14 @@ function reasons(tick, kind, { site = '' }) {
   }
 }
 
+const settingsIn = sentence => [...sentence.matchAll(/`([a-z_.]+)/g)].map(found => found[1]).filter(name => name.includes('_') || name.includes('.')).join(', ')
+
 function disk(tick) {
   const names = ['nvme0', 'nvme1']
   const behind = name => Array.from({ length: 128 }, (_, at) => Math.round((5200 * Math.exp(-at / 22) + 700 * Math.exp(-(((at - 74) / 9) ** 2)) + 160) * (0.75 + 0.5 * chance(`${name} ${at}`))))
   return {
     disks: names.map((name, at) => ({ name, kind: 'volume', in_service: true, size: 1.8 * 1024 * GIB, used: (1.62 - at * 0.1) * 1024 * GIB, reads: 812345678 + tick, writes: 32345678 + tick, read_bytes: 61.2 * 1024 * GIB, write_bytes: 8.4 * 1024 * GIB, reads_per_s: 742 * wave(tick, name), writes_per_s: 31 * wave(tick, `${name}w`), queue_p50_us: 96 + at * 31, queue_p99_us: Math.round((2100 + at * 19400) * wave(tick, `${name}q`)), damage: at * 3, writes_per_day_bytes: 410 * GIB, wear_years: at ? null : 8.7 })),
-    per_request: { ios: 0.173 + 0.002 * Math.sin(tick), bytes: 16200 }, per_byte_served: 0.041, admission: { offered: 84123456 + tick * 90, admitted: 31234567 + tick * 40, offered_bytes: 6.1 * 1024 * GIB, admitted_bytes: 2.9 * 1024 * GIB }, carried_over: 1834211,
+    per_request: { ios: 0.173 + 0.002 * Math.sin(tick), bytes: 16200 }, per_byte_served: 0.412, written_per_byte: 0.041, written_per_request: 1610, admission: { offered: 84123456 + tick * 90, admitted: 31234567 + tick * 40, offered_bytes: 6.1 * 1024 * GIB, admitted_bytes: 2.9 * 1024 * GIB }, carried_over: 1834211,
     cursor: Object.fromEntries(names.map((name, at) => [name, { position: (0.372 + at * 0.31 + tick / 900) % 1, laps: 41 - at * 3 }])),
     popularity: Object.fromEntries(names.map(name => [name, behind(name)])),
   }
@@ -118,7 +120,7 @@ function disk(tick) {
 
 function size(tick) {
   const ratio = (size, top, half) => top / (1 + (half / size) ** 0.62)
-  const at = (size, text) => ({ text, ...size, hit_ratio: ratio(size.ram + size.disk, 0.972, 210 * GIB), byte_hit_ratio: ratio(size.ram + size.disk, 0.961, 520 * GIB) })
+  const at = (size, text) => ({ text, ...size, ram_hit_ratio: ratio(size.ram, 0.972, 210 * GIB), hit_ratio: ratio(size.ram + size.disk, 0.972, 210 * GIB), byte_hit_ratio: ratio(size.ram + size.disk, 0.961, 520 * GIB) })
   const today = { ram: 16 * GIB, disk: 3.6 * 1024 * GIB }
   const curve = Array.from({ length: 44 }, (_, step) => {
     const size = 256 * MIB * 2 ** (step * 0.39)
@@ -133,8 +135,8 @@ function size(tick) {
 }
 
 function origins(tick, kind) {
-  const row = (name, site, state, weight, more = {}) => ({ name, site, state, requests: weight * 86000, requests_per_s: weight * wave(tick, name), errors: 0, p50_us: Math.round(14000 + 20000 * chance(name)), p99_us: Math.round(90000 + 240000 * chance(`${name}p`)), connections: Math.round(weight / 4), max_connections: 256, stale_served: 0, since_ms: tickTime(tick) - 86400000 * 3, ...more })
-  const list = [row('https://10.0.4.11:8443', 'www.shop.example', 'up', 210), row('https://10.0.4.12:8443', 'www.shop.example', 'up', 204), row('https://10.0.4.13:8443', 'www.shop.example', 'down', 0, { errors: 5120, stale_served: 40210, since_ms: tickTime(tick) - 754000 }), row('http://10.0.5.20:8000', 'images.news.example', 'up', 180), row('http://10.0.5.21:8000', 'video.news.example', 'up', 96, { errors: 12 }), row('http://10.0.6.7:9000', 'docs.tools.example', 'probing', 3, { errors: 88, stale_served: 512 }), row('https://registry.example', 'npm', 'up', 41), row('https://index.example', 'pypi', 'up', 19)]
+  const row = (name, site, state, weight, more = {}) => ({ name, site, state, requests: weight * 86000, requests_per_s: weight * wave(tick, name), errors: 0, p50_us: Math.round(14000 + 20000 * chance(name)), p99_us: Math.round(90000 + 240000 * chance(`${name}p`)), connections: Math.round(weight / 4), max_connections: 256, stale_served: 0, since_ms: 86400000 * 3 + tick * 1000, ...more })
+  const list = [row('https://10.0.4.11:8443', 'www.shop.example', 'up', 210), row('https://10.0.4.12:8443', 'www.shop.example', 'up', 204), row('https://10.0.4.13:8443', 'www.shop.example', 'down', 0, { errors: 5120, stale_served: 40210, since_ms: 754000 + tick * 1000 }), row('http://10.0.5.20:8000', 'images.news.example', 'up', 180), row('http://10.0.5.21:8000', 'video.news.example', 'up', 96, { errors: 12 }), row('http://10.0.6.7:9000', 'docs.tools.example', 'probing', 3, { errors: 88, stale_served: 512 }), row('https://registry.example', 'npm', 'up', 41), row('https://index.example', 'pypi', 'up', 19)]
   if (kind === 'hostile') list.unshift(row(HOSTILE.script, HOSTILE.turned, HOSTILE.attribute, 999))
   return { origins: list }
 }
@@ -146,9 +148,9 @@ function objects(tick, kind, { by = 'requests', q = '', site = '' }) {
     const host = hosts[at % hosts.length]
     const size = Math.round(10 ** (3 + 4 * chance(path)))
     const requests = Math.round(9000000 / (at + 1) ** 1.05) + tick
-    return { url: `https://${host}${path}`, site: host, requests, bytes: requests * size, origin_ms: Math.round(requests * 0.02 * (20 + 400 * chance(`${path}o`))), size, in: at % 7 === 6 ? 'none' : at % 3 === 2 ? 'disk' : 'ram' }
+    return { url: `https://${host}${path}`, site: host, requests, bytes: requests * size, origin_ms: Math.round(requests * 0.02 * (20 + 400 * chance(`${path}o`))), key_url: `https://${host}${path}`, size, in: at % 7 === 6 ? 'none' : at % 3 === 2 ? 'disk' : 'ram' }
   })
-  if (kind === 'hostile') list.unshift(...Object.values(HOSTILE).map((text, at) => ({ ...list[at], url: text, site: HOSTILE.attribute })))
+  if (kind === 'hostile') list.unshift(...Object.values(HOSTILE).map((text, at) => ({ ...list[at], url: text.slice(0, at === 3 ? 30 : undefined), key_url: at === 3 ? null : text, site: HOSTILE.attribute })))
   const key = { requests: 'requests', bytes: 'bytes', cost: 'origin_ms' }[by] ?? 'requests'
   return { sampled_one_in: 16, by, objects: list.filter(one => one.url.includes(q) && (!site || one.site === site)).sort((a, b) => b[key] - a[key]) }
 }

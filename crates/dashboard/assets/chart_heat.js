@@ -2,7 +2,7 @@
 // answers on a logarithmic scale. One map a source, all with the same scale.
 
 import { h, setText } from './dom.js'
-import { micros, quantile, whole } from './format.js'
+import { micros, quantile, span, whole } from './format.js'
 import { openValues } from './dialogs.js'
 import { SOURCES, sourceClass, sourceName } from './parts.js'
 
@@ -10,7 +10,6 @@ const STEPS = 6
 const HEIGHT = 124
 const FOOT = 14
 const LEFT = 46
-const COLUMN_S = 10
 
 /** Heat maps of all sources that answered in the last minutes. */
 export class HeatMaps {
@@ -23,12 +22,12 @@ export class HeatMaps {
     addEventListener('shoal:theme', this.redraw)
   }
 
-  update({ edges_us: edges = [], sources = {} }, unixMs) {
+  update({ edges_us: edges = [], column_s: columnS = 10, sources = {} }) {
     const busy = SOURCES.map(([name]) => name).filter(name => (sources[name] ?? []).some(column => column.some(Boolean)))
     const most = Math.max(1, ...busy.map(name => sources[name].reduce((top, column) => Math.max(top, ...column), 0)))
     for (const name of busy) {
       if (!this.maps.has(name)) this.maps.set(name, new HeatMap(name))
-      this.maps.get(name).update(edges, sources[name], most, unixMs)
+      this.maps.get(name).update(edges, sources[name], most, columnS)
     }
     for (const name of this.maps.keys()) if (!busy.includes(name)) this.maps.delete(name)
     const wanted = busy.map(name => this.maps.get(name).element)
@@ -66,13 +65,13 @@ class HeatMap {
     this.cell = undefined
   }
 
-  update(edges, columns, most, unixMs) {
-    Object.assign(this, { edges, columns, most, unixMs })
+  update(edges, columns, most, columnS) {
+    Object.assign(this, { edges, columns, most, columnS })
     const sums = edges.map((_, bucket) => columns.reduce((sum, column) => sum + (column[bucket] ?? 0), 0))
     const [middle, slow] = [quantile(sums, edges, 0.5), quantile(sums, edges, 0.99)]
     setText(this.figures, `half ${micros(middle)} · 99% ${micros(slow)}`)
     const total = sums.reduce((sum, value) => sum + value, 0)
-    this.stage.setAttribute('aria-label', `Latency of answers from ${sourceName(this.name)}: ${whole(total)} answers in ${minutes(columns.length)}, half within ${micros(middle)}, 99% within ${micros(slow)}. Arrow keys step through the cells, Enter shows the values as a table.`)
+    this.stage.setAttribute('aria-label', `Latency of answers from ${sourceName(this.name)}: ${whole(total)} answers in ${span(columns.length * columnS)}, half within ${micros(middle)}, 99% within ${micros(slow)}. Arrow keys step through the cells, Enter shows the values as a table.`)
     this.draw()
   }
 
@@ -112,7 +111,7 @@ class HeatMap {
       pen.fillText(micros(this.edges[bucket]), LEFT - 5, Math.max(6, Math.min(HEIGHT - FOOT - 5, y)))
     }
     pen.textAlign = 'left'
-    pen.fillText(`${minutes(this.columns.length)} ago`, LEFT, HEIGHT - 5)
+    pen.fillText(`${span(this.columns.length * this.columnS)} ago`, LEFT, HEIGHT - 5)
     pen.textAlign = 'right'
     pen.fillText('now', this.stage.clientWidth, HEIGHT - 5)
   }
@@ -146,7 +145,7 @@ class HeatMap {
     const row = Math.max(0, Math.min(this.edges.length - 1, bucket))
     this.cell = [column, row]
     const least = row ? micros(this.edges[row - 1]) : '0'
-    setText(this.tip, `${ago(this.columns.length - 1 - column)}: ${whole(this.columns[column][row] ?? 0)} answers of ${least} to ${micros(this.edges[row])}`)
+    setText(this.tip, `${this.ago(column)}: ${whole(this.columns[column][row] ?? 0)} answers of ${least} to ${micros(this.edges[row])}`)
     this.tip.hidden = false
     const [across] = this.sizes()
     const place = LEFT + column * across
@@ -155,9 +154,14 @@ class HeatMap {
     this.tip.style.right = leftSide ? `${this.stage.clientWidth - place + 6}px` : ''
   }
 
+  ago(column) {
+    const back = (this.columns.length - 1 - column) * this.columnS
+    return back ? `${span(back)} ago` : 'now'
+  }
+
   table() {
     const heads = ['Time', ...this.edges.map(edge => `≤ ${micros(edge)}`)]
-    const line = (column, at) => [ago(this.columns.length - 1 - at), ...this.edges.map((_, bucket) => whole(column[bucket] ?? 0))]
+    const line = (column, at) => [this.ago(at), ...this.edges.map((_, bucket) => whole(column[bucket] ?? 0))]
     return { heads, lines: this.columns.map(line).reverse() }
   }
 }
@@ -182,5 +186,3 @@ function palette(element) {
   return colours
 }
 
-const ago = columns => (columns ? `${columns * COLUMN_S} s ago` : 'now')
-const minutes = columns => `${Math.round((columns * COLUMN_S) / 6) / 10} minutes`

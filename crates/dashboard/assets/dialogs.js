@@ -50,8 +50,9 @@ export function toast(text) {
   setTimeout(() => message.remove(), 8000)
 }
 
-/** Shows a whole URL, to be copied, explained or purged. */
-export function openAddress(url) {
+/** Shows a URL, to be copied; with the `whole` of it, to be explained or purged. */
+export function openAddress(shown, whole = shown) {
+  const url = whole ?? shown
   const field = h('textarea', { readonly: true, 'aria-label': 'The whole URL', spellcheck: 'false' })
   field.value = url
   const size = new TextEncoder().encode(url).length
@@ -61,9 +62,10 @@ export function openAddress(url) {
     dispatchEvent(new CustomEvent(`shoal:${name}`, { detail: url }))
   }
   const action = (text, act) => h('button', { type: 'button', class: 'plain', on: { click: act } }, text)
-  const list = [action('Copy', onCopy), action('Explain', send('explain')), action('Purge…', send('purge'))]
+  const list = whole === null ? [action('Copy', onCopy)] : [action('Copy', onCopy), action('Explain', send('explain')), action('Purge…', send('purge'))]
+  const cut = whole === null ? [h('p', { class: 'muted' }, 'The node has kept the beginning of this URL only. Explain and purge need the whole.')] : []
   const changed = visible(url) === url ? [] : [h('p', { class: 'muted' }, 'With its hidden characters written out: ', h('code', {}, visible(url).slice(0, 2000)))]
-  const dialog = openDialog(`URL of ${size.toLocaleString('en')} bytes`, h('div', { class: 'stack' }, field, ...changed), list)
+  const dialog = openDialog(`${whole === null ? 'Beginning of a URL,' : 'URL of'} ${size.toLocaleString('en')} bytes`, h('div', { class: 'stack' }, field, ...cut, ...changed), list)
   field.focus()
 }
 

@@ -20,7 +20,7 @@ class DiskView {
     this.ringList = h('div', { class: 'rings' })
     this.ringPanel = panel('The cursor’s way round the volume', { width: 'w7', label: 'rings' }, this.ringList)
     const name = { key: 'name', label: 'Disk', cell: row => row.name, value: row => row.name, ascending: true }
-    const state = { key: 'in_service', label: 'State', draw: (row, cell) => setPill(cell, row.in_service ? 'in service' : 'out of service', row.in_service ? 'good' : 'bad') }
+    const state = { key: 'in_service', label: 'State', draw: (row, cell) => setPill(cell, row.in_service ? 'in service' : row.why || 'out of service', row.in_service ? 'good' : 'bad') }
     const columns = [name, { key: 'kind', label: 'Kind', cell: row => row.kind }, state,
       { key: 'used', label: 'Used', n: true, value: row => row.used / row.size, cell: row => `${bytes(row.used)} of ${bytes(row.size)}` },
       number('reads_per_s', 'Reads', rate), number('writes_per_s', 'Writes', rate), number('read_bytes', 'Bytes read', bytes), number('write_bytes', 'Bytes written', bytes),
@@ -53,8 +53,8 @@ class DiskView {
     const per = disk.per_request ?? {}
     const admission = disk.admission ?? {}
     const worst = disks.reduce((most, one) => ((one.queue_p99_us ?? -1) > (most?.queue_p99_us ?? -1) ? one : most), undefined)
-    ios.set(plain(per.ios), `${bytes(per.bytes)} for each request`)
-    written.set(Number.isFinite(disk.per_byte_served) ? `${plain(disk.per_byte_served)} B` : '–', 'for each byte to clients')
+    ios.set(plain(per.ios), `${bytes(per.bytes)}; ${plain(disk.per_byte_served)} B a byte sent`)
+    written.set(Number.isFinite(disk.written_per_byte) ? `${plain(disk.written_per_byte)} B` : '–', `${bytes(disk.written_per_request)} for each request`)
     admitted.set(admission.offered ? percent(admission.admitted / admission.offered) : '–', `${count(admission.admitted)} of ${count(admission.offered)} objects`)
     carried.set(count(typeof disk.carried_over === 'object' ? disk.carried_over?.objects : disk.carried_over), 'popular objects')
     queue.set(micros(worst?.queue_p99_us), worst ? `on ${visible(worst.name)}` : 'no disk')

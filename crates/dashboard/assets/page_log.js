@@ -109,5 +109,5 @@ function row(line) {
     return element
   }
   const bad = line.status >= 500 ? 'alarm' : ''
-  return h('tr', {}, cell(clock(line.unix_ms), 'time'), cell(line.client), cell(line.method), cell(String(line.status), `n ${bad}`), resultCell(line.result), cell(line.reason ?? ''), cell(bytes(line.bytes), 'n'), cell(micros(line.duration_us), 'n'), h('td', { class: 'wide' }, addressButton(line.url ?? '')))
+  return h('tr', {}, cell(clock(line.unix_ms), 'time'), cell(line.client), cell(line.method), cell(String(line.status), `n ${bad}`), resultCell(line.result), cell(line.reason ?? ''), cell(bytes(line.bytes), 'n'), cell(micros(line.duration_us), 'n'), h('td', { class: 'wide' }, addressButton(line.url ?? '', line.url?.endsWith('…') ? null : line.url)))
 }

@@ -43,7 +43,7 @@ class NowView {
     this.now = now
     this.showTiles(now)
     this.answers.update(now.answers ?? [])
-    this.heat.update(now.heat ?? {}, now.unix_ms)
+    this.heat.update(now.heat ?? {})
     this.showLimits(now.limits ?? {})
     this.showSites()
     const warnings = now.warnings ?? []
@@ -101,9 +101,9 @@ class NowView {
   showSites() {
     if (!this.now) return
     const wanted = this.route.get('site').toLowerCase()
-    const named = (this.now.sites ?? []).filter(site => typeof site.name === 'string')
+    const named = this.now.sites ?? []
     const sites = named.filter(site => site.name.toLowerCase().includes(wanted))
-    const others = this.now.sites_others ?? this.now.sites?.find(site => site.others)?.others ?? 0
+    const others = this.now.others ?? 0
     setText(this.others.firstChild, `and ${whole(others)} further sites with fewer requests`)
     this.sites.update(sites, others > 0 && !wanted ? this.others : undefined)
     this.sitePanel.note(`${whole(sites.length)} shown${others ? ` of ${whole(named.length + others)}` : ''}`)

@@ -27,15 +27,18 @@ export function open({ route, set, mayChange }) {
     objects.forEach(one => one.site && sites.size < 1000 && sites.add(one.site))
     setOptions(site, [['', 'all sites'], ...[...sites].sort().map(name => [name, name])], route.get('site'))
     table.update(objects)
-    section.note(`${whole(objects.length)} shown${document.sampled_one_in > 1 ? `, counted from one request in ${whole(document.sampled_one_in)}` : ''}`)
+    section.note(`${whole(objects.length)} shown${document.sampled_one_in > 1 ? `; of hits in RAM one in ${whole(document.sampled_one_in)} is counted` : ''}`)
   }
   return { lead: 'Those that are asked for most, or cost their origin most', parts: [section], query: () => ({ by: by(), q: route.get('q'), site: route.get('site') }), update }
 }
 
 function columns(mayChange) {
   const place = { key: 'in', label: 'In', draw: (row, cell) => setPill(cell, { ram: 'RAM', disk: 'disk', none: 'not stored' }[row.in] ?? '?', row.in === 'none' ? 'warn' : 'good') }
-  return [address('url', 'URL'), { key: 'site', label: 'Site', cell: row => row.site ?? '', value: row => row.site, ascending: true }, place, number('requests', 'Requests', count), number('bytes', 'Bytes', bytes), number('origin_ms', 'Origin time', millis), number('size', 'Size', bytes), { key: 'act', label: 'Actions', tone: () => 'acts', draw: (row, cell) => drawActions(row, cell, mayChange) }]
+  return [address('url', 'URL', { whole: keyOf }), { key: 'site', label: 'Site', cell: row => row.site ?? '', value: row => row.site, ascending: true }, place, number('requests', 'Requests', count), number('bytes', 'Bytes', bytes), number('origin_ms', 'Origin time', millis), number('size', 'Size', bytes), { key: 'act', label: 'Actions', tone: () => 'acts', draw: (row, cell) => drawActions(row, cell, mayChange) }]
 }
+
+/** The URL as purge and explain take it; `null` if the node has only its beginning. */
+const keyOf = row => (row.key_url === undefined ? row.url : row.key_url)
 
 function drawActions(row, cell, mayChange) {
   if (!cell.firstChild) {
@@ -43,11 +46,13 @@ function drawActions(row, cell, mayChange) {
     cell.append(h('div', { class: 'bar-row' }, button('Explain', 'explain'), button('Purge…', 'purge')))
     cell.firstChild.style.flexWrap = 'nowrap'
   }
-  if (cell.url === row.url) return
-  cell.url = row.url
+  if (cell.shown === row.url) return
+  cell.shown = row.url
+  cell.url = keyOf(row)
   const [explain, purge] = cell.firstChild.children
   const short = row.url.slice(0, 200)
   explain.setAttribute('aria-label', `Explain ${short}`)
   purge.setAttribute('aria-label', `Purge ${short}`)
-  purge.disabled = !mayChange()
+  explain.disabled = cell.url === null
+  purge.disabled = cell.url === null || !mayChange()
 }

@@ -10,18 +10,18 @@ export function open({ route }) {
   const name = { key: 'name', label: 'Origin', cell: row => row.name, value: row => row.name, ascending: true }
   const state = { key: 'state', label: 'State', value: row => toneOf(row.state), draw: (row, cell) => setPill(cell, row.state, toneOf(row.state)) }
   const columns = [name, { key: 'site', label: 'Site', cell: row => row.site, value: row => row.site, ascending: true }, state,
-    { key: 'since_ms', label: 'Since', n: true, cell: row => (row.since_ms ? span(Math.max(0, now - row.since_ms) / 1000) : '–'), value: row => row.since_ms },
+    { key: 'since_ms', label: 'Since', n: true, cell: row => (span(Math.floor((row.since_ms ?? NaN) / 1000))), value: row => row.since_ms },
     number('requests_per_s', 'Requests', rate), number('errors', 'Errors', whole, { tone: row => (row.errors > 0 ? 'alarm' : 'zero') }), number('p50_us', 'Half within', micros), number('p99_us', '99% within', micros),
     { key: 'connections', label: 'Connections', n: true, value: row => row.connections, cell: row => `${whole(row.connections)}${row.max_connections ? ` of ${whole(row.max_connections)}` : ''}` },
     number('stale_served', 'Served stale', whole), number('requests', 'Since start', count)]
-  let now = 0
   let seen = []
+  let others = 0
   const table = new Table(route, { caption: 'Origins', columns, rowKey: row => `${row.site}\n${row.name}`, order: '-requests', empty: 'No origin has been asked yet.' })
   const show = () => {
     const wanted = route.get('q').toLowerCase()
     const rows = seen.filter(row => `${row.name} ${row.site}`.toLowerCase().includes(wanted))
     table.update(rows)
-    section.note(`${whole(rows.length)} shown of ${whole(seen.length)}`)
+    section.note(`${whole(rows.length)} shown of ${whole(seen.length + others)}`)
   }
   const filter = textField('Filter origins by name or site', 'Filter origins', route.get('q'), text => {
     route.set({ q: text }, false)
@@ -29,8 +29,8 @@ export function open({ route }) {
   })
   const section = panel('Origins', { end: [filter], label: 'origins' }, table.element)
   const update = document => {
-    now = document.unix_ms
     seen = document.origins ?? []
+    others = document.others ?? 0
     summarize(all, seen)
     show()
   }

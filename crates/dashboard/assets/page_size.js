@@ -20,7 +20,7 @@ class SizeView {
     const ticks = domain => powerTicks(domain, 2, 8)
     this.chart = new LineChart({ title: 'Hit ratio by cache size', series, height: 330, x: { format: bytes, log: true, ticks, name: 'Size' }, y: { format: percent, tickFormat: value => `${Math.round(value * 100)}%`, most: 1, ticks: () => roundTicks(0, 0.999, 5) } })
     const columns = [{ key: 'text', label: 'Change', cell: row => row.text }, ...['ram', 'disk'].map(key => ({ key, label: key === 'ram' ? 'RAM' : 'Disk', n: true, cell: row => bytes(row[key]) })),
-      { key: 'hit_ratio', label: 'Hits', n: true, cell: row => percent(row.hit_ratio) }, { key: 'gain', label: 'Against today', n: true, cell: row => points(row.gain), tone: row => (row.gain < -0.005 ? 'alarm' : '') }, { key: 'byte_hit_ratio', label: 'Byte hits', n: true, cell: row => percent(row.byte_hit_ratio) }]
+      { key: 'hit_ratio', label: 'Hits', n: true, cell: row => percent(row.hit_ratio) }, { key: 'gain', label: 'Against today', n: true, cell: row => points(row.gain), tone: row => (row.gain < -0.005 ? 'alarm' : '') }, { key: 'ram_hit_ratio', label: 'From RAM', n: true, cell: row => percent(row.ram_hit_ratio) }, { key: 'byte_hit_ratio', label: 'Byte hits', n: true, cell: row => percent(row.byte_hit_ratio) }]
     this.table = new Table(route, { caption: 'Other sizes', columns, rowKey: row => row.text, empty: 'No forecast yet: the curve needs some thousand requests.' })
     this.curvePanel = panel('Hit ratio by cache size', { end: [this.chart.valuesButton()], label: 'curve' }, this.chart.element)
     this.advice = h('div', {})

@@ -6,7 +6,7 @@ import { parted } from './format.js'
 /** Sources of answers, in the order of their cost, with their words. */
 export const SOURCES = [
   ['ram', 'RAM'], ['disk', 'Disk'], ['neighbourhood', 'Neighbourhood'], ['peer', 'Peer'],
-  ['origin', 'Origin'], ['stale', 'Stale'], ['error', 'Error'], ['tunnel', 'Tunnel'],
+  ['origin', 'Origin'], ['stale', 'Stale'], ['error', 'Error'], ['tunnel', 'Tunnel'], ['own', 'This node'],
 ]
 const KNOWN = new Map(SOURCES)
 

@@ -117,25 +117,25 @@ export function share(key, label, format, more = {}) {
   return { key, label, n: true, value: row => row[key], draw, ...more }
 }
 
-/** A column of a URL, which opens with all that can be done about it. */
+/** A column of a URL, which opens with all that can be done about it; `whole(row)` is the URL itself. */
 export function address(key, label, more = {}) {
   const draw = (row, cell) => {
     if (!cell.firstChild) cell.append(addressButton(''))
-    fillAddress(cell.firstChild, row[key])
+    fillAddress(cell.firstChild, row[key], more.whole ? more.whole(row) : row[key])
   }
   return { key, label, wide: true, draw, value: row => row[key], ascending: true, ...more }
 }
 
-/** A button that shows a URL in short, and opens the whole. */
-export function addressButton(url) {
-  const button = h('button', { type: 'button', class: 'url', on: { click: () => openAddress(button.url) } })
-  fillAddress(button, url)
+/** A button that shows a URL in short, and opens the whole; `null` if the node has only a part. */
+export function addressButton(url, whole = url) {
+  const button = h('button', { type: 'button', class: 'url', on: { click: () => openAddress(button.url, button.whole) } })
+  fillAddress(button, url, whole)
   return button
 }
 
-function fillAddress(button, url) {
+function fillAddress(button, url, whole) {
   if (button.url === url) return
-  button.url = url
+  Object.assign(button, { url, whole })
   setText(button, shortened(url, 110))
 }
 
