@@ -121,16 +121,29 @@ export const checks = {
     await page.waitForSelector('[data-part="objects"] tbody .url')
     const url = await page.locator('[data-part="objects"] tbody .url').first().innerText()
     await page.getByRole('button', { name: `Purge ${url}` }).click()
-    await page.locator('dialog').getByRole('button', { name: 'Purge…' }).click()
+    assert.equal(await page.getByLabel('To be purged').inputValue(), url)
     assert.equal(await page.evaluate(() => document.activeElement.innerText), 'Cancel')
     await page.keyboard.press('Enter')
     assert.equal(mock.posts.length, 0)
     await page.getByRole('button', { name: `Purge ${url}` }).click()
-    await page.locator('dialog').getByRole('button', { name: 'Purge…' }).click()
+    assert.equal(await page.getByLabel('To be purged').inputValue(), url)
     await page.locator('dialog').getByRole('button', { name: 'Purge', exact: true }).click()
     await page.waitForSelector('.toast')
     assert.match(await text(page, '.toast'), /Purged 3 responses/)
     assert.deepEqual(mock.posts, [{ pathname: '/purge', body: { url }, type: 'application/json' }])
+  }),
+
+  purge_chooses_its_kind: withPage('busy', {}, async (page, mock) => {
+    for (const [kind, typed, body] of [['tag', 'product-42', { tag: 'product-42' }], ['host', 'a.example', { host: 'a.example' }], ['group', 'http://a.example g/1', { group: { origin: 'http://a.example', group: 'g/1' } }]]) {
+      await page.keyboard.press('x')
+      await page.getByLabel('Kind of purge').selectOption(kind)
+      await page.getByLabel('What to purge').fill(typed)
+      await page.keyboard.press('Enter')
+      await page.locator('dialog').getByRole('button', { name: 'Purge', exact: true }).click()
+      await page.waitForFunction(() => !document.querySelector('dialog'))
+      for (let at = 0; at < 50 && !mock.posts.some(post => JSON.stringify(post.body) === JSON.stringify(body)); at += 1) await page.waitForTimeout(20)
+      assert.deepEqual(mock.posts.at(-1).body, body)
+    }
   }),
 
   purge_of_everything_needs_the_word: withPage('busy', {}, async (page, mock) => {

@@ -129,10 +129,12 @@ class App {
   watchNode(document) {
     const steady = performance.now()
     const before = this.seen
-    this.seen = { unix: document.unix_ms, steady, uptime: document.uptime_s }
+    this.seen = { unix: document.unix_ms, steady, uptime: document.uptime_s ?? before?.uptime }
+    const version = this.node.version
     this.node = { ...this.node, ...pick(document, ['name', 'version', 'uptime_s', 'may_change', ...(this.page === 'cluster' ? [] : ['state'])]) }
     this.nameNode()
     if (!before) return
+    if (version && version !== this.node.version) toast('The node has another version now. Load this page again to see its views.')
     if (document.uptime_s < before.uptime - 1) toast('The node has started again: counts begin anew.')
     const step = document.unix_ms - before.unix - (steady - before.steady)
     if (Math.abs(step) > CLOCK_STEP_MS && before.unix) toast(`The node's clock has moved by ${step < 0 ? '-' : ''}${span(Math.round(Math.abs(step) / 1000))}.`)

@@ -5,13 +5,16 @@ import { bytes, count, percent } from './format.js'
 import { choice, panel, setOptions } from './parts.js'
 import { addressButton } from './table.js'
 
+/** Most sites to choose from; further ones are chosen by the address. */
+const SITES = 1000
+
 /** Opens the view. */
 export function open({ route, set }) {
   const sites = choice('Site', [['', 'all sites']], '', site => set({ site }))
   const misses = new Reasons('Misses', 'reasons for which the origin was asked', 'Every request so far was a hit.', [sites])
   const kept = new Reasons('Not stored', 'reasons for which an answer was not kept', 'Every answer so far was stored.', [])
   const update = document => {
-    const names = (document.sites ?? []).map(name => [name, visible(name)])
+    const names = (document.sites ?? []).slice(0, SITES).map(name => [name, visible(name)])
     const chosen = route.get('site')
     const known = !chosen || names.some(([name]) => name === chosen)
     setOptions(sites, [['', 'all sites'], ...names, ...(known ? [] : [[chosen, visible(chosen)]])], chosen)

@@ -13,11 +13,15 @@ const KINDS = {
   all: { label: 'Everything', placeholder: '', body: () => 'all' },
 }
 
-/** Opens the choice; `done` is called after a purge. */
+/** Opens the choice, or with a URL the question about it; `done` is called after a purge. */
 export function openPurge(url, done) {
+  if (url) ask('url', url, done)
+  else choose(done)
+}
+
+function choose(done) {
   const kind = h('select', { 'aria-label': 'Kind of purge', on: { change: () => fit() } }, ...Object.entries(KINDS).map(([name, { label }]) => h('option', { value: name }, label)))
   const field = h('input', { type: 'text', class: 'grow', 'aria-label': 'What to purge', spellcheck: 'false', autocomplete: 'off', maxlength: '65536', required: true })
-  field.value = url
   const fit = () => {
     field.hidden = kind.value === 'all'
     field.required = kind.value !== 'all'

@@ -29,11 +29,11 @@ export class Table {
   }
 
   render() {
-    const wanted = this.sorted().map(row => this.line(row))
+    const keys = new Set()
+    const wanted = this.sorted().map(row => this.line(row, unused(keys, this.rowKey(row))))
     if (this.rest) wanted.push(this.rest)
     const before = Array.from(this.body.children)
     if (before.length !== wanted.length || before.some((line, at) => line !== wanted[at])) this.place(wanted)
-    const keys = new Set(this.data.map(this.rowKey))
     for (const key of this.kept.keys()) if (!keys.has(key)) this.kept.delete(key)
     this.nothing.hidden = wanted.length > 0
     this.element.firstChild.hidden = wanted.length === 0
@@ -57,8 +57,7 @@ export class Table {
     return [...this.data].sort(compare)
   }
 
-  line(row) {
-    const key = this.rowKey(row)
+  line(row, key) {
     let line = this.kept.get(key)
     if (!line) {
       line = h('tr', {}, ...this.columns.map((column, at) => h(at ? 'td' : 'th', { class: classes(column), scope: at ? undefined : 'row' })))
@@ -151,6 +150,14 @@ function fill(cell, text) {
   if (cell.textContent === text) return
   setText(cell, text)
   cell.title = text.length > 24 ? text : ''
+}
+
+/** A key that no earlier row of the table has: two rows may have one name. */
+function unused(keys, wanted) {
+  let key = wanted
+  while (keys.has(key)) key += '\u0000'
+  keys.add(key)
+  return key
 }
 
 const classes = column => `${column.n ? 'n' : ''}${column.wide ? 'wide' : ''}`
