@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
-use shoal_core::Timestamp;
+use shoal_core::{Key, Timestamp};
 use shoal_rules::CertificateNames;
 use shoal_semantics::NextHopFields;
 use shoal_wire::{FastPathRequest, RequestParts};
@@ -217,6 +217,10 @@ pub struct AccessRecord {
     pub failed: bool,
     /// Meter of the site.
     pub site: Option<Arc<SiteMeter>>,
+    /// Keyed hash of the primary cache key; `None` for an answer without one.
+    pub key: Option<Key>,
+    /// `true` if this node stores the response that it fetched.
+    pub is_stored: bool,
     /// `true` for the answer to another node of the cluster, which counts and logs the request of
     /// its client itself.
     pub is_for_peer: bool,

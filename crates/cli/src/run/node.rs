@@ -11,6 +11,7 @@ use shoal_proxy::admin::{
     TopMisses, TopRequest,
 };
 use shoal_proxy::cluster::ClusterReport;
+use shoal_proxy::dashboard::Dashboard;
 use shoal_proxy::exchange::Whereabouts;
 use shoal_proxy::metrics::Metrics;
 use shoal_proxy::node::{Node, NodeError};
@@ -89,6 +90,10 @@ impl Control for RunningNode {
 
     fn readiness(&self) -> Readiness {
         self.node.readiness()
+    }
+
+    fn dashboard(&self) -> Option<Arc<Dashboard>> {
+        Some(Arc::clone(self.node.dashboard()))
     }
 
     fn status(&self) -> Status {

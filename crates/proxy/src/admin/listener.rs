@@ -7,10 +7,12 @@ use super::Control;
 use super::guard::HostGuard;
 use super::impatient::TimeoutStream;
 use super::routes::{self, AdminResponse};
+use super::ui::{self, AdminBody};
+use crate::dashboard::VIEWERS_MAX;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -214,7 +216,7 @@ where
 {
     let service = hyper::service::service_fn(move |request| {
         let (calls, guard) = (calls.clone(), guard.clone());
-        async move { Ok::<_, Infallible>(response(respond(request, calls, &guard).await)) }
+        async move { Ok::<_, Infallible>(respond(request, calls, &guard).await) }
     });
     let result = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -227,10 +229,24 @@ where
     }
 }
 
-async fn respond(request: Request<Incoming>, calls: ControlCalls, guard: &HostGuard) -> AdminResponse {
+async fn respond(request: Request<Incoming>, calls: ControlCalls, guard: &HostGuard) -> Response<AdminBody> {
     if let Some(why) = guard.refusal(request.headers()) {
-        return routes::text(StatusCode::FORBIDDEN, format!("{why}\n"));
+        return response(routes::text(StatusCode::FORBIDDEN, format!("{why}\n")));
     }
+    if ui::is_ours(request.uri().path())
+        && let Some(dashboard) = calls.control.dashboard()
+    {
+        let (head, _) = request.into_parts();
+        let call = tokio::task::spawn_blocking(move || ui::answer(&dashboard, &head));
+        // The panic hook has already reported a call that panicked.
+        let mut answer = call.await.unwrap_or_else(|_| response(failed()));
+        ui::protect(answer.headers_mut());
+        return answer;
+    }
+    response(respond_plain(request, calls).await)
+}
+
+async fn respond_plain(request: Request<Incoming>, calls: ControlCalls) -> AdminResponse {
     if request.uri().path() == routes::HEALTH {
         // This call never blocks, and must be answered even while all other calls block.
         let none = Bytes::new();
@@ -265,15 +281,16 @@ impl ControlCalls {
             routes::answer(&*self.control, &head.method, head.uri.path(), head.uri.query(), &body)
         });
         // the panic hook has already reported a call that panicked
-        let failed = |_| {
-            routes::text(StatusCode::INTERNAL_SERVER_ERROR, "the call failed; see the error log\n".into())
-        };
-        call.await.unwrap_or_else(failed)
+        call.await.unwrap_or_else(|_| failed())
     }
 }
 
-fn response(answer: AdminResponse) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(answer.body));
+fn failed() -> AdminResponse {
+    routes::text(StatusCode::INTERNAL_SERVER_ERROR, "the call failed; see the error log\n".into())
+}
+
+fn response(answer: AdminResponse) -> Response<AdminBody> {
+    let mut response = Response::new(AdminBody::from(Bytes::from(answer.body)));
     *response.status_mut() = answer.status;
     let fields = response.headers_mut();
     fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
@@ -286,7 +303,7 @@ fn response(answer: AdminResponse) -> Response<Full<Bytes>> {
 }
 
 /// Maximum connections served at a time.
-const CONNECTIONS: usize = 64;
+const CONNECTIONS: usize = VIEWERS_MAX + 64;
 
 /// Maximum calls to the node at a time; further ones wait.
 const BLOCKING_THREADS: usize = 16;

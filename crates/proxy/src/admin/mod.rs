@@ -14,12 +14,13 @@ mod impatient;
 mod listener;
 mod mirror_view;
 mod mirrors;
-mod process;
+pub(crate) mod process;
 mod purge;
 mod query;
 mod routes;
 mod sites;
 mod top;
+mod ui;
 mod warm;
 
 pub use control::{

@@ -80,6 +80,10 @@ impl Control for Scripted {
         self.draining
     }
 
+    fn dashboard(&self) -> Option<Arc<crate::dashboard::Dashboard>> {
+        None
+    }
+
     fn status(&self) -> Status {
         let usage = shoal_store::Usage {
             objects: 7,
@@ -100,6 +104,7 @@ impl Control for Scripted {
                 usage,
                 failures: 0,
                 is_recovering: false,
+                ring: None,
             },
             DiskState {
                 path: "/d2".into(),
@@ -109,6 +114,7 @@ impl Control for Scripted {
                 usage: shoal_store::Usage::default(),
                 failures: 32,
                 is_recovering: false,
+                ring: None,
             },
         ];
         Status {

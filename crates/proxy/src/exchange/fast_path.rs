@@ -63,7 +63,8 @@ impl CacheEngine {
         }
         let client = told.as_ref().map_or(client, |told| &told.client);
         URL.with_borrow_mut(|url| {
-            let Some((resident, meter)) = self.find_fresh((live, listener), plain, client, url, now) else {
+            let Some((resident, meter, key)) = self.find_fresh((live, listener), plain, client, url, now)
+            else {
                 return FastPathOutcome::NotTaken;
             };
             let Stored::Response(head) = &resident.record else { return FastPathOutcome::NotTaken };
@@ -77,8 +78,9 @@ impl CacheEngine {
             let keeper = HitKeeper { objects: &self.cache.objects, resident: &resident };
             let hit = RamHit::new(stored, form, (age_seconds, ttl_seconds), (&live.hit_fields, &keeper));
             let sent = send(&hit);
+            let object = (key, &**url, resident.body.len());
             if !log.is_on() {
-                self.count_hit(&hit, sent, meter, received);
+                self.count_hit(&hit, sent, (meter, object), received);
                 return if matches!(sent, SendProgress::Partly) {
                     FastPathOutcome::Sending(None)
                 } else {
@@ -86,15 +88,16 @@ impl CacheEngine {
                 };
             }
             let SendProgress::Whole { head_bytes } = sent else {
-                let record = record((plain, client), (url, meter), now, &hit);
+                let record = record((plain, client), (url, meter, key), now, &hit);
                 return FastPathOutcome::Sending(Some(record));
             };
-            self.count_hit(&hit, sent, meter, received);
+            self.count_hit(&hit, sent, (meter, object), received);
             let duration_us = received.elapsed().as_micros() as u64;
             let entry = LogEntry {
                 time: clock::date_at(now),
                 duration_us,
                 head_bytes,
+                site: meter.label(),
                 ..entry(plain, client, url, &hit)
             };
             match log.tells_cache_status() {
@@ -105,16 +108,26 @@ impl CacheEngine {
         })
     }
 
-    /// Counts a hit for the node and for its site.
+    /// Counts a hit for the node and for its site, and notes its object: the key, the URL and the
+    /// body's length.
     #[inline(always)]
-    fn count_hit(&self, hit: &RamHit<'_>, sent: SendProgress, meter: &SiteMeter, received: Instant) {
+    fn count_hit(
+        &self,
+        hit: &RamHit<'_>,
+        sent: SendProgress,
+        (meter, (key, url, body_bytes)): (&SiteMeter, (Key, &[u8], usize)),
+        received: Instant,
+    ) {
         let place = place();
         self.metrics.hit_memory(place, hit, sent);
-        meter.hit_memory(place, hit.content.len(), received);
+        self.metrics.samples.hit(place, key, body_bytes);
+        if meter.hit_memory(place, hit.content.len(), received) {
+            self.metrics.samples.hit_object(key, url, meter.label(), body_bytes);
+        }
     }
 
-    /// Returns the fresh response in RAM if this client may have it, and the meter of its site.
-    /// `url` becomes the effective URI.
+    /// Returns the fresh response in RAM if this client may have it, the meter of its site, and the
+    /// primary key. `url` becomes the effective URI.
     fn find_fresh<'l>(
         &self,
         (live, listener): (&'l ExchangeSettings, &ListenerRules),
@@ -122,7 +135,7 @@ impl CacheEngine {
         client: &Client,
         url: &mut Vec<u8>,
         now: Timestamp,
-    ) -> Option<(Arc<MemoryEntry>, &'l Arc<SiteMeter>)> {
+    ) -> Option<(Arc<MemoryEntry>, &'l Arc<SiteMeter>, Key)> {
         let mode = listener.mode;
         if plain.absolute != (mode == Mode::Forward) {
             return None;
@@ -132,7 +145,8 @@ impl CacheEngine {
         if mode == Mode::Forward {
             url.extend_from_slice(FORWARD);
         }
-        let mut resident = self.cache.objects.memory_entry_by_key(Key::of(url), url)?;
+        let key = Key::of(url);
+        let mut resident = self.cache.objects.memory_entry_by_key(key, url)?;
         if live.rule_set.changes_requests() {
             let may_change = || {
                 let is_variant = matches!(resident.record, Stored::Vary(_));
@@ -167,7 +181,7 @@ impl CacheEngine {
             Some(site) => &site.meter,
             None => live.routes.meters().forward(),
         };
-        Some((resident, meter))
+        Some((resident, meter, key))
     }
 }
 
@@ -297,7 +311,7 @@ fn with_cache_status<T>(hit: &RamHit<'_>, taker: impl FnOnce(&[u8]) -> T) -> T {
 /// Builds the record of a hit during transmission. The record outlives the request's bytes.
 fn record(
     (plain, client): (&FastPathRequest<'_>, &Client),
-    (url, meter): (&[u8], &Arc<SiteMeter>),
+    (url, meter, key): (&[u8], &Arc<SiteMeter>, Key),
     now: Timestamp,
     hit: &RamHit<'_>,
 ) -> Box<AccessRecord> {
@@ -315,6 +329,7 @@ fn record(
         content_type: hit.stored.content_type_value().filter(|_| hit.form != ReplyForm::NotModified),
         cache_status: with_cache_status(hit, Bytes::copy_from_slice),
         site: Some(Arc::clone(meter)),
+        key: Some(key),
         ..AccessRecord::default()
     })
 }

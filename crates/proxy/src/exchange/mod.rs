@@ -93,6 +93,7 @@ use crate::intercept::ServerInside;
 use crate::message::{AccessRecord, Client, FastPathOutcome, Handler, RamHit, Reply, Request, SendProgress};
 use crate::metrics::Metrics;
 use crate::neighbours::NeighbourCaches;
+use crate::per_core::place;
 use crate::upstream::Upstreams;
 use arc_swap::ArcSwap;
 use fetcher::Fetcher;
@@ -228,6 +229,7 @@ impl CacheEngine {
         if let Some(site) = &record.site {
             site.responded(record);
         }
+        self.metrics.samples.request(place(), record);
         self.in_force.load().log.log(&LogEntry::from(record));
     }
 }

@@ -16,6 +16,7 @@ use crate::admin::{
 use crate::cluster::{
     ClusterHandle, check_keys, check_reloaded_keys, peer_address, reload_cluster, start_cluster,
 };
+use crate::dashboard::{Dashboard, KeptHistory, NodeView};
 use crate::exchange::explain::{ExplainSource, explain};
 use crate::exchange::hybrid_cache::HybridCache;
 use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings};
@@ -56,18 +57,18 @@ pub struct Node {
     /// This node's part in a cluster.
     cluster: Option<Arc<ClusterHandle>>,
     /// Membership of the cluster; the node leaves when this is dropped.
-    membership: Option<Cluster>,
+    membership: Option<Arc<Cluster>>,
     metrics: Arc<Metrics>,
     /// Settings in force, without the ones that wait for the next start. The lock is held briefly,
     /// never while a file is read.
-    settings: Mutex<Arc<Settings>>,
+    settings: Arc<Mutex<Arc<Settings>>>,
     /// Serializes reloads. A reload reads files and may wait for them.
     reloading: Mutex<()>,
     addresses: Vec<SocketAddr>,
     running: Mutex<Option<RunningServer>>,
     /// Runtime of the first worker, which checks the upstreams.
     checks: Arc<OnceLock<Handle>>,
-    draining: AtomicBool,
+    draining: Arc<AtomicBool>,
     /// Sockets and timers for neighbours.
     neighbours: Mutex<Option<NeighbourThread>>,
     /// Retries disks that could not be opened; `None` if all disks were opened.
@@ -75,6 +76,7 @@ pub struct Node {
     started: Instant,
     identity: u64,
     warming: WarmJobs,
+    dashboard: Arc<Dashboard>,
 }
 
 impl Node {
@@ -92,8 +94,8 @@ impl Node {
         let log = AccessLog::open(&settings.log, Arc::clone(&metrics)).map_err(NodeError::Log)?;
         let upstreams =
             Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).map_err(NodeError::Upstream)?);
-        let StorageStack { objects, disks, purge_table } =
-            StorageStack::open(&settings, &metrics).map_err(|error| match error {
+        let StorageStack { objects, disks, purge_table, calls } = StorageStack::open(&settings, &metrics)
+            .map_err(|error| match error {
                 StorageError::Threads(error) => NodeError::Threads(error),
                 StorageError::NoDisk(why) => NodeError::NoDisk(why),
             })?;
@@ -123,10 +125,26 @@ impl Node {
         let running =
             bound.with_door(door).start(front, Arc::clone(&metrics), on_worker).map_err(NodeError::Server)?;
         let membership = cluster.as_ref().map(|cluster| start_cluster(&settings, cluster));
-        let membership = membership.transpose().map_err(NodeError::Cluster)?;
+        let membership = membership.transpose().map_err(NodeError::Cluster)?.map(Arc::new);
         let reopening = disks.as_ref().and_then(|disks| {
             RetryThread::start(disks, &metrics, Purges::of(exchange.purge_table(), &settings.store))
         });
+        let kept = history_folder(&settings).map(|folder| KeptHistory::in_folder(&folder));
+        let (settings, draining) = (Arc::new(Mutex::new(Arc::new(settings))), Arc::default());
+        let started = Instant::now();
+        let view = NodeView {
+            exchange: Arc::clone(&exchange),
+            objects: Arc::clone(&objects),
+            disks: disks.clone(),
+            calls,
+            cluster: cluster.clone(),
+            membership: membership.as_ref().map(Arc::downgrade).unwrap_or_default(),
+            metrics: Arc::clone(&metrics),
+            settings: Arc::clone(&settings),
+            draining: Arc::clone(&draining),
+            started,
+        };
+        let dashboard = Dashboard::start(view, kept).map_err(NodeError::Threads)?;
         Ok(Self {
             exchange,
             objects,
@@ -135,18 +153,24 @@ impl Node {
             cluster,
             membership,
             metrics,
-            settings: Mutex::new(Arc::new(settings)),
+            settings,
             reloading: Mutex::new(()),
             addresses,
             running: Mutex::new(Some(running)),
             checks,
             neighbours: Mutex::new(neighbours),
-            draining: AtomicBool::new(false),
+            draining,
             reopening,
-            started: Instant::now(),
+            started,
             identity,
             warming: WarmJobs::default(),
+            dashboard,
         })
+    }
+
+    /// Returns the dashboard.
+    pub fn dashboard(&self) -> &Arc<Dashboard> {
+        &self.dashboard
     }
 
     /// Returns the addresses of the client listeners, in the order of the settings.
@@ -372,6 +396,7 @@ impl Node {
         if let Some(running) = self.running.lock().take() {
             running.stop(grace);
         }
+        self.dashboard.stop();
         // Failures to write purges have been reported.
         self.exchange.purge_table().note_time();
         let _ = timers().map(|runtime| runtime.block_on(self.exchange.cache().purges_written()));
@@ -382,6 +407,19 @@ impl Node {
             tracing::error!(%error, "the disk store was not closed in order; its next start checks it");
         }
     }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.dashboard.stop();
+    }
+}
+
+/// Returns the store's folder, which keeps the dashboard's history; `None` for a store on a block
+/// device, or without a store.
+fn history_folder(settings: &Settings) -> Option<PathBuf> {
+    let folder = &settings.store.directory;
+    (!folder.as_os_str().is_empty() && !settings.store.all_disks().is_empty()).then(|| folder.clone())
 }
 
 /// Returns the folder of the purge table if the store's only disk holds it. Disk and table then

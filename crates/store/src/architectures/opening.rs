@@ -15,7 +15,7 @@ use super::{
     SQUID, SmallObjects, Squid, VolumeSettings, cern, volume,
 };
 use crate::fs::device::DeviceIo;
-use crate::fs::{Access, DeviceFs, FileSystem, OsBlockDevice, OsFs, private, transient};
+use crate::fs::{Access, CountingFs, DeviceFs, FileSystem, OsBlockDevice, OsFs, private, transient};
 use crate::index::{Condition, FileHome, Index, IndexGeometry, IndexShape, IndexStorage, MemoryHome, Words};
 use crate::{Error, OpenOptions, Store};
 use parking_lot::RwLock;
@@ -73,7 +73,10 @@ pub struct StoreEnv {
 
 /// Opens or creates the store in a folder of the real file system. See [`crate::open`].
 pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
-    open_through(options, |files| files)
+    open_through(options, |files| match &options.tally {
+        Some(tally) => Arc::new(CountingFs::with_tally(files, Arc::clone(tally))),
+        None => files,
+    })
 }
 
 /// Opens a store through another [`FileSystem`] around the real one, such as one that counts or
