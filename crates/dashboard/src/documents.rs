@@ -2,7 +2,8 @@
 //!
 //! Counters are since the start. A name that ends in `_per_s` is a rate over the last seconds, made
 //! by the node. Text of clients and origins has gone through [`shown`](crate::shown). Lists have at
-//! most [`ROWS_MAX`] rows.
+//! most [`ROWS_MAX`] rows. The node puts its name, version, uptime, state and the viewer's right to
+//! change something in front of each.
 
 mod now;
 mod storage;

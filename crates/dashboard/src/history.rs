@@ -199,6 +199,32 @@ impl OpenStep {
     }
 }
 
+impl HistoryDocument {
+    /// Returns the document in at most `points` steps, several of them joined.
+    pub fn in_points(self, points: usize) -> Self {
+        let steps = self.series.values().next().map_or(0, Vec::len);
+        let joined = steps.div_ceil(points.max(1)).max(1);
+        // The first steps that fill no whole one are left out, so that the last one ends now.
+        let skipped = steps % joined;
+        let join = |name: &str, values: &[Option<f64>]| -> Vec<Option<f64>> {
+            let whole = values[skipped..].chunks(joined);
+            whole.map(|values| join(values.iter().copied().flatten(), name == LARGEST)).collect()
+        };
+        let series = self.series.iter().map(|(name, values)| (*name, join(name, values))).collect();
+        let start = self.start + skipped as u64 * self.step_s;
+        Self { start, step_s: self.step_s * joined as u64, series }
+    }
+}
+
+/// Returns the mean of known values, or the largest one.
+fn join(values: impl Iterator<Item = f64>, is_largest: bool) -> Option<f64> {
+    let (mut sum, mut largest, mut count) = (0.0, 0.0_f64, 0);
+    for value in values {
+        (sum, largest, count) = (sum + value, largest.max(value), count + 1);
+    }
+    (count > 0).then(|| if is_largest { largest } else { sum / f64::from(count) })
+}
+
 /// Returns a value that may be shown.
 fn known(value: f32) -> Option<f64> {
     (value.is_finite() && value >= 0.0).then(|| f64::from(value))

@@ -23,7 +23,7 @@ use ipnet::IpNet;
 pub use listen::{Certificate, ClientCertificate, Listen, Mode};
 pub use mirror::{Mirror, MirrorKind, MirrorRights};
 pub use neighbour::{CARP_KEY_PARTS, CarpMode, Neighbour, NeighbourKind, Neighbours};
-pub use operation::{Admin, Log, LogFormat, LogLevel, Warm};
+pub use operation::{Admin, AdminRole, AdminUser, Log, LogFormat, LogLevel, Warm};
 pub use rule::{OriginDirective, Rule, Satisfy};
 use shoal_core::ByteCount;
 use std::path::PathBuf;

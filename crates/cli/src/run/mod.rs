@@ -22,7 +22,7 @@ use crate::show::print;
 use logging::ErrorLog;
 use node::RunningNode;
 use notify::{Notifier, State};
-use shoal_proxy::admin::{AdminListener, BoundAdmin, Control as _, Readiness};
+use shoal_proxy::admin::{AdminAccess, AdminListener, BoundAdmin, Control as _, Readiness};
 use shoal_settings::{AdminAddress, Settings};
 use signals::{Event, Signals};
 use std::io::Write as _;
@@ -52,10 +52,11 @@ fn run_logging(
     let notifier = Notifier::from_environment();
 
     let admin = bind_admin(&settings)?;
+    let admin_access = AdminAccess::new(&settings.admin).map_err(Failure::Usage)?;
     let admin_address = admin.as_ref().map(|bound| bound.address().clone());
     let running = Arc::new(RunningNode::start(configuration, settings.clone(), admin_address, error_log)?);
     panics::report_and_count(running.clone());
-    let admin = admin.map(|bound| bound.start(running.clone(), &settings.admin.hosts)).transpose();
+    let admin = admin.map(|bound| bound.start(running.clone(), admin_access)).transpose();
     let admin =
         admin.map_err(|error| Failure::Runtime(format!("cannot start the admin listener: {error}")))?;
     greet(&settings, &running, admin.as_ref());
@@ -167,6 +168,7 @@ fn bind_admin(settings: &Settings) -> Result<Option<BoundAdmin>, Failure> {
     })?;
     if let AdminAddress::Tcp(address) = bound.address()
         && !address.ip().is_loopback()
+        && settings.admin.users.is_empty()
     {
         tracing::warn!(%address, "whoever reaches the admin listener may purge and reload");
     }

@@ -8,14 +8,6 @@ use std::collections::BTreeMap;
 pub struct NowDocument {
     /// Time of the document.
     pub unix_ms: u64,
-    /// Version of the program.
-    pub version: String,
-    /// Name of the node in Via and Cache-Status.
-    pub name: String,
-    /// Seconds since the start.
-    pub uptime_s: u64,
-    /// `starting`, `ready`, `degraded` or `draining`.
-    pub state: String,
     /// Site that the numbers are of; `None` for all.
     pub site: Option<String>,
     /// Requests answered, tunnels left out.
@@ -45,7 +37,7 @@ pub struct NowDocument {
     /// Sites with most requests.
     pub sites: Vec<SiteRow>,
     /// Sites without a row of their own.
-    pub others: usize,
+    pub sites_others: usize,
     /// Mirrors with most requests.
     pub mirrors: Vec<MirrorRow>,
     /// States that an operator should know, a sentence each.

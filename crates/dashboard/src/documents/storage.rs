@@ -14,7 +14,7 @@ pub struct DiskDocument {
     pub disks: Vec<DiskRow>,
     /// Calls and bytes of the disks for each request answered, since the start.
     pub per_request: DiskCosts,
-    /// Bytes moved by the disks for each byte served, since the start.
+    /// Bytes written to the disks for each byte served, since the start.
     pub per_byte_served: f64,
     /// Admission of objects to the disk.
     pub admission: AdmissionCounts,
@@ -72,8 +72,10 @@ pub struct DiskRow {
 pub struct DiskCosts {
     /// Calls.
     pub ios: f64,
-    /// Bytes.
+    /// Bytes read and written.
     pub bytes: f64,
+    /// Bytes written.
+    pub bytes_written: f64,
 }
 
 /// Admission of objects to the disk.

@@ -34,10 +34,10 @@ pub struct ReasonRow {
     pub share: f64,
     /// URLs with most such requests, at most five.
     pub samples: Vec<String>,
-    /// Settings that would change the outcome, with commas between; empty if none would.
+    /// Advice that would change the outcome, in a sentence; empty if there is none.
     pub rule: String,
-    /// What an operator may do, in a sentence.
-    pub remedy: String,
+    /// Settings that would change the outcome.
+    pub settings: Vec<String>,
 }
 
 /// Document of the page "Origins".

@@ -35,6 +35,21 @@ fn coarser_steps_hold_means_and_largest_times() {
 }
 
 #[test]
+fn points_join_steps() {
+    let history = filled((6000..6121).map(|second| (second, (second % 60) as f32)));
+    let document = history.document(6120, 61).in_points(4);
+    assert_eq!(
+        (document.start, document.step_s),
+        (6060 - 2 + 6, 16),
+        "31 steps, of which 28 fill whole ones"
+    );
+    assert_eq!(document.series["requests"].len(), 3);
+    assert_eq!((document.series["p50_us"][0], document.series["p99_us"][0]), (Some(11.5), Some(19.0)));
+    let whole = history.document(6120, 60);
+    assert_eq!(whole.clone().in_points(usize::MAX), whole);
+}
+
+#[test]
 fn memory_is_fixed() {
     let history = filled((0..200_000).map(|second| (second, 1.0)));
     assert!(history.memory_bytes() < 160_000, "{}", history.memory_bytes());

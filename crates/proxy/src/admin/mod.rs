@@ -1,11 +1,12 @@
 //! The admin listener: metrics, status, purge and reload, apart from the client ports.
 //!
 //! The listener runs on its own thread, so that a node with busy workers still answers its
-//! operator. It speaks plain HTTP/1.1 on a TCP address or a Unix socket. There is no
-//! authentication: any client that reaches the listener may purge. The listener therefore belongs
-//! on loopback or on a Unix socket. `guard` refuses requests from web pages in a browser on the
-//! same machine.
+//! operator. It speaks HTTP/1.1 on a TCP address or a Unix socket, over TLS if certificates are set.
+//! Without `[[admin.users]]` there is no authentication: any client that reaches the listener may
+//! purge (`access`). The listener then belongs on loopback or on a Unix socket. `guard` refuses
+//! requests that another site's page made a browser send.
 
+mod access;
 mod control;
 mod explanation;
 mod exposition;
@@ -23,6 +24,7 @@ mod top;
 mod ui;
 mod warm;
 
+pub use access::AdminAccess;
 pub use control::{
     Control, DiskRequest, DiskStatus, InterceptionStatus, PurgeOutcome, PurgeRequest, Ram, Readiness,
     Responses, Space, Status, StoreStatus, UpstreamStatus,

@@ -6,7 +6,7 @@ use crate::message::CacheResult;
 use crate::metrics::Metrics;
 use parking_lot::Mutex;
 use shoal_semantics::status_fields::Reason;
-use shoal_settings::AdminAddress;
+use shoal_settings::{Admin, AdminAddress};
 use shoal_store::disks::{DiskState, ServiceState};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -199,7 +199,8 @@ fn start(control: Scripted) -> (AdminListener, Arc<Scripted>) {
 }
 
 fn listening(address: &AdminAddress, control: Arc<Scripted>) -> std::io::Result<AdminListener> {
-    BoundAdmin::bind(address)?.start(control, &["cache.example.org".into()])
+    let settings = Admin { hosts: vec!["cache.example.org".into()], ..Admin::default() };
+    BoundAdmin::bind(address)?.start(control, AdminAccess::new(&settings).expect("sound"))
 }
 
 /// Sends these bytes. Returns the status and body of the answer.

@@ -38,8 +38,9 @@ pub(super) fn is_ours(path: &str) -> bool {
     path == "/" || path == "/ui" || path.starts_with("/ui/")
 }
 
-/// Answers a request for one of these paths. May wait for a document.
-pub(super) fn answer(dashboard: &Arc<Dashboard>, head: &Parts) -> Response<AdminBody> {
+/// Answers a request for one of these paths, of a viewer that may change something or not. May wait
+/// for a document.
+pub(super) fn answer(dashboard: &Arc<Dashboard>, head: &Parts, may_change: bool) -> Response<AdminBody> {
     if !head.method.is_safe() || head.method == Method::OPTIONS {
         let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "the dashboard takes GET and HEAD\n");
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -54,13 +55,13 @@ pub(super) fn answer(dashboard: &Arc<Dashboard>, head: &Parts) -> Response<Admin
     let topic = |page: &str| Topic::parse(page, &parameters);
     if let Some(page) = name.strip_prefix("data/") {
         return match topic(page) {
-            Ok(topic) => json(dashboard.document(&topic)),
+            Ok(topic) => json(dashboard.document(&topic, may_change)),
             Err(why) => text(StatusCode::NOT_FOUND, &format!("{why}\n")),
         };
     }
     match name {
-        "history" => match seconds(&parameters) {
-            Ok(seconds) => json(dashboard.history(seconds)),
+        "history" => match history_range(&parameters) {
+            Ok((seconds, points)) => json(dashboard.history(seconds, points)),
             Err(why) => text(StatusCode::BAD_REQUEST, &format!("{why}\n")),
         },
         "live" => {
@@ -69,7 +70,7 @@ pub(super) fn answer(dashboard: &Arc<Dashboard>, head: &Parts) -> Response<Admin
             // A HEAD would hold a viewer's place for nothing.
             let subscribed = topic(page).map(|topic| match head.method == Method::HEAD {
                 true => Ok(mpsc::channel(1).1),
-                false => dashboard.subscribe(topic),
+                false => dashboard.subscribe(topic, may_change),
             });
             live(subscribed)
         }
@@ -112,15 +113,21 @@ fn live(subscribed: Result<Result<mpsc::Receiver<Bytes>, SubscribeError>, String
     response
 }
 
-fn seconds(parameters: &[(&str, String)]) -> Result<u64, String> {
-    match parameters {
-        [] => Ok(3600),
-        [("seconds", seconds)] => {
-            let seconds = seconds.parse().ok().filter(|seconds| (1..=86_400).contains(seconds));
-            seconds.ok_or_else(|| "seconds is not a number from 1 to 86400".to_owned())
+/// Returns the seconds and the most points of a request for the history.
+fn history_range(parameters: &[(&str, String)]) -> Result<(u64, usize), String> {
+    let (mut seconds, mut points) = (3600, usize::MAX);
+    for (name, value) in parameters {
+        let number = |most: u64| {
+            let number = value.parse::<u64>().ok().filter(|number| (1..=most).contains(number));
+            number.ok_or_else(|| format!("{name} is not a number from 1 to {most}"))
+        };
+        match *name {
+            "seconds" => seconds = number(86_400)?,
+            "points" => points = number(10_000)? as usize,
+            other => return Err(format!("there is no {other:?}: seconds or points")),
         }
-        _ => Err("?seconds= and nothing else".to_owned()),
     }
+    Ok((seconds, points))
 }
 
 /// A file with its validator, plain and as gzip.
@@ -231,7 +238,8 @@ impl Body for AdminBody {
 
 /// Policy of the page: its own files and documents, and nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-                      img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+                      img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+                      require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// The files, compressed at the first request for one.
 static FILES: OnceLock<Vec<StoredFile>> = OnceLock::new();

@@ -24,8 +24,12 @@ pub(super) fn document(view: &NodeView, recorder: &Recorder) -> DiskDocument {
         unix_ms: unix_ms(),
         architecture: view.disks.as_ref().map(|disks| disks.name().to_owned()),
         disks: states.iter().enumerate().take(ROWS_MAX).map(|disk| row(view, recorder, disk)).collect(),
-        per_request: DiskCosts { ios: per(ios, requests), bytes: per(bytes, requests) },
-        per_byte_served: per(bytes, served),
+        per_request: DiskCosts {
+            ios: per(ios, requests),
+            bytes: per(bytes, requests),
+            bytes_written: per(write_bytes as f64, requests),
+        },
+        per_byte_served: per(write_bytes as f64, served),
         admission: AdmissionCounts {
             offered: rings().map(|(_, ring)| ring.offered).sum(),
             admitted: rings().map(|(_, ring)| ring.admitted).sum(),

@@ -32,6 +32,7 @@ pub enum SubscribeError {
 
 struct Viewer {
     topic: Topic,
+    may_change: bool,
     events: mpsc::Sender<Bytes>,
     /// Lines of the log; viewers of one topic share them.
     lines: Option<Arc<TailSubscription>>,
@@ -39,31 +40,35 @@ struct Viewer {
 
 struct FreshDocument {
     topic: Topic,
+    may_change: bool,
     made: Instant,
     bytes: Bytes,
 }
 
 impl Hub {
-    /// Returns the document of a topic. `make` makes it if there is none of the last second.
-    pub fn document(&self, topic: &Topic, make: impl FnOnce() -> Bytes) -> Bytes {
+    /// Returns the document of a topic for viewers that may change something or not. `make` makes it
+    /// if there is none of the last second.
+    pub fn document(&self, (topic, may_change): (&Topic, bool), make: impl FnOnce() -> Bytes) -> Bytes {
         // Held while the document is made, so that it is made once.
         let mut documents = self.documents.lock();
         documents.retain(|document| document.made.elapsed() < FRESH_FOR);
-        if let Some(fresh) = documents.iter().find(|document| document.topic == *topic) {
+        let is_it = |document: &&FreshDocument| document.may_change == may_change && document.topic == *topic;
+        if let Some(fresh) = documents.iter().find(is_it) {
             return fresh.bytes.clone();
         }
         let bytes = make();
         if documents.len() == DOCUMENTS_MAX {
             documents.remove(0);
         }
-        documents.push(FreshDocument { topic: topic.clone(), made: Instant::now(), bytes: bytes.clone() });
+        let (topic, made) = (topic.clone(), Instant::now());
+        documents.push(FreshDocument { topic, may_change, made, bytes: bytes.clone() });
         bytes
     }
 
     /// Adds a viewer. `first` is the document that it gets at once.
     pub fn subscribe(
         &self,
-        topic: Topic,
+        (topic, may_change): (Topic, bool),
         first: Option<Bytes>,
         metrics: &Metrics,
     ) -> Result<mpsc::Receiver<Bytes>, SubscribeError> {
@@ -83,34 +88,34 @@ impl Hub {
             let shared = shared.and_then(|viewer| viewer.lines.clone());
             shared.unwrap_or_else(|| metrics.samples.tail.subscribe(topic.lines.clone(), LINES_HELD))
         });
-        viewers.push(Viewer { topic, events, lines });
+        viewers.push(Viewer { topic, may_change, events, lines });
         metrics.dashboard_viewers.increment();
         Ok(receiver)
     }
 
     /// Sends each viewer the event of this second. A viewer whose queue is full, or that has left,
     /// is dropped.
-    pub fn publish(&self, metrics: &Metrics, document: impl Fn(&Topic) -> Bytes) {
+    pub fn publish(&self, metrics: &Metrics, document: impl Fn(&Topic, bool) -> Bytes) {
         let is_old = |(_, asked): &mut (_, Instant)| asked.elapsed() > RECENT_FOR;
         let _ = self.recent.lock().take_if(is_old);
-        let topics: Vec<(Topic, Option<Arc<TailSubscription>>)> = {
+        let topics: Vec<(Topic, bool, Option<Arc<TailSubscription>>)> = {
             let mut viewers = self.viewers.lock();
             retain_open(&mut viewers, metrics);
-            let mut topics: Vec<(Topic, _)> = Vec::new();
+            let mut topics: Vec<(Topic, bool, _)> = Vec::new();
             for viewer in viewers.iter() {
-                if !topics.iter().any(|(topic, _)| *topic == viewer.topic) {
-                    topics.push((viewer.topic.clone(), viewer.lines.clone()));
+                if !topics.iter().any(|(topic, may_change, _)| viewer.is_of(topic, *may_change)) {
+                    topics.push((viewer.topic.clone(), viewer.may_change, viewer.lines.clone()));
                 }
             }
             topics
         };
         // No lock is held while documents are made.
-        for (topic, lines) in topics {
+        for (topic, may_change, lines) in topics {
             let bytes = match lines {
                 Some(lines) => line_events(&lines),
-                None => event(topic.page.name(), &document(&topic)),
+                None => event(topic.page.name(), &document(&topic, may_change)),
             };
-            self.send(&topic, &bytes, metrics);
+            self.send((&topic, may_change), &bytes, metrics);
         }
     }
 
@@ -134,12 +139,9 @@ impl Hub {
         lines.lines(filter)
     }
 
-    fn send(&self, topic: &Topic, bytes: &Bytes, metrics: &Metrics) {
-        if bytes.is_empty() {
-            return;
-        }
+    fn send(&self, (topic, may_change): (&Topic, bool), bytes: &Bytes, metrics: &Metrics) {
         self.viewers.lock().retain(|viewer| {
-            if viewer.topic != *topic {
+            if !viewer.is_of(topic, may_change) {
                 return true;
             }
             let outcome = viewer.events.try_send(bytes.clone());
@@ -151,6 +153,13 @@ impl Hub {
             }
             outcome.is_ok()
         });
+    }
+}
+
+impl Viewer {
+    /// Returns `true` if the viewer gets these events. All viewers of the log share them.
+    fn is_of(&self, topic: &Topic, may_change: bool) -> bool {
+        self.topic == *topic && (self.may_change == may_change || self.lines.is_some())
     }
 }
 
@@ -167,7 +176,8 @@ fn event(name: &str, data: &[u8]) -> Bytes {
     [b"event: ", name.as_bytes(), b"\ndata: ", data, b"\n\n"].concat().into()
 }
 
-/// Returns the events of the lines that came, and of those that were skipped.
+/// Returns the events of the lines that came, of those that were skipped, and one that tells that
+/// the node is there.
 fn line_events(lines: &TailSubscription) -> Bytes {
     let (lines, skipped) = lines.take();
     let mut events = Vec::new();
@@ -176,8 +186,9 @@ fn line_events(lines: &TailSubscription) -> Bytes {
         events.extend_from_slice(&event("line", &data));
     }
     if skipped > 0 {
-        events.extend_from_slice(&event("line", json!({ "skipped": skipped }).to_string().as_bytes()));
+        events.extend_from_slice(&event("skipped", json!({ "skipped": skipped }).to_string().as_bytes()));
     }
+    events.extend_from_slice(&event("tick", b"{}"));
     events.into()
 }
 
@@ -217,11 +228,12 @@ mod tests {
     #[test]
     fn viewers_share_documents() {
         let (hub, metrics) = (Hub::default(), Metrics::default());
-        let mut viewers: Vec<_> =
-            (0..50).map(|_| hub.subscribe(topic("now"), Some("1".into()), &metrics).expect("room")).collect();
-        let mut other = hub.subscribe(topic("disk"), None, &metrics).expect("room");
+        let mut viewers: Vec<_> = (0..50)
+            .map(|_| hub.subscribe((topic("now"), true), Some("1".into()), &metrics).expect("room"))
+            .collect();
+        let mut other = hub.subscribe((topic("disk"), true), None, &metrics).expect("room");
         let made = std::cell::Cell::new(0);
-        hub.publish(&metrics, |topic| {
+        hub.publish(&metrics, |topic, _| {
             made.set(made.get() + 1);
             Bytes::from(format!("{:?}", topic.page))
         });
@@ -236,9 +248,9 @@ mod tests {
     #[test]
     fn viewer_that_takes_nothing_is_dropped() {
         let (hub, metrics) = (Hub::default(), Metrics::default());
-        let mut idle = hub.subscribe(topic("now"), None, &metrics).expect("room");
+        let mut idle = hub.subscribe((topic("now"), true), None, &metrics).expect("room");
         for _ in 0..QUEUE + 1 {
-            hub.publish(&metrics, |_| "1".into());
+            hub.publish(&metrics, |_, _| "1".into());
         }
         assert_eq!((metrics.dashboard_viewers.value(), metrics.dashboard_dropped.value()), (0, 1));
         let events = std::iter::from_fn(|| text(&mut idle)).count();
@@ -248,12 +260,13 @@ mod tests {
     #[test]
     fn viewers_are_bounded_and_ended() {
         let (hub, metrics) = (Hub::default(), Metrics::default());
-        let all: Vec<_> =
-            (0..VIEWERS_MAX).map(|_| hub.subscribe(topic("size"), None, &metrics).expect("room")).collect();
-        assert_eq!(hub.subscribe(topic("size"), None, &metrics).err(), Some(SubscribeError::Full));
+        let all: Vec<_> = (0..VIEWERS_MAX)
+            .map(|_| hub.subscribe((topic("size"), true), None, &metrics).expect("room"))
+            .collect();
+        assert_eq!(hub.subscribe((topic("size"), true), None, &metrics).err(), Some(SubscribeError::Full));
         assert_eq!(metrics.dashboard_refused.value(), 1);
         drop(all);
-        let mut last = hub.subscribe(topic("size"), None, &metrics).expect("room again");
+        let mut last = hub.subscribe((topic("size"), true), None, &metrics).expect("room again");
         hub.end(&metrics);
         assert_eq!(text(&mut last).as_deref(), Some("event: ended\ndata: {}\n\n"));
         assert!(last.is_closed());
@@ -263,12 +276,12 @@ mod tests {
     fn document_is_made_once_a_second() {
         let hub = Hub::default();
         let documents: Vec<Bytes> =
-            (0..3).map(|n| hub.document(&topic("now"), || Bytes::from(format!("{n}")))).collect();
+            (0..3).map(|n| hub.document((&topic("now"), true), || Bytes::from(format!("{n}")))).collect();
         assert_eq!(documents, ["0", "0", "0"]);
-        assert_eq!(hub.document(&topic("disk"), || "x".into()), "x");
+        assert_eq!(hub.document((&topic("disk"), true), || "x".into()), "x");
         for number in 0..2 * DOCUMENTS_MAX {
             let topic = Topic { part: number.to_string(), ..topic("objects") };
-            hub.document(&topic, Bytes::new);
+            hub.document((&topic, true), Bytes::new);
         }
         assert_eq!(hub.documents.lock().len(), DOCUMENTS_MAX);
     }

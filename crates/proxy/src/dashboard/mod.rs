@@ -31,7 +31,7 @@ use parking_lot::Mutex;
 use recorder::Recorder;
 use serde::Serialize;
 use shoal_dashboard::documents::{DOCUMENT_BYTES_MAX, LogDocument};
-use shoal_dashboard::{CacheSizes, Page, Topic, size_document};
+use shoal_dashboard::{CacheSizes, Page, Topic, shown, size_document};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -70,26 +70,27 @@ impl Dashboard {
         Ok(dashboard)
     }
 
-    /// Returns the document of a topic as JSON. It is at most a second old.
-    pub fn document(&self, topic: &Topic) -> Bytes {
-        self.hub.document(topic, || self.make(topic))
+    /// Returns the document of a topic as JSON, for viewers that may change something or not. It is
+    /// at most a second old.
+    pub fn document(&self, topic: &Topic, may_change: bool) -> Bytes {
+        self.hub.document((topic, may_change), || self.with_facts(&self.make(topic), may_change))
     }
 
-    /// Returns the history of the last `seconds` as JSON.
-    pub fn history(&self, seconds: u64) -> Bytes {
-        encoded(&self.recorder.lock().history.document(unix_s(), seconds))
+    /// Returns the history of the last `seconds` as JSON, in at most `points` steps.
+    pub fn history(&self, seconds: u64, points: usize) -> Bytes {
+        encoded(&self.recorder.lock().history.document(unix_s(), seconds).in_points(points))
     }
 
     /// Sends the events of a topic to a new viewer, the document first.
     ///
     /// # Errors
     /// If there are [`VIEWERS_MAX`] viewers, or the node is stopping.
-    pub fn subscribe(&self, topic: Topic) -> Result<mpsc::Receiver<Bytes>, SubscribeError> {
+    pub fn subscribe(&self, topic: Topic, may_change: bool) -> Result<mpsc::Receiver<Bytes>, SubscribeError> {
         if self.view.is_draining() {
             return Err(SubscribeError::Ended);
         }
-        let first = (topic.page != Page::Log).then(|| self.document(&topic));
-        self.hub.subscribe(topic, first, &self.view.metrics)
+        let first = (topic.page != Page::Log).then(|| self.document(&topic, may_change));
+        self.hub.subscribe((topic, may_change), first, &self.view.metrics)
     }
 
     /// Ends all viewers' events, writes the history and ends the thread.
@@ -131,13 +132,34 @@ impl Dashboard {
         if self.view.is_draining() {
             return self.hub.end(&self.view.metrics);
         }
-        self.hub.publish(&self.view.metrics, |topic| self.document(topic));
+        self.hub.publish(&self.view.metrics, |topic, may_change| self.document(topic, may_change));
     }
 
     fn keep_history(&self) {
         let Some(kept) = &self.kept else { return };
         let bytes = self.recorder.lock().history.to_bytes();
         kept.write(bytes);
+    }
+
+    /// Puts the facts that every page shows in front of a document.
+    fn with_facts(&self, document: &[u8], may_change: bool) -> Bytes {
+        let facts = NodeFacts {
+            node: shown(&self.view.live().name),
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_s: self.view.started.elapsed().as_secs(),
+            state: self.view.state(),
+            may_change,
+        };
+        let mut bytes = encoded(&facts).to_vec();
+        match document.strip_prefix(b"{") {
+            Some(b"}") | None => {}
+            Some(rest) => {
+                bytes.pop();
+                bytes.push(b',');
+                bytes.extend_from_slice(rest);
+            }
+        }
+        bytes.into()
     }
 
     fn make(&self, topic: &Topic) -> Bytes {
@@ -167,6 +189,16 @@ impl Dashboard {
             }
         }
     }
+}
+
+/// Facts that every document begins with.
+#[derive(Serialize)]
+struct NodeFacts {
+    node: String,
+    version: &'static str,
+    uptime_s: u64,
+    state: &'static str,
+    may_change: bool,
 }
 
 /// Returns a document as JSON.

@@ -39,10 +39,6 @@ fn document(view: &NodeView, recorder: &Recorder, site: Option<&str>) -> NowDocu
     sites.truncate(ROWS_MAX);
     NowDocument {
         unix_ms: unix_ms(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        name: shown(&live.name),
-        uptime_s: view.started.elapsed().as_secs(),
-        state: state(view).to_owned(),
         site: site.map(shown),
         requests: requests_and_hits(|at| counts.now[at]).0,
         requests_per_s: counts.rate_of(|of| requests_and_hits(of).0),
@@ -58,7 +54,7 @@ fn document(view: &NodeView, recorder: &Recorder, site: Option<&str>) -> NowDocu
         limits: limits(view, recorder),
         mirrors: mirror_rows(view, recorder),
         sites,
-        others,
+        sites_others: others,
         warnings: warnings(view),
     }
 }
@@ -213,16 +209,6 @@ fn mirror_rows(view: &NodeView, recorder: &Recorder) -> Vec<MirrorRow> {
     rows.sort_by_key(|row| Reverse(row.site.requests));
     rows.truncate(ROWS_MAX);
     rows
-}
-
-fn state(view: &NodeView) -> &'static str {
-    use crate::admin::Readiness;
-    match view.readiness() {
-        Readiness::Starting => "starting",
-        Readiness::Ready => "ready",
-        Readiness::Degraded => "degraded",
-        Readiness::Draining => "draining",
-    }
 }
 
 /// Returns sentences about states that an operator should know.

@@ -36,8 +36,8 @@ pub(super) fn document(view: &NodeView, site: Option<&str>) -> ReasonsDocument {
         bytes: bytes[reason.number()],
         share: if answered > 0 { requests[reason.number()] as f64 / answered as f64 } else { 0.0 },
         samples: samples(&listed, reason),
-        rule: reason.settings().join(", "),
-        remedy: reason.remedy().to_owned(),
+        rule: reason.remedy().to_owned(),
+        settings: reason.settings().iter().map(|setting| (*setting).to_owned()).collect(),
     };
     let rows = |is_of: fn(&MissReason) -> bool| {
         let mut rows: Vec<ReasonRow> = MissReason::all()

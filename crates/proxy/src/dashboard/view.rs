@@ -86,6 +86,16 @@ impl NodeView {
         }
     }
 
+    /// Returns the node's state in a word.
+    pub fn state(&self) -> &'static str {
+        match self.readiness() {
+            Readiness::Starting => "starting",
+            Readiness::Ready => "ready",
+            Readiness::Degraded => "degraded",
+            Readiness::Draining => "draining",
+        }
+    }
+
     /// Returns the counts of all sites together.
     pub fn counts(&self) -> Counts {
         let live = self.live();

@@ -10,8 +10,8 @@ mod warming;
 
 use crate::access_log::AccessLog;
 use crate::admin::{
-    ExplainRequest, Explanation, InterceptionStatus, MirrorStatus, PurgeOutcome, PurgeRequest, Ram,
-    Readiness, Responses, SiteStatus, Space, Status, StoreStatus, TopMisses, TopRequest, UpstreamStatus,
+    AdminAccess, ExplainRequest, Explanation, InterceptionStatus, MirrorStatus, PurgeOutcome, PurgeRequest,
+    Ram, Readiness, Responses, SiteStatus, Space, Status, StoreStatus, TopMisses, TopRequest, UpstreamStatus,
 };
 use crate::cluster::{
     ClusterHandle, check_keys, check_reloaded_keys, peer_address, reload_cluster, start_cluster,
@@ -441,7 +441,9 @@ pub fn check(settings: &Settings) -> Vec<NodeError> {
     let certificates = server::check(settings).into_iter().map(NodeError::Server);
     let neighbours = NeighbourCaches::new(settings).err().map(NodeError::Neighbours);
     let keys = check_keys(settings).err().map(NodeError::Cluster);
-    live.into_iter().chain(upstreams).chain(certificates).chain(neighbours).chain(keys).collect()
+    let admin = AdminAccess::new(&settings.admin).err().map(NodeError::Admin);
+    let own = neighbours.into_iter().chain(keys).chain(admin);
+    live.into_iter().chain(upstreams).chain(certificates).chain(own).collect()
 }
 
 /// Explains the handling of a request by a node with these settings, without a look into a cache.

@@ -44,6 +44,7 @@ mod worker;
 pub use detached::StreamServer;
 pub use error::Error;
 pub use running::{BoundServer, Reloader, RunningServer, bind, check};
+pub use tls::{PrivateTls, private_tls};
 
 use crate::message::Handler;
 use crate::metrics::Metrics;
