@@ -221,6 +221,17 @@ export const checks = {
     assert.doesNotMatch(page.url(), /theme/)
   }),
 
+  site_narrows_the_numbers: withPage('busy', {}, async (page, mock) => {
+    await page.getByRole('button', { name: 'docs.tools.example' }).click()
+    await page.waitForFunction(() => /Numbers of the site docs/.test(document.getElementById('view').innerText))
+    assert.match(page.url(), /site=docs\.tools\.example/)
+    for (let at = 0; at < 50 && ![...mock.streams].some(stream => stream.query.site); at += 1) await page.waitForTimeout(20)
+    assert.deepEqual([...mock.streams].map(stream => stream.query.site), ['docs.tools.example'])
+    assert.ok(await page.locator('[data-part="heat"]').isHidden())
+    await page.getByRole('button', { name: 'All sites' }).click()
+    await page.waitForSelector('[data-part="heat"]', { state: 'visible' })
+  }),
+
   narrow_screen_does_not_scroll_sideways: withPage('hostile', { width: 360, height: 740 }, async page => {
     for (const view of Object.keys(VIEWS)) {
       await go(page, view)

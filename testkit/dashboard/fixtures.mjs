@@ -33,23 +33,24 @@ export function documents(kind) {
   return { of, history: (seconds, points, unixS) => history(kind, seconds, points, unixS), line: tick => logLine(tick, kind) }
 }
 
-function now(tick, kind) {
+function now(tick, kind, { site = '' }) {
   const weights = { ram: 5200, disk: 1480, neighbourhood: 610, peer: 390, origin: 840, stale: 46, error: 7, tunnel: 58 }
   const times = { ram: [31, 140], disk: [420, 3900], neighbourhood: [44, 210], peer: [790, 5200], origin: [21000, 184000], stale: [38, 160], error: [1100, 30000000], tunnel: [9000, 88000] }
   const sizes = { ram: 24000, disk: 92000, neighbourhood: 30000, peer: 61000, origin: 71000, stale: 22000, error: 500, tunnel: 54000 }
   const answers = SOURCES.map(source => {
     const each = weights[source] * wave(tick, source)
     const [p50_us, p99_us] = times[source].map(time => Math.round(time * wave(tick, `${source}p`, 0.05)))
-    return { source, requests: Math.round(weights[source] * (86000 + tick)), requests_per_s: each, bytes_per_s: each * sizes[source], p50_us, p99_us }
+    return { source, ...(['neighbourhood', 'peer'].includes(source) || site ? { p50_us: null, p99_us: null } : { p50_us, p99_us }), requests: Math.round(weights[source] * (86000 + tick)), requests_per_s: each, bytes_per_s: each * sizes[source] }
   })
   const each = answers.reduce((sum, one) => sum + one.requests_per_s, 0)
   return {
+    site: site || null,
     requests: answers.reduce((sum, one) => sum + one.requests, 0), requests_per_s: each,
     hit_ratio: 0.894 + 0.004 * Math.sin(tick / 7), byte_hit_ratio: 0.842 + 0.006 * Math.sin(tick / 5), hit_ratio_day: 0.8871, byte_hit_ratio_day: 0.8293,
     bytes_per_s: answers.reduce((sum, one) => sum + one.bytes_per_s, 0), origin_bytes_per_s: answers[4].bytes_per_s, origin_bytes_saved: 18.42 * 1024 * GIB + tick * 200 * MIB,
-    answers, heat: heat(tick, weights, times),
+    answers, heat: site ? { edges_us: [], column_s: 10, sources: {} } : heat(tick, weights, times),
     limits: { cpu_cores_used: 2.31 * wave(tick, 'cpu'), cores: 8, ram_used: 15.4 * GIB, ram_limit: 16 * GIB, rss: 16.9 * GIB, disk_used: 3.1 * 1024 * GIB, disk_limit: 3.6 * 1024 * GIB, connections: Math.round(4210 * wave(tick, 'conn')), max_connections: 16384, origin_connections: 214 },
-    sites: sites(tick, kind), others: kind === 'many' ? 9900 : 0, mirrors: mirrors(tick),
+    sites: sites(tick, kind), sites_others: kind === 'many' ? 9900 : 0, mirrors: mirrors(tick),
     warnings: kind === 'hostile' ? [HOSTILE.script, HOSTILE.turned] : ['Disk nvme1 answers 1% of its reads later than 20 ms; its queue is limited to 16 operations.'],
   }
 }
@@ -64,7 +65,7 @@ function heat(tick, weights, times) {
     return edges.map((edge, bucket) => Math.round(weights[source] * 10 * Math.exp(-(((Math.log2(edge) - 0.5 - middle) / width) ** 2) / 2) * (0.7 + 0.6 * chance(`${source}${at}${bucket}`)) * 0.4))
   }
   const start = Math.floor(tick / 10)
-  return { edges_us: edges, column_s: 10, sources: Object.fromEntries(SOURCES.filter(source => source !== 'error').map(source => [source, Array.from({ length: 60 }, (_, at) => column(source, start + at))])) }
+  return { edges_us: edges, column_s: 10, sources: Object.fromEntries(SOURCES.filter(source => !['error', 'neighbourhood', 'peer'].includes(source)).map(source => [source, Array.from({ length: 60 }, (_, at) => column(source, start + at))])) }
 }
 
 function sites(tick, kind) {
@@ -84,7 +85,7 @@ function mirrors(tick) {
 
 function reasons(tick, kind, { site = '' }) {
   const url = path => (kind === 'hostile' ? [HOSTILE.script, HOSTILE.turned, HOSTILE.long, HOSTILE.attribute][path.length % 4] : `http://${site || 'www.shop.example'}${path}`)
-  const row = (reason, share, text, rule, ...paths) => ({ reason, text, requests: Math.round(share * 840 * (60000 + tick)), bytes: Math.round(share * 71000 * 840 * (60000 + tick)), share, samples: paths.map(url), rule: settingsIn(rule), remedy: rule })
+  const row = (reason, share, text, rule, ...paths) => ({ reason, text, requests: Math.round(share * 840 * (60000 + tick)), bytes: Math.round(share * 71000 * 840 * (60000 + tick)), share, samples: paths.map(url), rule, settings: settingsIn(rule) })
   return {
     sites: sites(tick, kind).map(one => one.name),
     misses: [
@@ -105,14 +106,14 @@ function reasons(tick, kind, { site = '' }) {
   }
 }
 
-const settingsIn = sentence => [...sentence.matchAll(/`([a-z_.]+)/g)].map(found => found[1]).filter(name => name.includes('_') || name.includes('.')).join(', ')
+const settingsIn = sentence => [...sentence.matchAll(/`([a-z_.]+)/g)].map(found => found[1]).filter(name => name.includes('_') || name.includes('.'))
 
 function disk(tick) {
   const names = ['nvme0', 'nvme1']
   const behind = name => Array.from({ length: 128 }, (_, at) => Math.round((5200 * Math.exp(-at / 22) + 700 * Math.exp(-(((at - 74) / 9) ** 2)) + 160) * (0.75 + 0.5 * chance(`${name} ${at}`))))
   return {
     disks: names.map((name, at) => ({ name, kind: 'volume', in_service: true, size: 1.8 * 1024 * GIB, used: (1.62 - at * 0.1) * 1024 * GIB, reads: 812345678 + tick, writes: 32345678 + tick, read_bytes: 61.2 * 1024 * GIB, write_bytes: 8.4 * 1024 * GIB, reads_per_s: 742 * wave(tick, name), writes_per_s: 31 * wave(tick, `${name}w`), queue_p50_us: 96 + at * 31, queue_p99_us: Math.round((2100 + at * 19400) * wave(tick, `${name}q`)), damage: at * 3, writes_per_day_bytes: 410 * GIB, wear_years: at ? null : 8.7 })),
-    per_request: { ios: 0.173 + 0.002 * Math.sin(tick), bytes: 16200 }, per_byte_served: 0.412, written_per_byte: 0.041, written_per_request: 1610, admission: { offered: 84123456 + tick * 90, admitted: 31234567 + tick * 40, offered_bytes: 6.1 * 1024 * GIB, admitted_bytes: 2.9 * 1024 * GIB }, carried_over: 1834211,
+    per_request: { ios: 0.173 + 0.002 * Math.sin(tick), bytes: 16200, bytes_written: 1610 }, per_byte_served: 0.041, admission: { offered: 84123456 + tick * 90, admitted: 31234567 + tick * 40, offered_bytes: 6.1 * 1024 * GIB, admitted_bytes: 2.9 * 1024 * GIB }, carried_over: 1834211,
     cursor: Object.fromEntries(names.map((name, at) => [name, { position: (0.372 + at * 0.31 + tick / 900) % 1, laps: 41 - at * 3 }])),
     popularity: Object.fromEntries(names.map(name => [name, behind(name)])),
   }

@@ -80,7 +80,7 @@ export class Mock {
   }
 
   document(page, query) {
-    const common = { unix_ms: this.unixMs(), name: 'cache-a', version: '0.4.0', uptime_s: 864321 + this.tick - this.startedTick, state: this.state, may_change: this.mayChange }
+    const common = { unix_ms: this.unixMs(), node: 'cache-a', version: '0.4.0', uptime_s: 864321 + this.tick - this.startedTick, state: this.state, may_change: this.mayChange }
     return { ...common, ...this.documents.of(page, this.tick, query) }
   }
 

@@ -93,7 +93,7 @@ class App {
     const title = PAGES.find(([name]) => name === page)[1]
     setText(document.getElementById('title'), title)
     setText(document.getElementById('lead'), this.current.lead)
-    document.title = `${title} · ${this.node.name ?? 'Shoal'}`
+    document.title = `${title} · ${this.node.node ?? 'Shoal'}`
     this.links.forEach((link, at) => {
       if (PAGES[at][0] === page) link.setAttribute('aria-current', 'page')
       else link.removeAttribute('aria-current')
@@ -131,7 +131,7 @@ class App {
     const before = this.seen
     this.seen = { unix: document.unix_ms, steady, uptime: document.uptime_s ?? before?.uptime }
     const version = this.node.version
-    this.node = { ...this.node, ...pick(document, ['name', 'version', 'uptime_s', 'may_change', ...(this.page === 'cluster' ? [] : ['state'])]) }
+    this.node = { ...this.node, ...pick(document, ['node', 'version', 'uptime_s', 'may_change', ...(this.page === 'cluster' ? [] : ['state'])]) }
     this.nameNode()
     if (!before) return
     if (version && version !== this.node.version) toast('The node has another version now. Load this page again to see its views.')
@@ -141,9 +141,9 @@ class App {
   }
 
   nameNode() {
-    const { name, version, uptime_s: uptime, state } = this.node
-    const parts = [name && h('b', {}, visible(name)), version && h('span', {}, visible(version)), Number.isFinite(uptime) && h('span', {}, `up ${span(uptime)}`), state && state !== 'ready' && h('span', { class: 'pill warn' }, visible(state))]
-    const key = JSON.stringify([name, version, span(uptime), state, this.node.may_change])
+    const { node, version, uptime_s: uptime, state } = this.node
+    const parts = [node && h('b', {}, visible(node)), version && h('span', {}, visible(version)), Number.isFinite(uptime) && h('span', {}, `up ${span(uptime)}`), state && state !== 'ready' && h('span', { class: 'pill warn' }, visible(state))]
+    const key = JSON.stringify([node, version, span(uptime), state, this.node.may_change])
     if (key === this.named) return
     this.named = key
     document.getElementById('node').replaceChildren(...parts.filter(Boolean))

@@ -53,8 +53,8 @@ class DiskView {
     const per = disk.per_request ?? {}
     const admission = disk.admission ?? {}
     const worst = disks.reduce((most, one) => ((one.queue_p99_us ?? -1) > (most?.queue_p99_us ?? -1) ? one : most), undefined)
-    ios.set(plain(per.ios), `${bytes(per.bytes)}; ${plain(disk.per_byte_served)} B a byte sent`)
-    written.set(Number.isFinite(disk.written_per_byte) ? `${plain(disk.written_per_byte)} B` : '–', `${bytes(disk.written_per_request)} for each request`)
+    ios.set(plain(per.ios), `${bytes(per.bytes)} for each request`)
+    written.set(Number.isFinite(disk.per_byte_served) ? `${plain(disk.per_byte_served)} B` : '–', `${bytes(per.bytes_written)} for each request`)
     admitted.set(admission.offered ? percent(admission.admitted / admission.offered) : '–', `${count(admission.admitted)} of ${count(admission.offered)} objects`)
     carried.set(count(typeof disk.carried_over === 'object' ? disk.carried_over?.objects : disk.carried_over), 'popular objects')
     queue.set(micros(worst?.queue_p99_us), worst ? `on ${visible(worst.name)}` : 'no disk')

@@ -10,7 +10,7 @@ import { Table, number, share } from './table.js'
 /** Opens the view. */
 export function open(context) {
   const view = new NowView(context)
-  return { lead: 'Requests, sources of answers, and the node’s limits', parts: view.parts, query: () => ({}), update: document => view.update(document), close: () => view.close() }
+  return { lead: 'Requests, sources of answers, and the node’s limits', parts: view.parts, query: () => ({ site: context.route.get('site') }), update: document => view.update(document), close: () => view.close() }
 }
 
 class NowView {
@@ -22,10 +22,10 @@ class NowView {
     this.answers = new Answers(route)
     this.heat = new HeatMaps()
     this.limits = Object.fromEntries(LIMITS.map(([name, title, fills]) => [name, meter(title, fills)]))
-    this.sites = siteTable(route, 'sort', 'Sites', 'No site has had a request yet.')
+    this.sites = siteTable(route, 'sort', 'Sites', 'No site has had a request yet.', [], name => this.narrow(name))
     this.mirrors = siteTable(route, 'sort2', 'Mirrors', 'No mirror has had a request yet.', [{ key: 'kind', label: 'Kind', cell: row => row.kind, value: row => row.kind, ascending: true }])
-    this.filter = textField('Filter sites by name', 'Filter sites', route.get('site'), text => {
-      route.set({ site: text }, false)
+    this.filter = textField('Filter sites by name', 'Filter sites', route.get('q'), text => {
+      route.set({ q: text }, false)
       this.showSites()
     })
     this.others = h('tr', { class: 'rest' }, h('th', { scope: 'row', colspan: '8' }))
@@ -34,9 +34,24 @@ class NowView {
     this.history = new HistoryPanel(route, ['requests', 'ratios', 'bytes', 'latency', 'machine', 'memory'])
     this.set = set
     const limits = panel('Limits', { width: 'w4', label: 'limits' }, h('div', { class: 'meters' }, ...Object.values(this.limits).map(one => one.element)))
-    const heat = panel('Latency by source', { note: 'last ten minutes, by time to answer', end: [ramp()], label: 'heat' }, this.heat.shell)
-    this.parts = [this.warnings, tiles(Object.values(this.tiles)), this.answers.panel, limits, heat, this.sitePanel, this.mirrorPanel, this.history.element]
+    this.one = h('p', { class: 'notice' }, 'Numbers of the site ', this.siteName = h('b', {}), '. Times, limits and history are the node’s. ', h('button', { type: 'button', class: 'plain small', on: { click: () => this.narrow('') } }, 'All sites'))
+    const heat = this.heatPanel = panel('Latency by source', { note: 'last ten minutes, by time to answer', end: [ramp()], label: 'heat' }, this.heat.shell)
+    this.parts = [this.one, this.warnings, tiles(Object.values(this.tiles)), this.answers.panel, limits, heat, this.sitePanel, this.mirrorPanel, this.history.element]
+    this.showSite()
     this.curves()
+  }
+
+  /** Narrows the numbers to one site, or widens them again. */
+  narrow(site) {
+    this.set({ site })
+    this.showSite()
+  }
+
+  showSite() {
+    const site = this.route.get('site')
+    this.heatPanel.hidden = site !== ''
+    this.one.hidden = site === ''
+    setText(this.siteName, visible(site))
   }
 
   update(now) {
@@ -100,10 +115,10 @@ class NowView {
 
   showSites() {
     if (!this.now) return
-    const wanted = this.route.get('site').toLowerCase()
+    const wanted = this.route.get('q').toLowerCase()
     const named = this.now.sites ?? []
     const sites = named.filter(site => site.name.toLowerCase().includes(wanted))
-    const others = this.now.others ?? 0
+    const others = this.now.sites_others ?? 0
     setText(this.others.firstChild, `and ${whole(others)} further sites with fewer requests`)
     this.sites.update(sites, others > 0 && !wanted ? this.others : undefined)
     this.sitePanel.note(`${whole(sites.length)} shown${others ? ` of ${whole(named.length + others)}` : ''}`)
@@ -149,14 +164,15 @@ class Answers {
   }
 }
 
-function siteTable(route, parameter, caption, empty, more = []) {
-  const name = { key: 'name', label: 'Name', draw: drawName, value: row => row.name, ascending: true }
+function siteTable(route, parameter, caption, empty, more = [], onName) {
+  const name = { key: 'name', label: 'Name', draw: (row, cell) => drawName(row, cell, onName), value: row => row.name, ascending: true }
   const columns = [name, ...more, number('requests_per_s', 'Requests', rate), share('hit_ratio', 'Hits', percent), share('byte_hit_ratio', 'Byte hits', percent), number('bytes_per_s', 'Bytes', byteRate), number('p99_us', '99% within', micros), number('errors', 'Errors', whole, { tone: row => (row.errors > 0 ? 'alarm' : 'zero') }), number('requests', 'Since start', count)]
   return new Table(route, { caption, columns, rowKey: row => row.name, parameter, order: '-requests', empty })
 }
 
-function drawName(row, cell) {
-  if (!cell.firstChild) cell.append(h('bdi', {}))
+function drawName(row, cell, onName) {
+  if (!cell.firstChild) cell.append(onName ? h('button', { type: 'button', class: 'name', title: 'Only this site', on: { click: () => onName(cell.site) } }) : h('bdi', {}))
+  cell.site = row.name
   setText(cell.firstChild, visible(row.name))
   cell.title = visible(row.name)
 }

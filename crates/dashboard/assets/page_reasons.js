@@ -64,15 +64,15 @@ class ReasonRow {
     setText(this.share, percent(reason.share))
     setText(this.requests, `${count(reason.requests)} req.`)
     setText(this.bytes, bytes(reason.bytes))
-    const key = JSON.stringify([reason.text, reason.rule, reason.remedy, reason.samples])
+    const key = JSON.stringify([reason.text, reason.rule, reason.settings, reason.samples])
     if (key !== this.key) this.fillInner(reason)
     this.key = key
     return this.element
   }
 
-  fillInner({ text, rule, remedy: advice, samples = [] }) {
-    const settings = (rule ?? '').split(',').map(name => name.trim()).filter(name => name && !(advice ?? '').includes(name)).flatMap(name => [' ', ...rich(`\`${name}\``)])
-    const remedy = (advice || settings.length > 0) && h('p', { class: 'remedy' }, h('span', { class: 'muted' }, 'To change it: '), ...rich(advice ?? ''), settings.length ? h('span', {}, h('span', { class: 'muted' }, ' Settings:'), ...settings) : null)
+  fillInner({ text, rule = '', settings: all = [], samples = [] }) {
+    const settings = all.filter(name => !rule.includes(name)).flatMap(name => [' ', ...rich(`\`${name}\``)])
+    const remedy = (rule || settings.length > 0) && h('p', { class: 'remedy' }, h('span', { class: 'muted' }, 'To change it: '), ...rich(rule), settings.length ? h('span', {}, h('span', { class: 'muted' }, ' Settings:'), ...settings) : null)
     const list = samples.map(url => h('li', {}, addressButton(url, url.endsWith('…') ? null : url)))
     const urls = list.length ? [h('p', { class: 'muted' }, 'Samples; each opens with what is known about it:'), h('ul', {}, ...list)] : []
     this.inner.replaceChildren(...[h('p', {}, ...rich(text ?? '')), remedy, ...urls].filter(Boolean))

@@ -29,7 +29,35 @@ macro_rules! assets {
 }
 
 assets! {
+    "app.js",
+    "chart_heat.js",
+    "chart_line.js",
+    "chart_ring.js",
+    "dialogs.js",
+    "dom.js",
+    "explain.js",
+    "format.js",
+    "history.js",
+    "icon.svg",
     "index.html",
+    "layout.css",
+    "live.js",
+    "page_cluster.js",
+    "page_disk.js",
+    "page_log.js",
+    "page_now.js",
+    "page_objects.js",
+    "page_origins.js",
+    "page_reasons.js",
+    "page_size.js",
+    "parts.css",
+    "parts.js",
+    "purge.js",
+    "route.js",
+    "scale.js",
+    "table.js",
+    "theme.css",
+    "theme.js",
 }
 
 /// Returns the content type by the end of a name.
