@@ -62,7 +62,7 @@ function heat(tick, weights, times) {
     const slow = (at % 23 > 19 ? 1.6 : 0) * chance(`${source} slow`)
     const middle = Math.log2(times[source][0]) + slow
     const width = Math.max(0.7, (Math.log2(times[source][1]) - Math.log2(times[source][0])) / 2.9)
-    return edges.map((edge, bucket) => Math.round(weights[source] * 10 * Math.exp(-(((Math.log2(edge) - 0.5 - middle) / width) ** 2) / 2) * (0.7 + 0.6 * chance(`${source}${at}${bucket}`)) * 0.4))
+    return [...edges, 2 * edges.at(-1)].map((edge, bucket) => Math.round(weights[source] * 10 * Math.exp(-(((Math.log2(edge) - 0.5 - middle) / width) ** 2) / 2) * (0.7 + 0.6 * chance(`${source}${at}${bucket}`)) * 0.4))
   }
   const start = Math.floor(tick / 10)
   return { edges_us: edges, column_s: 10, sources: Object.fromEntries(SOURCES.filter(source => !['error', 'neighbourhood', 'peer'].includes(source)).map(source => [source, Array.from({ length: 60 }, (_, at) => column(source, start + at))])) }

@@ -1,4 +1,4 @@
-// Runs the checks of the page: `node run.mjs [--only NAME] [--screenshots FOLDER] [--node URL]`.
+// Runs the checks of the page: `node run.mjs [--only NAME] [--screenshots FOLDER] [--node URL --object URL]`.
 // With `--node` the views of a real node are checked in place of the mock's.
 
 import { Mock } from './mock.mjs'
@@ -24,7 +24,7 @@ let failed = 0
 try {
   if (options['--screenshots']) await takeScreenshots({ browser, mockOf, folder: options['--screenshots'] })
   else {
-    const chosen = Object.entries(options['--node'] ? real(options['--node']) : { ...checks, ...bars }).filter(([name]) => !options['--only'] || name.includes(options['--only']))
+    const chosen = Object.entries(options['--node'] ? real(options['--node'], options['--object']) : { ...checks, ...bars }).filter(([name]) => !options['--only'] || name.includes(options['--only']))
     for (const [name, check] of chosen) failed += await run(name, check)
     if (!chosen.length) throw new Error('no check has this name')
   }

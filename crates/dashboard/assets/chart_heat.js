@@ -65,13 +65,15 @@ class HeatMap {
     this.cell = undefined
   }
 
-  update(edges, columns, most, columnS) {
+  update(bounds, columns, most, columnS) {
+    // The last class has no upper edge.
+    const edges = columns[0].length > bounds.length ? [...bounds, Infinity] : bounds
     Object.assign(this, { edges, columns, most, columnS })
     const sums = edges.map((_, bucket) => columns.reduce((sum, column) => sum + (column[bucket] ?? 0), 0))
     const [middle, slow] = [quantile(sums, edges, 0.5), quantile(sums, edges, 0.99)]
-    setText(this.figures, `half ${micros(middle)} · 99% ${micros(slow)}`)
+    setText(this.figures, `half ${bound(middle)} · 99% ${bound(slow)}`)
     const total = sums.reduce((sum, value) => sum + value, 0)
-    this.stage.setAttribute('aria-label', `Latency of answers from ${sourceName(this.name)}: ${whole(total)} answers in ${span(columns.length * columnS)}, half within ${micros(middle)}, 99% within ${micros(slow)}. Arrow keys step through the cells, Enter shows the values as a table.`)
+    this.stage.setAttribute('aria-label', `Latency of answers from ${sourceName(this.name)}: ${whole(total)} answers in ${span(columns.length * columnS)}, half within ${bound(middle)}, 99% within ${bound(slow)}. Arrow keys step through the cells, Enter shows the values as a table.`)
     this.draw()
   }
 
@@ -108,7 +110,7 @@ class HeatMap {
     const every = Math.max(1, Math.ceil(this.edges.length / 6))
     for (let bucket = 0; bucket < this.edges.length; bucket += every) {
       const y = (this.edges.length - 0.5 - bucket) * down
-      pen.fillText(micros(this.edges[bucket]), LEFT - 5, Math.max(6, Math.min(HEIGHT - FOOT - 5, y)))
+      pen.fillText(bound(this.edges[bucket]), LEFT - 5, Math.max(6, Math.min(HEIGHT - FOOT - 5, y)))
     }
     pen.textAlign = 'left'
     pen.fillText(`${span(this.columns.length * this.columnS)} ago`, LEFT, HEIGHT - 5)
@@ -145,7 +147,7 @@ class HeatMap {
     const row = Math.max(0, Math.min(this.edges.length - 1, bucket))
     this.cell = [column, row]
     const least = row ? micros(this.edges[row - 1]) : '0'
-    setText(this.tip, `${this.ago(column)}: ${whole(this.columns[column][row] ?? 0)} answers of ${least} to ${micros(this.edges[row])}`)
+    setText(this.tip, `${this.ago(column)}: ${whole(this.columns[column][row] ?? 0)} answers of ${least} to ${bound(this.edges[row])}`)
     this.tip.hidden = false
     const [across] = this.sizes()
     const place = LEFT + column * across
@@ -160,11 +162,13 @@ class HeatMap {
   }
 
   table() {
-    const heads = ['Time', ...this.edges.map(edge => `≤ ${micros(edge)}`)]
+    const heads = ['Time', ...this.edges.map(edge => `≤ ${bound(edge)}`)]
     const line = (column, at) => [this.ago(at), ...this.edges.map((_, bucket) => whole(column[bucket] ?? 0))]
     return { heads, lines: this.columns.map(line).reverse() }
   }
 }
+
+const bound = edge => (edge === Infinity ? 'more' : micros(edge))
 
 /** Step of the colour: 0 for none, then by the logarithm of the count. */
 function level(value, most) {

@@ -1,8 +1,10 @@
 //! Installs what the checks are driven with, and runs them.
 
 use shoal_testkit::missing;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 /// Scripts, lockfile and pinned packages, beside each other in the target folder.
 pub struct Browser {
@@ -23,6 +25,8 @@ impl Browser {
                 return None;
             }
         }
+        static INSTALLING: Mutex<()> = Mutex::new(());
+        let _alone = INSTALLING.lock().expect("no installation panics and goes on");
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dashboard");
         let lock = |folder: &Path| std::fs::read_to_string(folder.join("package-lock.json")).ok();
         let fresh = lock(&folder) == lock(Path::new(PINNED)) && folder.join("node_modules/axe-core").exists();
@@ -33,23 +37,32 @@ impl Browser {
         Some(Self { folder })
     }
 
-    /// Runs the checks and shows what they say.
+    /// Runs the checks and shows their results. `end_node` is called when they ask for it.
     ///
     /// # Panics
     ///
     /// If one of them fails.
-    pub fn run(&self, arguments: &[&str]) {
-        let output = Command::new("node")
+    pub fn run(&self, arguments: &[&str], end_node: impl Fn()) {
+        let mut running = Command::new("node")
             .arg("run.mjs")
             .args(arguments)
             .current_dir(&self.folder)
             .env("SHOAL_ASSETS", format!("{ASSETS}/"))
-            .stderr(Stdio::inherit())
-            .output()
+            .stdout(Stdio::piped())
+            .spawn()
             .expect("node was found before");
-        let said = String::from_utf8_lossy(&output.stdout);
-        println!("{said}");
-        assert!(output.status.success(), "the page fails its checks:\n{said}");
+        let mut said = String::new();
+        for line in BufReader::new(running.stdout.take().expect("it is piped")).lines() {
+            let line = line.expect("the checks write text");
+            if line == "END THE NODE" {
+                end_node();
+            }
+            println!("{line}");
+            said += &line;
+            said.push('\n');
+        }
+        let status = running.wait().expect("the checks end");
+        assert!(status.success(), "the page fails its checks:\n{said}");
     }
 }
 
