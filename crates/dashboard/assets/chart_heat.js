@@ -7,6 +7,7 @@ import { openValues } from './dialogs.js'
 import { SOURCES, sourceClass, sourceName } from './parts.js'
 
 const STEPS = 6
+const SPAN_S = 600
 const HEIGHT = 124
 const FOOT = 14
 const LEFT = 46
@@ -65,9 +66,11 @@ class HeatMap {
     this.cell = undefined
   }
 
-  update(bounds, columns, most, columnS) {
+  update(bounds, known, most, columnS) {
+    const missing = Math.max(0, Math.round(SPAN_S / columnS) - known.length)
+    const columns = [...Array.from({ length: missing }, () => []), ...known]
     // The last class has no upper edge.
-    const edges = columns[0].length > bounds.length ? [...bounds, Infinity] : bounds
+    const edges = (known[0]?.length ?? 0) > bounds.length ? [...bounds, Infinity] : bounds
     Object.assign(this, { edges, columns, most, columnS })
     const sums = edges.map((_, bucket) => columns.reduce((sum, column) => sum + (column[bucket] ?? 0), 0))
     const [middle, slow] = [quantile(sums, edges, 0.5), quantile(sums, edges, 0.99)]

@@ -130,6 +130,8 @@ export class LineChart {
     let path = ''
     let pen = 'M'
     values.forEach((value, at) => {
+      // A value between gaps is a dot: a line of no length with round ends.
+      if (pen === 'L' && !Number.isFinite(value) && !Number.isFinite(values[at - 2])) path += 'h0'
       if (!Number.isFinite(value)) pen = 'M'
       else {
         path += `${pen}${this.xAt.at(this.xs[at]).toFixed(1)} ${this.yAt.at(value).toFixed(1)}`

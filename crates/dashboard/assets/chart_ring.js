@@ -19,9 +19,10 @@ export class Ring {
     this.needle = s('g', {}, s('line', { class: 'needle', x1: CENTRE, x2: CENTRE, y1: CENTRE - INNER + 3, y2: CENTRE - OUTER - 4 }), s('path', { class: 'head', d: `M${CENTRE - 1} ${CENTRE - OUTER - 11}l13 6l-13 6z` }))
     this.laps = s('text', { class: 'big', x: CENTRE, y: CENTRE + 2, 'text-anchor': 'middle' })
     this.place = s('text', { x: CENTRE, y: CENTRE + 20, 'text-anchor': 'middle' })
+    this.note = s('text', { x: CENTRE, y: CENTRE + 38, 'text-anchor': 'middle' })
     const caption = s('text', { x: CENTRE, y: CENTRE - 24, 'text-anchor': 'middle' }, 'laps')
     const tracks = [INNER - 8, OUTER + 1].map(r => s('circle', { class: 'track', cx: CENTRE, cy: CENTRE, r }))
-    const svg = s('svg', { viewBox: '0 0 300 300', 'aria-hidden': 'true' }, ...tracks, this.swept, this.bars, this.needle, caption, this.laps, this.place)
+    const svg = s('svg', { viewBox: '0 0 300 300', 'aria-hidden': 'true' }, ...tracks, this.swept, this.bars, this.needle, caption, this.laps, this.place, this.note)
     this.tip = h('div', { class: 'tip', hidden: true })
     this.spoken = h('p', { class: 'sr', 'aria-live': 'polite' })
     const hide = () => { this.tip.hidden = true }
@@ -42,6 +43,7 @@ export class Ring {
     if (key !== this.drawn) this.draw()
     this.drawn = key
     const [fresh, old] = halves(behind)
+    setText(this.note, fresh + old ? '' : 'no hits yet')
     this.stage.setAttribute('aria-label', `Ring of ${this.name}: the cursor has gone round ${whole(Math.floor(laps))} times and is at ${percent(position)} of the volume. Hits of the newer half ${whole(fresh)}, of the older half ${whole(old)}. Arrow keys step through the parts, Enter shows the values as a table.`)
   }
 

@@ -7,7 +7,8 @@ import { LineChart } from './chart_line.js'
 import { fetchJson } from './live.js'
 import { byteTicks, powerTicks, roundTicks, timeTicks } from './scale.js'
 
-const RANGES = [['3600', '1 h'], ['21600', '6 h'], ['86400', '24 h']]
+const [HOUR, DAY] = ['3600', '86400']
+const RANGES = [[HOUR, '1 h'], ['21600', '6 h'], [DAY, '24 h']]
 const POINTS = 360
 const AGAIN_MS = 30000
 
@@ -26,6 +27,7 @@ export class HistoryPanel {
   constructor(route, kinds) {
     this.route = route
     this.aborted = new AbortController()
+    this.normal = DAY
     this.charts = kinds.map(kind => CHARTS[kind]()).map(({ chart, from }) => ({ chart, from }))
     const all = this.charts.map(({ chart }) => chart)
     all.forEach(chart => { chart.group = all })
@@ -44,17 +46,28 @@ export class HistoryPanel {
     if (shown) this.load()
   }
 
+  /** Of a node that is young a day would show a few dots. */
+  isYoung(values) {
+    return this.range === DAY && !this.route.get('range') && values.filter(Number.isFinite).length < values.length / 24
+  }
+
+  shorten() {
+    this.normal = HOUR
+    this.choices.replaceChildren(this.spans())
+    return this.load()
+  }
+
   spans() {
     return buttons('Span of the history', RANGES, this.range, range => this.choose(range))
   }
 
   get range() {
     const asked = this.route.get('range')
-    return RANGES.some(([name]) => name === asked) ? asked : '86400'
+    return RANGES.some(([name]) => name === asked) ? asked : this.normal
   }
 
   choose(range) {
-    this.route.set({ range: range === '86400' ? '' : range }, false)
+    this.route.set({ range }, false)
     this.choices.replaceChildren(this.spans())
     this.load()
     this.choices.querySelector('[aria-pressed="true"]')?.focus()
@@ -64,6 +77,7 @@ export class HistoryPanel {
     clearTimeout(this.timer)
     try {
       const { times, series } = await fetchHistory(this.range, POINTS, this.aborted.signal)
+      if (this.isYoung(series.requests ?? [])) return this.shorten()
       for (const { chart, from } of this.charts) chart.update(times, from(series))
       this.element.note(times.length ? `${moment(times[0])} to ${clock(times.at(-1))}` : '')
     } catch (error) {

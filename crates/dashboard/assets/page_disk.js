@@ -57,7 +57,7 @@ class DiskView {
     written.set(Number.isFinite(disk.per_byte_served) ? `${plain(disk.per_byte_served)} B` : '–', `${bytes(per.bytes_written)} for each request`)
     admitted.set(admission.offered ? percent(admission.admitted / admission.offered) : '–', `${count(admission.admitted)} of ${count(admission.offered)} objects`)
     carried.set(count(typeof disk.carried_over === 'object' ? disk.carried_over?.objects : disk.carried_over), 'popular objects')
-    queue.set(micros(worst?.queue_p99_us), worst ? `on ${visible(worst.name)}` : 'no disk')
+    queue.set(micros(worst?.queue_p99_us), !worst ? 'no disk' : Number.isFinite(worst.queue_p99_us) ? `on ${visible(worst.name)}` : 'nothing waited yet')
     damage.set(whole(disks.reduce((sum, one) => sum + (one.damage ?? 0), 0)), damageText(disks))
   }
 

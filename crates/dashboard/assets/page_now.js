@@ -156,6 +156,7 @@ class Answers {
     const shareOf = one => (now > 0 ? (one.requests_per_s || 0) / now : all > 0 ? (one.requests || 0) / all : 0)
     for (const [name, piece] of this.pieces) {
       const one = answers.find(answer => answer.source === name)
+      piece.hidden = !one || shareOf(one) === 0
       setWidth(piece, one ? shareOf(one) : 0)
       piece.title = `${sourceName(name)} ${percent(one ? shareOf(one) : 0)}`
     }

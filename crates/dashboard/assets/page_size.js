@@ -32,7 +32,7 @@ class SizeView {
     const now = size.now ?? {}
     const curve = [...(size.curve ?? [])].filter(point => point.bytes > 0).sort((a, b) => a.bytes - b.bytes)
     this.showTiles(size, now)
-    this.curvePanel.note(size.sampled_keys ? `from ${count(size.sampled_keys)} sampled keys${size.rate ? `, one in ${count(1 / size.rate)}` : ''}; error about ${plain(size.error_points)} points` : 'no keys sampled yet')
+    this.curvePanel.note(size.sampled_keys ? `from ${count(size.sampled_keys)} sampled keys${size.rate < 1 ? `, one in ${count(1 / size.rate)}` : ', all there are'}; error about ${plain(size.error_points)} points` : 'no keys sampled yet')
     const marks = curve.length ? marksOf(now, size.what_if ?? [], curve) : []
     this.chart.update(curve.map(point => point.bytes), [curve.map(point => point.hit_ratio), curve.map(point => point.byte_hit_ratio)], marks)
     this.table.update((size.what_if ?? []).map(row => ({ ...row, gain: row.hit_ratio - now.hit_ratio_forecast })))
@@ -60,7 +60,7 @@ function marksOf(now, others, curve) {
   const within = mark => mark.x >= least * 0.999 && mark.x <= most * 1.001
   const sum = size => (size.ram ?? 0) + (size.disk ?? 0)
   const today = [{ x: sum(now), y: now.hit_ratio_forecast, label: 'today', now: true }]
-  if (now.ram && now.disk) today.push({ x: now.ram, label: 'RAM alone' })
+  if (now.ram && now.disk && !others.some(one => sum(one) === now.ram)) today.push({ x: now.ram, label: 'RAM alone' })
   return [...today, ...others.map(one => ({ x: sum(one), y: one.hit_ratio, label: one.text.slice(0, 28) }))].filter(within)
 }
 

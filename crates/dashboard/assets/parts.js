@@ -50,9 +50,9 @@ export function tile(title, { spark = true, hint } = {}) {
     },
     now(value) {
       if (!drawing) return
-      const path = sparkPath(value === undefined ? values : [...values.slice(1), value])
-      line.setAttribute('d', path)
-      area.setAttribute('d', path && `${path}L100 30L0 30Z`)
+      const points = sparkPoints(value === undefined ? values : [...values.slice(1), value])
+      line.setAttribute('d', points.length ? `M${points.join('L')}` : '')
+      area.setAttribute('d', points.length ? `M${points[0].split(' ')[0]} 30L${points.join('L')}L${points.at(-1).split(' ')[0]} 30Z` : '')
     },
   }
 }
@@ -118,16 +118,14 @@ export function buttons(label, options, value, onChange) {
 /** Advice or warnings, as a list. */
 export const remarks = (texts, warnings = false) => h('ul', { class: `advice${warnings ? ' warnings' : ''}` }, ...texts)
 
-function sparkPath(values) {
+/** Places of the known values, scaled to their own range. */
+function sparkPoints(values) {
   const known = values.filter(Number.isFinite)
-  if (known.length < 2) return ''
+  if (known.length < 2) return []
   const top = Math.max(...known, 1e-9)
   const low = Math.min(...known)
   const foot = Math.max(0, low - Math.max((top - low) * 0.6, top * 0.02))
   const step = 100 / (values.length - 1)
-  let path = ''
-  values.forEach((value, at) => {
-    if (Number.isFinite(value)) path += `${path ? 'L' : 'M'}${(at * step).toFixed(2)} ${(29 - ((value - foot) / (top - foot || 1)) * 26).toFixed(2)}`
-  })
-  return path
+  const place = (value, at) => (Number.isFinite(value) ? `${(at * step).toFixed(2)} ${(29 - ((value - foot) / (top - foot || 1)) * 26).toFixed(2)}` : '')
+  return values.map(place).filter(Boolean)
 }
