@@ -33,7 +33,8 @@ fn row<'v>(rows: &'v Value, name: &str, value: &str) -> &'v Value {
 fn live(shoal: &Shoal, query: &str) -> TcpStream {
     let mut stream = TcpStream::connect(shoal.admin()).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
-    let head = format!("GET /ui/live?{query} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
+    let head =
+        format!("GET /ui/live?{query} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
     stream.write_all(head.as_bytes()).expect("sent");
     stream
 }
@@ -99,7 +100,9 @@ fn documents_tell_what_was_asked() {
     assert_eq!(disk["popularity"].as_object().map(|all| all.len()), Some(1), "{disk}");
     assert!(disk["admission"]["offered"].as_u64() >= Some(1), "{disk}");
     let size = wanted(&shoal, "/ui/data/size", |size| size["requests"] == 134);
-    assert!(size["sampled_keys"].as_u64() >= Some(1) && size["curve"].as_array().is_some_and(|it| it.len() > 10));
+    assert!(
+        size["sampled_keys"].as_u64() >= Some(1) && size["curve"].as_array().is_some_and(|it| it.len() > 10)
+    );
     assert_eq!(document(&shoal, "/ui/data/cluster")["enabled"], false);
     let history = document(&shoal, "/ui/history?seconds=600&points=60");
     assert_eq!(history["series"]["requests"].as_array().map(Vec::len), Some(60), "{history}");
@@ -163,7 +166,9 @@ fn hostile_urls_are_shown_harmless_and_documents_stay_bounded() {
             assert!(!shows(&text, character) && !lines.contains(character), "{page} shows {character:?}");
         }
     }
-    for target in ["/ui/data/nowhere", "/ui/data/now?what=1", "/ui/history?seconds=0", "/ui/x", "/ui/data/objects?by=x"] {
+    for target in
+        ["/ui/data/nowhere", "/ui/data/now?what=1", "/ui/history?seconds=0", "/ui/x", "/ui/data/objects?by=x"]
+    {
         assert!([400, 404].contains(&ask(&shoal, target).status), "{target}");
     }
     let post = shoal.ask_admin(&Request::new("POST", "/ui/data/now").body(b"{}"));
@@ -185,7 +190,8 @@ fn ten_thousand_sites_have_bounded_documents() {
     origin.on("/*", Answer::fresh("x", 60));
     let mut setup = Setup::to(&origin).without_sites();
     for number in 0..10_000 {
-        setup = setup.site(&format!("hosts = ['{number}.test']\nupstreams = [{{ url = '{}' }}]", origin.url()));
+        setup =
+            setup.site(&format!("hosts = ['{number}.test']\nupstreams = [{{ url = '{}' }}]", origin.url()));
     }
     let shoal = setup.start();
     let mut connection = shoal.connect();
@@ -251,7 +257,9 @@ fn roles_and_pages_of_other_sites_are_told_apart() {
     let request = page.field("Authorization", &format!("Basic {}", base64("ann:ann-secret")));
     let response = Connection::open(shoal.admin()).ask(&request, "localhost");
     assert_eq!(response.field("X-Content-Type-Options"), Some("nosniff"));
-    assert!(response.field("Content-Security-Policy").is_some_and(|policy| policy.contains("default-src 'none'")));
+    assert!(
+        response.field("Content-Security-Policy").is_some_and(|policy| policy.contains("default-src 'none'"))
+    );
     let tag = response.field("ETag").expect("a validator").to_owned();
     let again = Connection::open(shoal.admin()).ask(&request.field("If-None-Match", &tag), "localhost");
     again.expect_status(304);
