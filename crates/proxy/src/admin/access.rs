@@ -8,12 +8,11 @@
 //! The role `look` reads, and explains. The role `change` does everything. `/healthz` needs no
 //! user. Passwords come with each request (RFC 7617); guesses are limited for all clients together.
 
-use crate::access::Users;
 use crate::server::{self, PrivateTls};
-use crate::settings_file;
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
 use parking_lot::Mutex;
+use shoal_access::{Users, settings_file};
 use shoal_settings::{Admin, AdminAddress, AdminRole, AdminUser};
 use std::sync::Arc;
 use std::time::Instant;

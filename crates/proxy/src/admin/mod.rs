@@ -8,12 +8,10 @@
 
 mod access;
 mod control;
-mod explanation;
 mod exposition;
 mod guard;
 mod impatient;
 mod listener;
-mod mirror_view;
 mod mirrors;
 pub(crate) mod process;
 mod purge;
@@ -24,18 +22,18 @@ mod top;
 mod ui;
 mod warm;
 
+pub use crate::exchange::explain::{
+    ErrorPageView, ExplainRequest, Explanation, GuardView, ListenerView, MirrorView, PromiseView, RateView,
+    Refusal, ReuseView, RuleSettingView, RuleView, RulesView, SiteView, StoredView, StoringView,
+    SupposedResponse, TargetView, UpstreamView, VariantView,
+};
+pub use crate::purge::{PurgeOutcome, PurgeRequest};
 pub use access::AdminAccess;
 pub use control::{
-    Control, DiskRequest, DiskStatus, InterceptionStatus, PurgeOutcome, PurgeRequest, Ram, Readiness,
-    Responses, Space, Status, StoreStatus, UpstreamStatus,
-};
-pub use explanation::{
-    ErrorPageView, ExplainRequest, Explanation, GuardView, ListenerView, RateView, Refusal, ReuseView,
-    RuleSettingView, RuleView, RulesView, SiteView, StoredView, StoringView, SupposedResponse, TargetView,
-    UpstreamView, VariantView,
+    Control, DiskRequest, DiskStatus, InterceptionStatus, Ram, Readiness, Responses, Space, Status,
+    StoreStatus, UpstreamStatus,
 };
 pub use listener::{AdminListener, BoundAdmin};
-pub use mirror_view::{MirrorView, PromiseView};
 pub use mirrors::MirrorStatus;
 pub use sites::{ResultCounts, SiteStatus, SourceTimes};
 pub use top::{TopMisses, TopRequest, TopUrl};

@@ -1,12 +1,12 @@
 //! Viewers and their topics: one document a second for each topic, shared by all its viewers.
 
 use crate::metrics::Metrics;
-use crate::samples::TailSubscription;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::json;
 use shoal_dashboard::documents::LogLine;
 use shoal_dashboard::{LineFilter, Page, Topic};
+use shoal_telemetry::samples::TailSubscription;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;

@@ -24,12 +24,12 @@ pub use hub::{SubscribeError, VIEWERS_MAX};
 pub(crate) use kept::KeptHistory;
 pub(crate) use view::NodeView;
 
-use crate::clock;
 use bytes::Bytes;
 use hub::Hub;
 use parking_lot::Mutex;
 use recorder::Recorder;
 use serde::Serialize;
+use shoal_clock as clock;
 use shoal_dashboard::documents::{DOCUMENT_BYTES_MAX, LogDocument};
 use shoal_dashboard::{CacheSizes, Page, Topic, shown, size_document};
 use std::io;

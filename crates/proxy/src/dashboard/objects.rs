@@ -3,11 +3,11 @@
 use super::unix_ms;
 use super::view::NodeView;
 use crate::by_site::{CostKind, SAMPLED};
-use crate::exchange::hybrid_cache::HybridCache;
-use crate::samples::SampledObject;
+use crate::hybrid_cache::HybridCache;
 use shoal_core::Key;
 use shoal_dashboard::documents::{ObjectRow, ObjectsDocument, ROWS_MAX};
 use shoal_dashboard::{ObjectOrder, Topic, shown, shown_bytes};
+use shoal_telemetry::samples::SampledObject;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 

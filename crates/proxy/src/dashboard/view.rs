@@ -3,9 +3,8 @@
 use crate::admin::{Readiness, process};
 use crate::by_site::{SITE_RESULTS, SiteMeter, Source};
 use crate::cluster::{ClusterHandle, ClusterReport};
-use crate::exchange::hybrid_cache::HybridCache;
 use crate::exchange::{CacheEngine, ExchangeSettings};
-use crate::message::CacheResult;
+use crate::hybrid_cache::HybridCache;
 use crate::metrics::{Metrics, RESULTS};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -15,6 +14,7 @@ use shoal_settings::Settings;
 use shoal_store::StoreView;
 use shoal_store::disks::Disks;
 use shoal_store::fs::CallTally;
+use shoal_telemetry::record::CacheResult;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire};
 use std::sync::{Arc, Weak};
 use std::time::Instant;

@@ -18,8 +18,8 @@ use crate::cluster::{
 };
 use crate::dashboard::{Dashboard, KeptHistory, NodeView};
 use crate::exchange::explain::{ExplainSource, explain};
-use crate::exchange::hybrid_cache::HybridCache;
 use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings};
+use crate::hybrid_cache::HybridCache;
 use crate::intercept::Interception;
 use crate::metrics::Metrics;
 use crate::neighbours::{NeighbourCaches, NeighbourThread};
