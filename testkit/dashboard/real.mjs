@@ -23,7 +23,7 @@ export const real = (base, object) => ({
     await page.waitForSelector('[data-part="answers"] tbody tr')
     assert.notEqual(await page.locator('.tile .sub').first().innerText(), '0 since the start')
     await page.locator('[data-part="history"]').scrollIntoViewIfNeeded()
-    await page.waitForSelector('[data-part="history"] .line')
+    await page.waitForSelector('[data-part="history"] .line[d^="M"]', { state: 'attached' })
     assert.deepEqual(page.faults, [])
     await page.leave()
   },

@@ -126,19 +126,15 @@ export class LineChart {
     })
   }
 
+  /** Path of the known values. One between gaps is a dot: a line of no length with round ends. */
   path(values) {
-    let path = ''
-    let pen = 'M'
-    values.forEach((value, at) => {
-      // A value between gaps is a dot: a line of no length with round ends.
-      if (pen === 'L' && !Number.isFinite(value) && !Number.isFinite(values[at - 2])) path += 'h0'
-      if (!Number.isFinite(value)) pen = 'M'
-      else {
-        path += `${pen}${this.xAt.at(this.xs[at]).toFixed(1)} ${this.yAt.at(value).toFixed(1)}`
-        pen = 'L'
-      }
-    })
-    return path
+    const known = at => Number.isFinite(values[at])
+    const piece = (value, at) => {
+      if (!known(at)) return ''
+      const place = `${this.xAt.at(this.xs[at]).toFixed(1)} ${this.yAt.at(value).toFixed(1)}`
+      return `${known(at - 1) ? 'L' : 'M'}${place}${known(at - 1) || known(at + 1) ? '' : 'h0'}`
+    }
+    return values.map(piece).join('')
   }
 
   under(one, values) {
