@@ -192,7 +192,7 @@ function logLine(at, kind) {
     ['POST', 'https://www.shop.example/cart/add', 302, 'miss', 'method', 31877, 512],
     ['GET', 'https://api.shop.example/api/v2/prices?currency=EUR', 200, 'refresh_unmodified', 'stale', 19400, 8021],
     ['GET', 'https://www.shop.example/old/page', 404, 'miss', 'uri-miss', 22311, 1411],
-    ['GET', 'https://www.shop.example/account', 502, 'error', 'connection_refused', 1104, 319],
+    ['GET', 'https://www.shop.example/account', 502, 'miss', 'connection_refused', 1104, 319],
   ][WEIGHTS[Math.floor(chance(`line ${at}`) * WEIGHTS.length)]]
   const hostile = Object.values(HOSTILE)
   const text = kind === 'hostile' ? hostile[at % hostile.length].slice(0, 511) : url

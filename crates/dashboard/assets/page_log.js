@@ -8,7 +8,8 @@ import { addressButton } from './table.js'
 /** Most lines on the page, and the pause between drawings. */
 const LINES = 300
 const DRAW_MS = 250
-const RESULTS = ['memory_hit', 'hit', 'stale', 'refresh_unmodified', 'miss', 'tunnel', 'denied', 'error', 'abandoned']
+/** Results of the access log, each in the colour of the source that it stands for. */
+const RESULTS = { memory_hit: 'ram', hit: 'disk', stale: 'stale', refresh_unmodified: 'peer', refresh_modified: 'origin', miss: 'origin', collapsed: 'neighbourhood', pass: 'origin', tunnel: 'tunnel', denied: 'error', abandoned: 'tunnel', none: 'tunnel' }
 
 /** Opens the view. */
 export function open({ route, set }) {
@@ -22,7 +23,7 @@ class LogView {
     this.waiting = []
     this.skipped = 0
     const field = (name, label, placeholder) => textField(label, placeholder, route.get(name), text => this.choose({ [name]: text }))
-    const results = choice('Result', [['', 'all'], ...RESULTS.map(name => [name, name])], route.get('result'), result => this.choose({ result }))
+    const results = choice('Result', [['', 'all'], ...Object.keys(RESULTS).map(name => [name, name])], route.get('result'), result => this.choose({ result }))
     const status = field('status', 'Status, such as 404 or 5xx', 'Status: 404, 5xx')
     status.style.width = '11em'
     const filters = [field('url', 'Text in the URL', 'Text in the URL'), status, results, field('site', 'Site', 'Site')]
@@ -95,11 +96,8 @@ class LogView {
   }
 }
 
-/** Class of the source that a result stands for. */
-const COLOURS = { memory_hit: 'ram', hit: 'disk', stale: 'stale', refresh_unmodified: 'peer', miss: 'origin', tunnel: 'tunnel', denied: 'error', error: 'error', abandoned: 'tunnel' }
-
 function resultCell(result) {
-  return h('td', {}, h('i', { class: `swatch ${COLOURS[result] ?? 'tunnel'}` }), visible(result))
+  return h('td', {}, h('i', { class: `swatch ${Object.hasOwn(RESULTS, result) ? RESULTS[result] : 'tunnel'}` }), visible(result))
 }
 
 function row(line) {
