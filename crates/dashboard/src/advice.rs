@@ -14,7 +14,7 @@ pub struct CacheSizes {
     pub measured: Option<f64>,
 }
 
-/// Returns the document at `unix_ms`. The disk holds most of what RAM holds, so that the larger of
+/// Returns the document at `unix_ms`. The disk holds most objects of RAM too, so that the larger of
 /// the two counts as the whole cache.
 pub fn size_document(curve: &LiveCurve, sizes: CacheSizes, unix_ms: u64) -> SizeDocument {
     let CacheSizes { ram, disk, measured } = sizes;
@@ -53,6 +53,7 @@ fn what_if(curve: &LiveCurve, text: &str, ram: u64, disk: u64) -> WhatIf {
     let whole = ram.max(disk);
     let curve = curve.curve(&[ram.min(whole), whole]);
     let [in_ram, all] = &curve.points[..] else { return WhatIf::default() };
+    debug_assert!(in_ram.hit_ratio <= all.hit_ratio, "a larger cache hits no less");
     WhatIf {
         text: text.to_owned(),
         ram,

@@ -33,8 +33,8 @@ pub struct HistoryDocument {
     pub start: u64,
     /// Length of a step in seconds.
     pub step_s: u64,
-    /// Values by name: means a second; `rss_bytes` is a mean, `p50_us` and `p99_us` are times. `None` is
-    /// unknown.
+    /// Values by name: means a second; `rss_bytes` is a mean, `p50_us` and `p99_us` are times.
+    /// `None` is unknown.
     #[serde(borrow = "'static")]
     pub series: BTreeMap<&'static str, Vec<Option<f64>>>,
 }

@@ -30,6 +30,7 @@ impl HeatMap {
     /// Takes the counters of all sources at `now_s`, on a clock that does not go back.
     pub fn record(&mut self, now_s: u64, counters: &[Vec<u64>]) {
         assert_eq!(counters.len(), self.columns.len(), "counters of each source");
+        assert!(counters.iter().all(|source| source.len() == self.buckets), "counters of each bucket");
         let column = now_s / COLUMN_S;
         let passed = self.newest.map_or(1, |newest| column.saturating_sub(newest));
         if passed > 0 {
@@ -67,6 +68,7 @@ impl HeatMap {
 
     /// Sets the newest columns to the growth since they began.
     fn fill(&mut self, counters: &[Vec<u64>]) {
+        debug_assert!(self.columns.iter().all(|columns| columns.len() <= COLUMNS), "columns have a limit");
         for ((columns, begun), now) in self.columns.iter_mut().zip(&self.begun).zip(counters) {
             let Some(column) = columns.back_mut() else { continue };
             for (count, (begun, now)) in column.iter_mut().zip(begun.iter().zip(now)) {

@@ -78,6 +78,7 @@ impl History {
         let [.., coarsest] = &self.levels;
         let level = self.levels.iter().find(reaches).unwrap_or(coarsest);
         let count = seconds.div_ceil(level.step_s).clamp(1, level.kept as u64);
+        debug_assert!(count <= level.kept as u64, "a level has a limit");
         let end = unix_s / level.step_s;
         let first = end.saturating_sub(count);
         let series = SERIES.iter().enumerate().map(|(number, name)| {
@@ -158,6 +159,7 @@ impl Level {
             (0..missing).for_each(|_| self.push_back([f32::NAN; SERIES.len()]));
         }
         self.push_back(entry);
+        debug_assert!(number >= self.newest || self.entries.len() == 1, "steps go on");
         self.newest = number;
     }
 

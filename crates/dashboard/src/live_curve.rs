@@ -33,7 +33,7 @@ impl LiveCurve {
         self.shards.watch(hash, bytes);
     }
 
-    /// Records a request whose response nothing may store.
+    /// Records a request for a response that nothing may store.
     pub fn watch_miss(&mut self, hash: u64, bytes: u64) {
         self.shards.watch_miss(hash, bytes);
     }
@@ -44,6 +44,7 @@ impl LiveCurve {
         let hours = now_s.saturating_sub(self.faded_s) / FADING_S;
         if hours > 0 {
             self.faded_s += hours * FADING_S;
+            debug_assert!(self.faded_s <= now_s, "no request fades before its time");
             self.shards.fade(0.5_f64.powf(hours.min(240) as f64 * FADING_S as f64 / HALF_LIFE_S));
         }
     }
@@ -66,6 +67,7 @@ impl LiveCurve {
     /// Returns points from a part of the smallest size to a multiple of the largest one.
     pub fn points(&self, smallest: u64, largest: u64) -> (Vec<CurvePoint>, f64) {
         let sizes = sizes_between((smallest / 16).max(1 << 16), largest.saturating_mul(8), POINTS);
+        debug_assert!(sizes.is_sorted(), "sizes grow");
         let curve = self.curve(&sizes);
         let error = curve.points.iter().map(|point| point.error).fold(0.0, f64::max);
         let point = |at: &shoal_policy::curve::Point| CurvePoint {

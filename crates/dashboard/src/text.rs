@@ -31,6 +31,7 @@ pub fn shown(text: &str) -> String {
             before_ellipsis = shown.len();
         }
     }
+    debug_assert!(!shown.contains(obeyed), "a reader sees each character");
     shown
 }
 

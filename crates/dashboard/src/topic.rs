@@ -1,4 +1,4 @@
-//! A page of the dashboard with its parameters: what a viewer looks at.
+//! A page of the dashboard with its parameters: the topic of a viewer.
 //!
 //! Viewers of equal topics share one document.
 
@@ -23,9 +23,9 @@ pub struct Topic {
 /// Pages with a document of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Page {
-    /// What the node does at this moment.
+    /// The node at this moment.
     Now,
-    /// Reasons of misses, and of what is not stored.
+    /// Reasons of misses, and of responses that are not stored.
     Reasons,
     /// The disks.
     Disk,

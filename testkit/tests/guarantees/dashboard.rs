@@ -1,4 +1,5 @@
-//! The dashboard's documents, live events and history tell what was asked, to those who may know.
+//! The dashboard's documents, live events and history count the requests made, for users of the
+//! right role.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -53,7 +54,7 @@ fn read_until(stream: &mut TcpStream, wanted: &str) -> String {
 }
 
 #[test]
-fn documents_tell_what_was_asked() {
+fn documents_count_the_requests_made() {
     let origin = Origin::start();
     origin.on("/fresh", Answer::fresh("12345", 60));
     origin.on("/cookie", Answer::fresh("cookie", 60).field("Set-Cookie", "a=b"));
@@ -109,7 +110,7 @@ fn documents_tell_what_was_asked() {
 }
 
 #[test]
-fn live_events_come_each_second_and_end_with_the_node() {
+fn live_events_come_and_end_with_the_node() {
     let origin = Origin::start();
     origin.on("/*", Answer::fresh("12345", 60));
     let shoal = Setup::to(&origin).start();
@@ -147,7 +148,7 @@ fn viewer_that_reads_nothing_is_dropped() {
 }
 
 #[test]
-fn hostile_urls_are_shown_harmless_and_documents_stay_bounded() {
+fn hostile_urls_are_shown_harmless() {
     let origin = Origin::start();
     origin.on("/*", Answer::fresh("x", 60).field("Set-Cookie", "a=b"));
     let shoal = Setup::to(&origin).set("client.target_max", 16_384).start();
@@ -209,7 +210,7 @@ fn ten_thousand_sites_have_bounded_documents() {
 }
 
 #[test]
-fn roles_and_pages_of_other_sites_are_told_apart() {
+fn roles_and_foreign_pages_are_told_apart() {
     let origin = Origin::start();
     let setup = Setup::to(&origin);
     let users = |name: &str| {
@@ -277,7 +278,7 @@ fn history_goes_on_after_a_restart() {
         let values = document["series"]["requests"].as_array().expect("values");
         values.iter().filter_map(Value::as_f64).sum::<f64>() * document["step_s"].as_f64().expect("a step")
     };
-    // A step of two seconds may have one sample, whose rate then stands for both.
+    // A step of two seconds may have one sample, and its rate then stands for both.
     let before = wanted(&shoal, "/ui/history?seconds=60", |history| sum(history) > 15.0);
     assert!(sum(&before) < 45.0, "{before}");
     shoal.signal(Signal::TERM);

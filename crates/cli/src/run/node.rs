@@ -93,7 +93,7 @@ impl Control for RunningNode {
     }
 
     fn dashboard(&self) -> Option<Arc<Dashboard>> {
-        Some(Arc::clone(self.node.dashboard()))
+        self.node.dashboard().cloned()
     }
 
     fn status(&self) -> Status {

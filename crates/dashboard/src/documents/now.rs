@@ -1,4 +1,4 @@
-//! The page "Now": what the node does at this moment.
+//! The page "Now": the node at this moment.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub struct NowDocument {
     pub answers: Vec<AnswerRow>,
     /// Heat map of times.
     pub heat: Heat,
-    /// Use of what is limited.
+    /// Use of limited resources.
     pub limits: Limits,
     /// Sites with most requests.
     pub sites: Vec<SiteRow>,
@@ -47,8 +47,8 @@ pub struct NowDocument {
 /// Answers of one source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnswerRow {
-    /// `ram`, `disk`, `neighbourhood`, `peer`, `origin`, `stale`, `error`, `tunnel`, or `own` for the
-    /// node's own answers and refusals.
+    /// `ram`, `disk`, `neighbourhood`, `peer`, `origin`, `stale`, `error` or `tunnel`; `own` for
+    /// the node's own answers and refusals.
     pub source: String,
     /// Answers.
     pub requests: u64,
@@ -56,7 +56,8 @@ pub struct AnswerRow {
     pub requests_per_s: f64,
     /// Bytes of bodies sent a second.
     pub bytes_per_s: f64,
-    /// Time within which half were answered in the last ten minutes; `None` where no times are kept.
+    /// Time within which half were answered in the last ten minutes; `None` where no times are
+    /// kept.
     pub p50_us: Option<u64>,
     /// Time within which 99% were answered.
     pub p99_us: Option<u64>,
@@ -73,7 +74,7 @@ pub struct Heat {
     pub sources: BTreeMap<String, Vec<Vec<u32>>>,
 }
 
-/// Use of what is limited.
+/// Use of limited resources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Cores in use.

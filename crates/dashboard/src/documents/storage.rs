@@ -146,7 +146,7 @@ pub struct SizeNow {
     pub hit_ratio_measured: Option<f64>,
 }
 
-/// Other sizes, with what the curve gives them.
+/// Other sizes, with their hit ratios by the curve.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WhatIf {
     /// The sizes in words.

@@ -13,7 +13,7 @@ pub struct ReasonsDocument {
     pub sites: Vec<String>,
     /// Requests answered, tunnels left out.
     pub requests: u64,
-    /// Reasons for which origins were asked for what could be stored.
+    /// Reasons for which origins were asked, other than those below.
     pub misses: Vec<ReasonRow>,
     /// Reasons for which responses of origins were not stored.
     pub not_stored: Vec<ReasonRow>,
@@ -85,7 +85,7 @@ pub struct OriginRow {
 pub struct ObjectsDocument {
     /// Time of the document.
     pub unix_ms: u64,
-    /// Of so many hits in RAM one is counted, with this weight. Other requests are all counted.
+    /// Hits in RAM for each one that is counted, with this weight. Other requests are all counted.
     pub sampled_one_in: u64,
     /// Measure of the order: `requests`, `bytes` or `cost`.
     pub by: String,

@@ -18,6 +18,7 @@ pub(super) struct GroupDoublings {
 impl GroupDoublings {
     /// Adds a request of a group; `distance` is `None` for an object's first.
     pub fn add(&mut self, group: usize, distance: Option<Distance>, weight: f64) {
+        debug_assert!(weight > 0.0 && weight.is_finite(), "a request stands for {weight} requests");
         self.requests[group] += weight;
         if let Some(distance) = distance {
             self.cells[group][cell(distance.bytes)] += weight;

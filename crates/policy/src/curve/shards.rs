@@ -167,6 +167,7 @@ impl Shards {
             self.lower();
         }
         self.threshold = self.threshold.min(threshold.max(1));
+        debug_assert!(self.highest.peek().is_none_or(|(hash, _)| *hash <= self.threshold));
     }
 
     /// Multiplies the weight of everything recorded by `by`, so that later requests count more.

@@ -3,7 +3,7 @@
 //! | listener | without `[[admin.users]]` | with them |
 //! |---|---|---|
 //! | loopback, Unix socket | everything | as the user's role allows |
-//! | elsewhere | everything but the dashboard | as the user's role allows; the settings ask for TLS |
+//! | elsewhere | everything but the dashboard | as the user's role allows, over TLS |
 //!
 //! The role `look` reads, and explains. The role `change` does everything. `/healthz` needs no
 //! user. Passwords come with each request (RFC 7617); guesses are limited for all clients together.
@@ -134,6 +134,7 @@ impl Guesses {
         let seconds = now.saturating_duration_since(self.since).as_secs_f64();
         self.left = (self.left + seconds).min(GUESSES);
         self.since = now;
+        debug_assert!(self.left <= GUESSES, "guesses have a limit");
         self.left >= 1.0
     }
 }
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_decide_what_is_allowed() {
+    fn roles_decide_access() {
         let access = access(&[("ann", AdminRole::Look), ("bob", AdminRole::Change)]);
         let judge = |method, path, credentials| {
             access.judge(&head(method, path, credentials), false, true).map(|role| role == AdminRole::Change)

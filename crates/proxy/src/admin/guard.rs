@@ -15,7 +15,7 @@ pub(super) enum HostGuard {
     Open,
     /// The listener has an address.
     Named {
-        /// Its clients use one of these names, `localhost` or an address.
+        /// Clients use one of these names, `localhost` or an address.
         names: Arc<[String]>,
         /// `http://`, or `https://` with TLS.
         scheme: &'static str,

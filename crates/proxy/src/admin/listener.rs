@@ -97,7 +97,7 @@ impl BoundAdmin {
         &self.place.0
     }
 
-    /// Serves `control` from a thread of its own, to those whom `access` allows.
+    /// Serves `control` from a thread of its own, as far as `access` allows.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! The admin listener: metrics, status, purge and reload, apart from the client ports.
 //!
 //! The listener runs on its own thread, so that a node with busy workers still answers its
-//! operator. It speaks HTTP/1.1 on a TCP address or a Unix socket, over TLS if certificates are set.
+//! operator. It speaks HTTP/1.1 on a TCP address or a Unix socket, over TLS with certificates.
 //! Without `[[admin.users]]` there is no authentication: any client that reaches the listener may
 //! purge (`access`). The listener then belongs on loopback or on a Unix socket. `guard` refuses
 //! requests that another site's page made a browser send.

@@ -140,6 +140,7 @@ struct StoredFile {
 
 fn file(asset: &'static Asset, request: &HeaderMap) -> Response<AdminBody> {
     let files = FILES.get_or_init(|| ASSETS.iter().map(StoredFile::new).collect());
+    debug_assert_eq!(files.len(), ASSETS.len(), "each file is kept once");
     let Some(file) = files.iter().find(|file| file.asset.name == asset.name) else {
         return text(StatusCode::NOT_FOUND, "the dashboard has no such file\n");
     };

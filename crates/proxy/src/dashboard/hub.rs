@@ -46,8 +46,8 @@ struct FreshDocument {
 }
 
 impl Hub {
-    /// Returns the document of a topic for viewers that may change something or not. `make` makes it
-    /// if there is none of the last second.
+    /// Returns the document of a topic for viewers that may change something or not. `make` makes
+    /// the document if there is none of the last second.
     pub fn document(&self, (topic, may_change): (&Topic, bool), make: impl FnOnce() -> Bytes) -> Bytes {
         // Held while the document is made, so that it is made once.
         let mut documents = self.documents.lock();
@@ -60,6 +60,7 @@ impl Hub {
         if documents.len() == DOCUMENTS_MAX {
             documents.remove(0);
         }
+        debug_assert!(documents.len() < DOCUMENTS_MAX, "fresh documents have a limit");
         let (topic, made) = (topic.clone(), Instant::now());
         documents.push(FreshDocument { topic, may_change, made, bytes: bytes.clone() });
         bytes
@@ -88,13 +89,14 @@ impl Hub {
             let shared = shared.and_then(|viewer| viewer.lines.clone());
             shared.unwrap_or_else(|| metrics.samples.tail.subscribe(topic.lines.clone(), LINES_HELD))
         });
+        debug_assert!(viewers.len() < VIEWERS_MAX, "viewers have a limit");
         viewers.push(Viewer { topic, may_change, events, lines });
         metrics.dashboard_viewers.increment();
         Ok(receiver)
     }
 
-    /// Sends each viewer the event of this second. A viewer whose queue is full, or that has left,
-    /// is dropped.
+    /// Sends each viewer the event of this second. A viewer with a full queue, or that has left, is
+    /// dropped.
     pub fn publish(&self, metrics: &Metrics, document: impl Fn(&Topic, bool) -> Bytes) {
         let is_old = |(_, asked): &mut (_, Instant)| asked.elapsed() > RECENT_FOR;
         let _ = self.recent.lock().take_if(is_old);

@@ -73,6 +73,7 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 /// Writes a new file and puts it in the place of the old one. The folder must exist.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
+    debug_assert!(bytes.len() <= History::BYTES_MAX, "a history has a limit");
     let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
     file.write_all(bytes)?;
     file.sync_data()?;

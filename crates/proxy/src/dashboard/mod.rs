@@ -242,4 +242,17 @@ const TICKS_A_SECOND: u64 = 4;
 const KEEP_EVERY_S: u64 = 300;
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use shoal_dashboard::documents::LogLine;
+
+    #[test]
+    fn documents_that_are_too_large_lose_rows() {
+        let line = LogLine { url: "\u{1f41f}".repeat(512), ..LogLine::default() };
+        let document = LogDocument { unix_ms: 1, lines: vec![line; 200] };
+        let bytes = fitting(document, |document| halve(&mut document.lines));
+        assert!(bytes.len() <= DOCUMENT_BYTES_MAX, "{}", bytes.len());
+        let read: LogDocument = serde_json::from_slice(&bytes).expect("JSON");
+        assert_eq!((read.unix_ms, read.lines.len()), (1, 100));
+    }
+}

@@ -37,6 +37,7 @@ fn document(view: &NodeView, recorder: &Recorder, site: Option<&str>) -> NowDocu
     let mut sites = site_rows(recorder, &meters);
     let others = live.routes.all().len().saturating_sub(SITES_MAX);
     sites.truncate(ROWS_MAX);
+    debug_assert!(sites.len() <= ROWS_MAX && hits <= requests, "a document has a limit, a hit a request");
     NowDocument {
         unix_ms: unix_ms(),
         site: site.map(shown),
@@ -104,8 +105,8 @@ fn answers(recorder: &Recorder, counts: &SiteCounts<'_>, is_whole: bool) -> Vec<
     };
     let mut rows: Vec<AnswerRow> = [RAM, DISK, STALE, ORIGIN, ERROR, TUNNEL, OWN].map(row).into();
     if is_whole {
-        // A spared read is a hit on disk out of another object's neighbourhood. What a peer
-        // answered counts as the origin's elsewhere.
+        // A spared read is a hit on disk out of another object's neighbourhood. A peer's answer
+        // counts as the origin's elsewhere.
         part_off(&mut rows, DISK, "neighbourhood", counts, (SPARED, None));
         part_off(&mut rows, ORIGIN, "peer", counts, (PEER, Some(PEER_BYTES)));
     }
@@ -126,6 +127,7 @@ fn part_off(
     let per_s = counts.per_s(requests).min(row.requests_per_s);
     let share = if row.requests_per_s > 0.0 { per_s / row.requests_per_s } else { 0.0 };
     let bytes_per_s = bytes.map_or(row.bytes_per_s * share, |at| counts.per_s(at)).min(row.bytes_per_s);
+    debug_assert!(own <= row.requests && per_s <= row.requests_per_s, "a part is no more than the whole");
     row.requests -= own;
     row.requests_per_s -= per_s;
     row.bytes_per_s -= bytes_per_s;

@@ -19,6 +19,10 @@ pub(super) fn document(view: &NodeView, topic: &Topic) -> ObjectsDocument {
         ObjectOrder::Cost => costly(view, topic),
     };
     objects.truncate(ROWS_MAX);
+    debug_assert!(
+        objects.iter().all(|object| !object.place.is_empty()),
+        "each object is somewhere, or nowhere"
+    );
     ObjectsDocument {
         unix_ms: unix_ms(),
         sampled_one_in: SAMPLED,

@@ -47,6 +47,7 @@ pub(super) fn document(view: &NodeView, site: Option<&str>) -> ReasonsDocument {
         rows.sort_by_key(|row| Reverse(row.requests));
         rows
     };
+    debug_assert!(wanted.len() <= all.len(), "a site is one of all");
     ReasonsDocument {
         unix_ms: unix_ms(),
         site: site.map(shown),

@@ -28,6 +28,8 @@ pub(super) struct Recorder {
     seconds: u64,
     /// Watched requests since the last second.
     watched: u64,
+    /// Requests for no object, and their bytes, until the last second.
+    others: (u64, u64),
 }
 
 /// Index of a further count of the node.
@@ -57,6 +59,7 @@ impl Recorder {
             times: vec![[0; BUCKETS]; Source::ALL.len()],
             seconds: 0,
             watched: 0,
+            others: (0, 0),
         };
         recorder.record_rates(view);
         recorder
@@ -88,9 +91,15 @@ impl Recorder {
         let (before, bytes_before) = requests_and_bytes(&self.node);
         let times = self.record_rates(view);
         let (requests, bytes) = requests_and_bytes(&self.node);
+        let samples = &view.metrics.samples;
+        let (others, others_bytes) = (samples.others.value(), samples.others_bytes.value());
         self.watched = 0;
         let now_s = self.started.elapsed().as_secs();
-        let (more, more_bytes) = (requests.saturating_sub(before), bytes.saturating_sub(bytes_before));
+        // Requests for no object are in no curve.
+        let [more, more_bytes] =
+            [(requests, before, others - self.others.0), (bytes, bytes_before, others_bytes - self.others.1)]
+                .map(|(now, before, others)| now.saturating_sub(before).saturating_sub(others));
+        self.others = (others, others_bytes);
         self.curve.note_all(now_s, more, more_bytes);
         let sample = self.sample(view, times);
         self.history.record(unix_s, &sample);
@@ -111,6 +120,8 @@ impl Recorder {
         node[SPARED] = view.objects.disk().map_or(0, |disk| disk.usage().spared_reads);
         (node[PEER], node[PEER_BYTES]) = view.peer_answers();
         let labels: Vec<&str> = meters.iter().map(|meter| meter.label()).collect();
+        debug_assert_eq!(node.len(), COUNTS + NODE_COUNTS, "each count has its place");
+        debug_assert_eq!(labels.len(), of_sites.len(), "each site has counts");
         self.node.record(now_ms, 1, node);
         if self.seconds.is_multiple_of(SITES_EVERY_S as u64) {
             let set = Key::unkeyed(labels.join("\n").as_bytes()).low();

@@ -38,7 +38,7 @@ pub(crate) struct NodeView {
 /// Counts of one site or of the node, by source: see [`SOURCES`].
 pub(super) type Counts = [u64; COUNTS];
 
-/// Sources of answers whose counts are kept by site, in the order of [`Counts`]: requests first,
+/// Sources of answers with counts by site, in the order of [`Counts`]: requests first,
 /// then bytes of bodies.
 pub(super) const SOURCES: [&str; 7] = ["ram", "disk", "stale", "origin", "error", "tunnel", "own"];
 

@@ -1,6 +1,8 @@
 //! A node: every part of the proxy put together, started, reloaded and stopped.
 
 mod cluster_purges;
+mod dashboard;
+mod disks;
 mod error;
 mod in_cluster;
 mod in_force;
@@ -16,7 +18,7 @@ use crate::admin::{
 use crate::cluster::{
     ClusterHandle, check_keys, check_reloaded_keys, peer_address, reload_cluster, start_cluster,
 };
-use crate::dashboard::{Dashboard, KeptHistory, NodeView};
+use crate::dashboard::Dashboard;
 use crate::exchange::explain::{ExplainSource, explain};
 use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings};
 use crate::hybrid_cache::HybridCache;
@@ -41,6 +43,7 @@ use shoal_memory as memory;
 use shoal_settings::{AdminAddress, Mode, Settings};
 use shoal_store::StoreView;
 use shoal_store::disks::{DiskState, Disks};
+use shoal_store::fs::CallTally;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,7 +79,7 @@ pub struct Node {
     started: Instant,
     identity: u64,
     warming: WarmJobs,
-    dashboard: Arc<Dashboard>,
+    dashboard: OnceLock<Arc<Dashboard>>,
 }
 
 impl Node {
@@ -85,6 +88,13 @@ impl Node {
     /// `store.required` asks for a disk. `admin.listen` is the bound address of the admin listener,
     /// which clients may not use as a destination.
     pub fn start(settings: Settings) -> Result<Self, NodeError> {
+        let (node, calls) = Self::assemble(settings)?;
+        node.start_dashboard(calls)?;
+        Ok(node)
+    }
+
+    /// Starts all parts but the dashboard. Returns the counts of the calls to each disk too.
+    fn assemble(settings: Settings) -> Result<(Self, Vec<Arc<CallTally>>), NodeError> {
         let metrics = Arc::new(Metrics::default());
         let bound = server::bind(&settings).map_err(NodeError::Server)?;
         let addresses = bound.addresses().to_vec();
@@ -129,23 +139,7 @@ impl Node {
         let reopening = disks.as_ref().and_then(|disks| {
             RetryThread::start(disks, &metrics, Purges::of(exchange.purge_table(), &settings.store))
         });
-        let kept = history_folder(&settings).map(|folder| KeptHistory::in_folder(&folder));
-        let (settings, draining) = (Arc::new(Mutex::new(Arc::new(settings))), Arc::default());
-        let started = Instant::now();
-        let view = NodeView {
-            exchange: Arc::clone(&exchange),
-            objects: Arc::clone(&objects),
-            disks: disks.clone(),
-            calls,
-            cluster: cluster.clone(),
-            membership: membership.as_ref().map(Arc::downgrade).unwrap_or_default(),
-            metrics: Arc::clone(&metrics),
-            settings: Arc::clone(&settings),
-            draining: Arc::clone(&draining),
-            started,
-        };
-        let dashboard = Dashboard::start(view, kept).map_err(NodeError::Threads)?;
-        Ok(Self {
+        let node = Self {
             exchange,
             objects,
             disks,
@@ -153,24 +147,20 @@ impl Node {
             cluster,
             membership,
             metrics,
-            settings,
+            settings: Arc::new(Mutex::new(Arc::new(settings))),
             reloading: Mutex::new(()),
             addresses,
             running: Mutex::new(Some(running)),
             checks,
             neighbours: Mutex::new(neighbours),
-            draining,
+            draining: Arc::default(),
             reopening,
-            started,
+            started: Instant::now(),
             identity,
             warming: WarmJobs::default(),
-            dashboard,
-        })
-    }
-
-    /// Returns the dashboard.
-    pub fn dashboard(&self) -> &Arc<Dashboard> {
-        &self.dashboard
+            dashboard: OnceLock::new(),
+        };
+        Ok((node, calls))
     }
 
     /// Returns the addresses of the client listeners, in the order of the settings.
@@ -269,38 +259,6 @@ impl Node {
         explanation
     }
 
-    /// Takes a disk of the store out of service, or brings it back. Blocks. Returns `true` if the
-    /// state changed.
-    ///
-    /// # Errors
-    /// The reason for the failure, in a line.
-    pub fn set_disk_online(&self, path: &str, online: bool) -> Result<bool, String> {
-        let disks = self.disks.as_ref().ok_or("this node has no disk store")?;
-        let purges = purges_at(&self.settings.lock().store).filter(|folder| folder.to_string_lossy() == path);
-        let done = match online {
-            true => {
-                disks.bring_online_after(path, &reopening::ready(self.exchange.purge_table(), purges.clone()))
-            }
-            false => disks.take_offline(path),
-        };
-        if purges.is_some() && !disks.is_in_service() && !self.exchange.purge_table().are_lost() {
-            self.detach_purge_table();
-        }
-        done.map_err(|error| match error {
-            // This error names its subject: an unknown disk name, or a disk by its path.
-            shoal_store::Error::Unusable(why) => why,
-            error => error.to_string(),
-        })
-    }
-
-    /// Writes and closes the purge table, so that its disk can be unmounted. Waits only briefly for
-    /// a disk that hangs.
-    fn detach_purge_table(&self) {
-        self.exchange.purge_table().note_time();
-        let _ = timers().map(|runtime| runtime.block_on(self.exchange.cache().purges_written()));
-        self.exchange.purge_table().detach_file("its disk is out of service");
-    }
-
     /// Returns the node's readiness: accepting clients or not, with or without a store.
     pub fn readiness(&self) -> Readiness {
         match &self.disks {
@@ -396,7 +354,7 @@ impl Node {
         if let Some(running) = self.running.lock().take() {
             running.stop(grace);
         }
-        self.dashboard.stop();
+        self.stop_dashboard();
         // Failures to write purges have been reported.
         self.exchange.purge_table().note_time();
         let _ = timers().map(|runtime| runtime.block_on(self.exchange.cache().purges_written()));
@@ -407,19 +365,6 @@ impl Node {
             tracing::error!(%error, "the disk store was not closed in order; its next start checks it");
         }
     }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.dashboard.stop();
-    }
-}
-
-/// Returns the store's folder, which keeps the dashboard's history; `None` for a store on a block
-/// device, or without a store.
-fn history_folder(settings: &Settings) -> Option<PathBuf> {
-    let folder = &settings.store.directory;
-    (!folder.as_os_str().is_empty() && !settings.store.all_disks().is_empty()).then(|| folder.clone())
 }
 
 /// Returns the folder of the purge table if the store's only disk holds it. Disk and table then

@@ -103,8 +103,8 @@ section! {
         #[takes_effect(restart)]
         pub hosts: Vec<String> = Vec::new(),
         /// Users of the admin listener. With them, each request but `/healthz` needs a user's name
-        /// and password (Basic, RFC 7617). Without them, anybody who reaches the listener may do
-        /// everything, and the dashboard is shown on loopback and Unix sockets alone.
+        /// and password (Basic, RFC 7617). Without them, any client that reaches the listener may
+        /// do everything, and the dashboard is shown on loopback and Unix sockets alone.
         #[takes_effect(restart)]
         pub users: Vec<AdminUser> = Vec::new(),
         /// Certificates of the admin listener. Empty means plain HTTP. Shoal reads the files again

@@ -87,8 +87,8 @@ impl SiteMeter {
     }
 
     /// Counts a hit in RAM on the fast path at `place`, the calling thread's. One in [`SAMPLED`] is
-    /// timed, from `received` on; it returns `true`. Body bytes are counted whole, though the client
-    /// may leave before their end.
+    /// timed, from `received` on; then the call returns `true`. Body bytes are counted whole,
+    /// though the client may leave before their end.
     #[inline]
     pub fn hit_memory(&self, place: usize, body_bytes: usize, received: Instant) -> bool {
         let counts = &self.places[place].0;

@@ -1,8 +1,8 @@
 //! Ring of one core's watched requests: one thread puts in, the dashboard's thread takes out.
 //!
 //! The owner of a place writes without a locked instruction. Threads that share a place take turns,
-//! and lose a sample when another one has the turn. Cells are atomics, so that no block of memory is
-//! shared unsafely; the release of `head` publishes a cell, that of `tail` frees it.
+//! and lose a sample when another one has the turn. Cells are atomics, so that no memory is shared
+//! unsafely; the release of `head` publishes a cell, that of `tail` frees it.
 
 use crate::per_core::OWNED;
 use parking_lot::Mutex;

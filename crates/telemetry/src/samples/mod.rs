@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A ring is full when its core has more requests below the threshold than are taken out in time.
-//! They are lost and counted, and the node then watches fewer objects.
+//! Further ones are lost and counted, and the node then watches fewer objects.
 
 mod key_ring;
 mod object_samples;
@@ -19,6 +19,7 @@ pub use object_samples::{ObjectSamples, SampledObject};
 pub use tail::{LogTail, TailSubscription};
 
 use crate::by_site::SAMPLED;
+use crate::metrics::Counter;
 use crate::per_core::{CacheLine, PLACES};
 use crate::record::{AccessRecord, CacheResult};
 use http::{Method, StatusCode};
@@ -32,6 +33,11 @@ pub struct Samples {
     /// Objects with a hash of at most this are watched.
     threshold: AtomicU64,
     rings: Box<[CacheLine<KeyRing>]>,
+    /// Requests for no object that a cache could have: by other methods, refused, abandoned.
+    /// Tunnels are left out.
+    pub others: Counter,
+    /// Bytes of the bodies of these.
+    pub others_bytes: Counter,
     /// Objects with most requests and bytes.
     pub objects: ObjectSamples,
     /// Viewers of the access log.
@@ -56,7 +62,15 @@ impl Samples {
 
     /// Notes a finished request that was no hit on the fast path.
     pub fn request(&self, place: usize, record: &AccessRecord) {
-        let Some(key) = record.key.filter(|_| has_object(record)) else { return };
+        let Some(key) = record.key.filter(|_| has_object(record)) else {
+            if record.outcome != CacheResult::Tunnel {
+                self.others.increment();
+                self.others_bytes.add(record.body_bytes);
+            }
+            return;
+        };
+        debug_assert!(!record.is_for_peer, "a peer counts the request of its client");
+        debug_assert!(place < PLACES, "a thread has a place");
         if key.low() <= self.threshold.load(Relaxed) {
             let sample = match is_storable(record) {
                 true => KeySample::bytes(record.body_bytes),
@@ -86,6 +100,8 @@ impl Default for Samples {
         Self {
             threshold: AtomicU64::new(0),
             rings: (0..PLACES).map(|_| CacheLine::default()).collect(),
+            others: Counter::default(),
+            others_bytes: Counter::default(),
             objects: ObjectSamples::default(),
             tail: LogTail::default(),
         }
@@ -111,4 +127,47 @@ fn is_storable(record: &AccessRecord) -> bool {
         _ => true,
     };
     is_stored && record.status != StatusCode::BAD_GATEWAY.as_u16() && !record.failed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::per_core::place;
+
+    fn record(outcome: CacheResult, method: Method) -> AccessRecord {
+        let key = Some(Key::of(b"http://a.test/"));
+        AccessRecord { outcome, method: Some(method), key, body_bytes: 7, ..AccessRecord::default() }
+    }
+
+    fn taken(samples: &Samples) -> Vec<Option<u64>> {
+        let mut taken = Vec::new();
+        samples.take(|sample| taken.push(sample.bytes));
+        taken
+    }
+
+    #[test]
+    fn requests_are_watched_below_the_threshold() {
+        let samples = Samples::default();
+        samples.hit(place(), Key::of(b"a"), 5);
+        assert_eq!(taken(&samples), [], "nothing before a threshold is set");
+        samples.set_threshold(u64::MAX);
+        samples.hit(place(), Key::of(b"a"), 5);
+        samples.request(place(), &record(CacheResult::Hit, Method::GET));
+        samples.request(place(), &record(CacheResult::Miss, Method::GET));
+        samples.request(place(), &record(CacheResult::Pass, Method::GET));
+        let stored = AccessRecord { is_stored: true, ..record(CacheResult::Miss, Method::GET) };
+        samples.request(place(), &stored);
+        assert_eq!(taken(&samples), [Some(5), Some(7), None, None, Some(7)]);
+    }
+
+    #[test]
+    fn requests_without_an_object_are_counted_apart() {
+        let samples = Samples::default();
+        samples.set_threshold(u64::MAX);
+        samples.request(place(), &record(CacheResult::Pass, Method::POST));
+        samples.request(place(), &record(CacheResult::Denied, Method::GET));
+        samples.request(place(), &record(CacheResult::Tunnel, Method::CONNECT));
+        assert_eq!((taken(&samples).len(), samples.others.value(), samples.others_bytes.value()), (0, 2, 14));
+        assert_eq!(samples.objects.by_requests(), []);
+    }
 }

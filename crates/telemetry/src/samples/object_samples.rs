@@ -85,6 +85,8 @@ impl SampledObject {
     }
 
     fn add(&mut self, bytes: u64, weight: u64) {
+        debug_assert!(weight > 0, "a sample stands for a request");
+        debug_assert!(self.url.len() <= URL_BYTES_MAX, "URLs are cut");
         self.requests = self.requests.saturating_add(weight);
         self.bytes = self.bytes.saturating_add(bytes.saturating_mul(weight));
         self.size = self.size.max(bytes);

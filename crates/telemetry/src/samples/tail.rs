@@ -49,6 +49,7 @@ impl LogTail {
         let queue = Mutex::new(TailQueue { left: LINES_A_SECOND, ..TailQueue::default() });
         let subscription = Arc::new(TailSubscription { filter, lines_max, queue });
         let mut subscriptions = self.subscriptions.lock();
+        debug_assert!(lines_max > 0, "a subscription holds lines");
         subscriptions.push(Arc::clone(&subscription));
         self.is_watched.store(true, Relaxed);
         subscription
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_go_to_those_who_want_them() {
+    fn lines_go_to_viewers_that_want_them() {
         let tail = LogTail::default();
         assert!(!tail.is_watched());
         let all = tail.subscribe(LineFilter::default(), 200);

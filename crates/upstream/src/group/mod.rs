@@ -170,7 +170,7 @@ impl UpstreamGroup {
         self.turns_of_requests.as_ref()
     }
 
-    /// Records an answer of member `index`, whose head took this long.
+    /// Records an answer of member `index`, and the time until its head.
     pub(crate) fn answered(&self, index: usize, time: Duration) {
         self.members[index].times.observe(time);
         let is_news = self.members[index].health.lock().succeeded();
