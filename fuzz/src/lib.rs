@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cluster;
+pub mod dashboard;
 pub mod gossip;
 mod hit_ways;
 pub mod lists;
@@ -59,6 +60,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "store_object", run: store::store_object, replays: SLOW },
     Target { name: "store_index", run: store::store_index, replays: SLOW },
     Target { name: "store_volume", run: store::store_volume, replays: SLOW },
+    Target { name: "dashboard_history", run: dashboard::history, replays: SLOW },
     Target { name: "trace", run: trace::any, replays: MIDDLING },
     Target { name: "trace_written", run: trace::written, replays: MIDDLING },
     Target { name: "cluster_datagrams", run: gossip::datagrams, replays: MIDDLING },

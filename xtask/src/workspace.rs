@@ -27,6 +27,7 @@ impl TextFile {
 }
 
 /// Every text file under `root` in path order, but for what is built, fetched, or made by a run.
+/// Pictures are there without text, so that pages may show them.
 pub fn text_files(root: &Path) -> Result<Vec<TextFile>, String> {
     let mut files = Vec::new();
     collect(root, root, &mut files)?;
@@ -48,6 +49,8 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<TextFile>) -> Result<(), 
             collect(root, &path, files)?;
         } else if let Ok(text) = String::from_utf8(std::fs::read(&path).map_err(|why| cannot(&path, why))?) {
             files.push(TextFile { path: relative, text });
+        } else if relative.ends_with(".png") {
+            files.push(TextFile { path: relative, text: String::new() });
         }
     }
     Ok(())

@@ -49,6 +49,17 @@ impl Users {
         Self::parse(&text).map_err(|(line, what)| UsersError::Line(path.into(), line, what))
     }
 
+    /// Returns one user with this password, or its hash.
+    ///
+    /// # Errors
+    /// If they cannot be used, with the reason.
+    pub fn one(user: &str, password: &str) -> Result<Self, &'static str> {
+        if user.contains([':', '\n', '\r', '#']) || password.contains(['\n', '\r']) {
+            return Err("a name without a colon, and a password in one line");
+        }
+        Self::parse(&format!("{user}:{password}")).map_err(|(_, what)| what)
+    }
+
     /// Reads lines. The error is the line's number, from 1, and the reason.
     fn parse(text: &str) -> Result<Self, (usize, &'static str)> {
         let mut users = HashMap::new();

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     fn disk(path: &Path, bytes: u64) -> Disk {
-        Disk { path: path.to_owned(), bytes: ByteCount(bytes) }
+        Disk { path: path.to_owned(), bytes: ByteCount(bytes), endurance: None }
     }
 
     /// Checks the last disk after the disks before it.

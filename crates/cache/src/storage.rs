@@ -15,7 +15,7 @@ use shoal_settings::{Disk, Settings};
 use shoal_store::StoreView;
 use shoal_store::architectures::{PinSettings, SegmentPolicy, SegmentSettings, VolumeSettings, secret_of};
 use shoal_store::disks::{DiskOpener, DiskSpec, Disks};
-use shoal_store::fs::{MappedAccess, private};
+use shoal_store::fs::{CallTally, MappedAccess, private};
 use shoal_store::patience::{all_within, within};
 use shoal_store::{Error, OpenOptions, Store};
 use std::path::Path;
@@ -30,6 +30,8 @@ pub struct StorageStack {
     pub disks: Option<Arc<Disks>>,
     /// Table of purges and their times.
     pub purge_table: Arc<PurgeTable>,
+    /// Calls to each disk, in the order of the disks.
+    pub calls: Vec<Arc<CallTally>>,
 }
 
 /// Failure to set up the storage of the settings.
@@ -52,14 +54,15 @@ impl StorageStack {
         shoal_memory::return_freed_bytes();
         install_secret(&settings.store).map_err(StorageError::Threads)?;
         let windows = windows_bytes(settings);
-        let disks = open_disks(patience, settings, windows);
+        let calls: Vec<Arc<CallTally>> = settings.store.all_disks().iter().map(|_| Arc::default()).collect();
+        let disks = open_disks(patience, settings, windows, &calls);
         if let Some(disks) = disks.as_ref().filter(|disks| !disks.is_in_service()) {
             if settings.store.is_required() {
                 return Err(StorageError::NoDisk(disks.states().into_iter().map(|disk| disk.why).collect()));
             }
             tracing::error!("no disk can be used: RAM serves alone until one can be opened");
         }
-        Self::over(settings, metrics, windows, disks).map_err(StorageError::Threads)
+        Self::over(settings, metrics, windows, (disks, calls)).map_err(StorageError::Threads)
     }
 
     /// Builds the remaining storage over these disks.
@@ -67,7 +70,7 @@ impl StorageStack {
         settings: &Settings,
         metrics: &Arc<Metrics>,
         windows: u64,
-        disks: Option<Arc<Disks>>,
+        (disks, calls): (Option<Arc<Disks>>, Vec<Arc<CallTally>>),
     ) -> std::io::Result<Self> {
         let store = &settings.store;
         // Neighbourhoods of objects that were read are in RAM too.
@@ -96,7 +99,7 @@ impl StorageStack {
         let disk = disks.as_ref().map(|disks| Arc::clone(disks) as Arc<dyn Store>);
         start_memory_trimmer(&memory)?;
         let objects = HybridCache::new((memory, ledger, reserved), disk, pools, Arc::clone(metrics), limits);
-        Ok(Self { objects: Arc::new(objects), disks, purge_table })
+        Ok(Self { objects: Arc::new(objects), disks, purge_table, calls })
     }
 }
 
@@ -182,7 +185,12 @@ fn windows_bytes(settings: &Settings) -> u64 {
 }
 
 /// Opens all usable disks. Each has its share of RAM for windows.
-fn open_disks(patience: Duration, settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
+fn open_disks(
+    patience: Duration,
+    settings: &Settings,
+    window_bytes: u64,
+    calls: &[Arc<CallTally>],
+) -> Option<Arc<Disks>> {
     let store = &settings.store;
     let disks = store.all_disks();
     if disks.is_empty() {
@@ -192,7 +200,9 @@ fn open_disks(patience: Duration, settings: &Settings, window_bytes: u64) -> Opt
     let neighbours = Arc::new(Neighbours::new(disks.clone()));
     let with_opener = |(at, disk): (usize, Disk)| {
         let windows = u128::from(window_bytes) * u128::from(disk.bytes.0) / all_bytes.max(1);
-        let options = options(store, &disk, u64::try_from(windows).unwrap_or(window_bytes));
+        let windows = u64::try_from(windows).unwrap_or(window_bytes);
+        let tally = calls.get(at).map(Arc::clone);
+        let options = OpenOptions { tally, ..options(store, &disk, windows) };
         let share = DiskSpec { path: disk.path.to_string_lossy().into_owned(), bytes: disk.bytes.0 };
         let (neighbours, is_named) = (Arc::clone(&neighbours), store.names_a_disk());
         let opener: DiskOpener = Box::new(move || {
@@ -238,6 +248,7 @@ fn options(store: &shoal_settings::Store, disk: &Disk, window_bytes: u64) -> Ope
             pins: PinSettings { bytes_max: store.pin_max_of(disk).0, is_pinned: ObjectMetadata::is_pinned },
         },
         architecture: store.architecture.clone(),
+        tally: None,
         now: Timestamp::from_millis(0),
     }
 }

@@ -67,7 +67,7 @@ impl CacheEngine {
             let Some(found) = self.find_fresh((live, listener), plain, client, url, now) else {
                 return FastPathOutcome::NotTaken;
             };
-            let FreshHit { resident, source, meter } = found;
+            let FreshHit { resident, source, meter, key } = found;
             let Stored::Response(head) = &resident.record else { return FastPathOutcome::NotTaken };
             let Some(form) = form(plain, head, &resident.body, now) else { return FastPathOutcome::NotTaken };
             if live.rule_set.limits_rates() && !live.counts_plain(plain, listener.mode, client, received) {
@@ -80,8 +80,9 @@ impl CacheEngine {
             let keeper = HitKeeper { objects: &self.cache.objects, resident: &resident };
             let hit = RamHit::new(stored, form, (age_seconds, ttl_seconds), (&live.hit_fields, &keeper));
             let sent = send(&hit);
+            let object = (key, &**url, resident.body.len());
             if !log.is_on() {
-                self.count_hit(&hit, sent, meter, received);
+                self.count_hit(&hit, sent, (meter, object), received);
                 return if matches!(sent, SendProgress::Partly) {
                     FastPathOutcome::Sending(None)
                 } else {
@@ -89,12 +90,15 @@ impl CacheEngine {
                 };
             }
             let SendProgress::Whole { head_bytes } = sent else {
-                let record = record((plain, client), (url, meter), now, &hit);
+                let record = record((plain, client), (url, meter, key), now, &hit);
                 return FastPathOutcome::Sending(Some(record));
             };
-            self.count_hit(&hit, sent, meter, received);
+            self.count_hit(&hit, sent, (meter, object), received);
             let duration_us = received.elapsed().as_micros() as u64;
-            let entry = entry((plain, client), (url, &hit), (now, duration_us), head_bytes);
+            let entry = LogEntry {
+                site: meter.label(),
+                ..entry((plain, client), (url, &hit), (now, duration_us), head_bytes)
+            };
             match log.tells_cache_status() {
                 true => with_cache_status(&hit, |cache_status| log.log(&LogEntry { cache_status, ..entry })),
                 false => log.log(&entry),
@@ -103,12 +107,22 @@ impl CacheEngine {
         })
     }
 
-    /// Counts a hit for the node and for its site.
+    /// Counts a hit for the node and for its site, and notes its object: the key, the URL and the
+    /// body's length.
     #[inline(always)]
-    fn count_hit(&self, hit: &RamHit<'_>, sent: SendProgress, meter: &SiteMeter, received: Instant) {
+    fn count_hit(
+        &self,
+        hit: &RamHit<'_>,
+        sent: SendProgress,
+        (meter, (key, url, body_bytes)): (&SiteMeter, (Key, &[u8], usize)),
+        received: Instant,
+    ) {
         let place = place();
         hit.count(&self.metrics, place, sent);
-        meter.hit_memory(place, hit.content.len(), received);
+        self.metrics.samples.hit(place, key, body_bytes);
+        if meter.hit_memory(place, hit.content.len(), received) {
+            self.metrics.samples.hit_object(key, url, meter.label(), body_bytes);
+        }
     }
 
     /// Returns the fresh response in RAM if this client may have it. `url` becomes the effective
@@ -130,7 +144,8 @@ impl CacheEngine {
         if mode == Mode::Forward {
             url.extend_from_slice(FORWARD);
         }
-        let Some(mut resident) = self.cache.objects.memory_entry_by_key(Key::of(url), url) else {
+        let key = Key::of(url);
+        let Some(mut resident) = self.cache.objects.memory_entry_by_key(key, url) else {
             let may_be_mirrored = !live.mirrors.is_empty() && mode == Mode::Reverse;
             let search = ShortcutSearch { engine: self, live: (live, listener), plain, client };
             return may_be_mirrored.then(|| search.find(url, host, now)).flatten();
@@ -162,7 +177,7 @@ impl CacheEngine {
             Some(site) => &site.meter,
             None => live.routes.meters().forward(),
         };
-        Some(FreshHit { resident, source: None, meter })
+        Some(FreshHit { resident, source: None, meter, key })
     }
 }
 
@@ -174,6 +189,8 @@ pub(super) struct FreshHit<'l> {
     pub source: Option<Arc<ResponseMetadata>>,
     /// Meter of the site.
     pub meter: &'l Arc<SiteMeter>,
+    /// Primary key of the object.
+    pub key: Key,
 }
 
 impl Cache {
@@ -330,7 +347,7 @@ fn with_cache_status<T>(hit: &RamHit<'_>, taker: impl FnOnce(&[u8]) -> T) -> T {
 /// Builds the record of a hit during transmission. The record outlives the request's bytes.
 fn record(
     (plain, client): (&FastPathRequest<'_>, &Client),
-    (url, meter): (&[u8], &Arc<SiteMeter>),
+    (url, meter, key): (&[u8], &Arc<SiteMeter>, Key),
     now: Timestamp,
     hit: &RamHit<'_>,
 ) -> Box<AccessRecord> {
@@ -348,6 +365,7 @@ fn record(
         content_type: hit.stored.content_type_value().filter(|_| hit.form != ReplyForm::NotModified),
         cache_status: with_cache_status(hit, Bytes::copy_from_slice),
         site: Some(Arc::clone(meter)),
+        key: Some(key),
         ..AccessRecord::default()
     })
 }

@@ -225,6 +225,8 @@ impl HandlingReport {
             cache_status,
             failed: self.is_failure(),
             site: Some(Arc::clone(ask.meter())),
+            key: Some(ask.primary.hash()),
+            is_stored: self.stored,
             is_for_peer: ask.is_for_peer,
             ..AccessRecord::default()
         })

@@ -105,6 +105,7 @@ use crate::message::{
 };
 use crate::metrics::Metrics;
 use crate::neighbours::NeighbourCaches;
+use crate::per_core::place;
 use crate::upstream::Upstreams;
 use arc_swap::ArcSwap;
 use fetcher::Fetcher;
@@ -245,6 +246,7 @@ impl CacheEngine {
         if let Some(site) = &record.site {
             site.responded(record);
         }
+        self.metrics.samples.request(place(), record);
         self.in_force.load().log.log(&LogEntry::from(record));
     }
 }

@@ -13,6 +13,8 @@
 //! [`PinLedger`] bounds those that an operator has pinned.
 //! [`NeighbourhoodSizer`] decides how much to read around an object, with [`GroupBorders`] for the
 //! records that belong together.
+//!
+//! [`curve`] tells the hit ratio of caches of other sizes.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +23,7 @@ mod belady;
 mod belady_size;
 mod borders;
 mod clock;
+pub mod curve;
 mod cyclic;
 mod fbc;
 mod fifo;
@@ -46,6 +49,7 @@ mod s3_fifo;
 mod second_chance;
 mod sieve;
 mod sketch;
+mod slot_table;
 mod slru;
 mod w_tiny_lfu;
 
@@ -77,5 +81,6 @@ pub use ring::Ring;
 pub use s3_fifo::S3Fifo;
 pub use second_chance::SecondChance;
 pub use sieve::Sieve;
+pub use slot_table::SlotTable;
 pub use slru::Slru;
 pub use w_tiny_lfu::WTinyLfu;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod dashboard;
 pub mod node;
 pub mod reasons;
 pub mod warming;

@@ -3,6 +3,7 @@
 //! A rule reports nothing about a setting with an earlier mistake, since the setting's value is
 //! then not the intended one.
 
+mod admin;
 mod cluster;
 mod intercept;
 mod mirrors;
@@ -39,6 +40,7 @@ pub(crate) fn check(
     rules.files(settings, readable);
     rules.without_effect(settings);
     rules.neighbours(settings);
+    rules.admin(settings);
 }
 
 struct Rules<'a> {

@@ -9,7 +9,14 @@ impl Store {
         if !self.disks.is_empty() || self.directory.as_os_str().is_empty() {
             return self.disks.clone();
         }
-        vec![Disk { path: self.directory.clone(), bytes: self.disk }]
+        vec![Disk { path: self.directory.clone(), bytes: self.disk, endurance: self.endurance }]
+    }
+
+    /// Returns the bytes that may be written to a disk in its life, if known.
+    pub fn rating_of(&self, path: &str) -> Option<u64> {
+        let disks = self.all_disks();
+        let disk = disks.iter().find(|disk| disk.path.to_string_lossy() == path)?;
+        disk.endurance.map(|bytes| bytes.0)
     }
 
     /// Returns `true` if the operator has named a disk. The built-in folder with the built-in size

@@ -23,7 +23,7 @@ use ipnet::IpNet;
 pub use listen::{Certificate, ClientCertificate, Listen, Mode};
 pub use mirror::{Mirror, MirrorKind, MirrorRights};
 pub use neighbour::{CARP_KEY_PARTS, CarpMode, Neighbour, NeighbourKind, Neighbours};
-pub use operation::{Admin, Drain, Log, LogFormat, LogLevel, Warm};
+pub use operation::{Admin, AdminRole, AdminUser, Drain, Log, LogFormat, LogLevel, Warm};
 pub use rule::{OriginDirective, Rule, Satisfy};
 use shoal_core::ByteCount;
 use std::path::PathBuf;
@@ -276,6 +276,11 @@ section! {
         /// limit. Not with `disks`. A `volume` uses at most 4 TiB: divide a larger disk.
         #[limits(DISK_BYTES)]
         pub disk: ByteCount = ByteCount(10_000_000_000),
+        /// Bytes that the disk's maker allows to be written in its life (TBW, terabytes written).
+        /// The dashboard then tells the years for which that lasts. Not with `disks`. `none` means
+        /// unknown.
+        #[takes_effect(restart)]
+        pub endurance: Option<ByteCount> = None,
         /// Several disks in place of one folder. Each disk has a store of its own, with a share of
         /// the objects in proportion to its bytes. The other settings of this section apply to each
         /// store. A failed disk is taken out of service with its objects, and the others continue.
@@ -363,8 +368,12 @@ entry! {
         /// Most disk space used, and the disk's share of the objects, relative to the other disks.
         #[limits(DISK_BYTES)]
         pub bytes: ByteCount,
+        /// As `endurance` of the store, for this disk.
+        pub endurance: Option<ByteCount> = None,
     }
-    example { Self { path: "/srv/disk1/shoal".into(), bytes: ByteCount(1_000_000_000_000) } }
+    example {
+        Self { path: "/srv/disk1/shoal".into(), bytes: ByteCount(1_000_000_000_000), endurance: None }
+    }
 }
 
 section! {

@@ -113,6 +113,11 @@ pub trait StoreView {
 
     /// Returns the store's present contents and its counters.
     fn usage(&self) -> Usage;
+
+    /// Returns the state of a store that writes round a ring; `None` for others.
+    fn ring(&self) -> Option<RingView> {
+        None
+    }
 }
 
 /// Upkeep of a store by the node that runs it.
@@ -243,6 +248,28 @@ pub trait Insert: Send {
         0
     }
 }
+
+/// State of a store that writes round a ring of stripes. Counts are since the opening.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RingView {
+    /// Stripe that is written now, from 0.
+    pub cursor: u32,
+    /// Stripes of the ring.
+    pub stripes: u32,
+    /// Stripes that the cursor has passed.
+    pub passed: u64,
+    /// Objects offered.
+    pub offered: u64,
+    /// Objects admitted.
+    pub admitted: u64,
+    /// Objects written again where the cursor passed, since they were popular.
+    pub carried: u64,
+    /// Hits by [`RING_PARTS`] parts of the way behind the cursor, the nearest first.
+    pub hits: Vec<u64>,
+}
+
+/// Parts of the ring behind the cursor for which hits are counted.
+pub const RING_PARTS: usize = 128;
 
 /// Contents of a store and its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -23,7 +23,7 @@ mod sys;
 mod together;
 
 pub use contract::{
-    Error, EvictionCallback, Insert, InsertRefusal, ObjectSummary, OpenObject, Peek, PromptStore, Store,
-    StoreUpkeep, StoreView, StoredBody, TryInsert, Usage,
+    Error, EvictionCallback, Insert, InsertRefusal, ObjectSummary, OpenObject, Peek, PromptStore, RING_PARTS,
+    RingView, Store, StoreUpkeep, StoreView, StoredBody, TryInsert, Usage,
 };
 pub use options::{OpenOptions, open};

@@ -1,6 +1,7 @@
 //! Options of a store, and [`open`], which finds the architecture in the table.
 
 use crate::architectures::{ArchitectureOptions, SegmentSettings, VolumeSettings};
+use crate::fs::CallTally;
 use crate::{Error, Store, architectures};
 use shoal_core::Timestamp;
 use std::path::PathBuf;
@@ -29,6 +30,8 @@ pub struct OpenOptions {
     pub volume: VolumeSettings,
     /// The cache architecture, by name.
     pub architecture: String,
+    /// Counts of the calls to the disk, if wanted.
+    pub tally: Option<Arc<CallTally>>,
     /// The time of opening. It only numbers objects, so that of two files with one key the newer
     /// wins when the index has been lost.
     pub now: Timestamp,
@@ -49,6 +52,7 @@ impl Default for OpenOptions {
             segments: options.segments,
             volume: options.volume,
             architecture: "volume".into(),
+            tally: None,
             now: options.now,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A transport completes a [`record::AccessRecord`] for each reply. From it come the counters of
 //! the process ([`metrics`]) and of its sites ([`by_site`]), and a line of the log
-//! ([`access_log`]).
+//! ([`access_log`]). A sample of the requests goes to the dashboard ([`samples`]).
 
 #![forbid(unsafe_code)]
 
@@ -12,3 +12,4 @@ pub mod ip_text;
 pub mod metrics;
 pub mod per_core;
 pub mod record;
+pub mod samples;

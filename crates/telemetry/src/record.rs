@@ -3,7 +3,7 @@
 use crate::by_site::SiteMeter;
 use bytes::Bytes;
 use http::{HeaderValue, Method};
-use shoal_core::Timestamp;
+use shoal_core::{Key, Timestamp};
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -51,6 +51,10 @@ pub struct AccessRecord {
     pub failed: bool,
     /// Meter of the site.
     pub site: Option<Arc<SiteMeter>>,
+    /// Keyed hash of the primary cache key; `None` for an answer without one.
+    pub key: Option<Key>,
+    /// `true` if this node stores the response that it fetched.
+    pub is_stored: bool,
     /// `true` for the answer to another node of the cluster, which counts and logs the request of
     /// its client itself.
     pub is_for_peer: bool,

@@ -192,7 +192,7 @@ impl<'a> UpstreamCall<'a> {
             let outcome = self.fetch_from_member(member, aim, now).await;
             let FailedAttempt { mut error, again, .. } = match outcome {
                 Ok(response) => {
-                    group.answered(index);
+                    group.answered(index, now.elapsed());
                     return Ok(UpstreamResponse { member: index, ..response });
                 }
                 Err(lost) => lost,

@@ -20,6 +20,7 @@ mod cluster_trial;
 mod collapsed_requests;
 mod consistent_hash;
 mod crashes;
+mod dashboard;
 mod drain_and_reload;
 mod error_pages;
 mod explain;

@@ -137,6 +137,7 @@ mod tests {
                 replacement: "clock".into(),
                 segments: Default::default(),
                 volume: VolumeSettings::default(),
+                tally: None,
                 now: Timestamp::from_seconds(1_000_000),
             };
             let store = open(&options).expect("a new volume");

@@ -14,6 +14,7 @@ mod elevator;
 
 use elevator::Elevator;
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use shoal_telemetry::by_site::{BUCKETS, TimeBuckets};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -46,6 +47,8 @@ struct JobQueue {
     finished: AtomicU64,
     /// Number of changing jobs not yet done.
     changing: AtomicUsize,
+    /// Times that jobs waited for a thread, if somebody waited for them.
+    waits: TimeBuckets,
 }
 
 struct PoolState {
@@ -122,6 +125,7 @@ impl IoPool {
             limit: limit.max(1),
             finished: AtomicU64::new(0),
             changing: AtomicUsize::new(0),
+            waits: TimeBuckets::default(),
         });
         let started = (0..threads.max(1)).map(|number| {
             let queue = Arc::clone(&queue);
@@ -138,7 +142,12 @@ impl IoPool {
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<oneshot::Receiver<T>, QueueFull> {
         let (answer, answered) = oneshot::channel();
+        // Jobs that nobody waits for are delayed on purpose.
+        let queued = (kind != JobKind::ChangeSoon).then(|| (Arc::clone(&self.queue), Instant::now()));
         let job = Box::new(move || {
+            if let Some((queue, at)) = queued {
+                queue.waits.observe(at.elapsed());
+            }
             let _ = answer.send(job());
         });
         self.queue.push(kind, job)?;
@@ -182,6 +191,11 @@ impl IoPool {
     /// elsewhere now.
     pub fn is_changing(&self) -> bool {
         self.queue.changing.load(Acquire) > 0
+    }
+
+    /// Returns the times that jobs waited for a thread, by bucket.
+    pub fn waits(&self) -> [u64; BUCKETS] {
+        self.queue.waits.values()
     }
 
     /// Returns the maximum number of waiting jobs.

@@ -29,7 +29,7 @@ use node::RunningNode;
 use notify::{Notifier, State};
 use predecessor::Predecessor;
 use shoal_handover::{Activation, InheritedSockets, PendingRequest, UpgradeOutcome, activated};
-use shoal_proxy::admin::{AdminListener, BoundAdmin, Control as _, Readiness};
+use shoal_proxy::admin::{AdminAccess, AdminListener, BoundAdmin, Control as _, Readiness};
 use shoal_proxy::node::Inheritance;
 use shoal_settings::{AdminAddress, Settings};
 use signals::{Completion, Event, Signals};
@@ -93,6 +93,7 @@ fn run_logging(
         Signals::new(requests).map_err(|error| Failure::Runtime(format!("cannot take signals: {error}")))?;
 
     let admin = bind_admin(&settings, &mut sockets)?;
+    let admin_access = AdminAccess::new(&settings.admin).map_err(Failure::Usage)?;
     let admin_address = admin.as_ref().map(|bound| bound.address().clone());
     let store = predecessor
         .clone()
@@ -105,7 +106,7 @@ fn run_logging(
     if let Some(predecessor) = &predecessor {
         predecessor.take_over(&running).map_err(Failure::Runtime)?;
     }
-    let admin = admin.map(|bound| bound.start(running.clone(), &settings.admin.hosts)).transpose();
+    let admin = admin.map(|bound| bound.start(running.clone(), admin_access)).transpose();
     let admin =
         admin.map_err(|error| Failure::Runtime(format!("cannot start the admin listener: {error}")))?;
     admin.iter().for_each(AdminListener::own);
@@ -263,6 +264,7 @@ fn bind_admin(settings: &Settings, sockets: &mut InheritedSockets) -> Result<Opt
     })?;
     if let AdminAddress::Tcp(address) = bound.address()
         && !address.ip().is_loopback()
+        && settings.admin.users.is_empty()
     {
         tracing::warn!(%address, "whoever reaches the admin listener may purge and reload");
     }

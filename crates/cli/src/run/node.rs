@@ -12,6 +12,7 @@ use shoal_proxy::admin::{
     Control, DiskRequest, ExplainRequest, Explanation, PurgeOutcome, PurgeRequest, Readiness, Status,
     TopMisses, TopRequest,
 };
+use shoal_proxy::dashboard::Dashboard;
 use shoal_proxy::node::{Inheritance, Node, NodeError};
 use shoal_proxy::warming::{WarmRefusal, WarmReport, WarmRequest};
 use shoal_server as server;
@@ -125,6 +126,10 @@ impl Control for RunningNode {
 
     fn readiness(&self) -> Readiness {
         self.node.readiness()
+    }
+
+    fn dashboard(&self) -> Option<Arc<Dashboard>> {
+        self.node.dashboard().cloned()
     }
 
     fn status(&self) -> Status {

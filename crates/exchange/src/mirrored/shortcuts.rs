@@ -118,12 +118,17 @@ impl<'l> ShortcutSearch<'_, 'l> {
         let shortcut = self.engine.cache.promised.shortcuts.find(url);
         url.truncate(url_bytes);
         let shortcut = shortcut.filter(|it| it.rules == live.rules_number && now < it.to.until)?;
-        let (host, path) = (&url[host], self.plain.path);
+        let (host, path) = (&url[host], self.plain.path_text());
         if live.rule_set.changes_requests() && live.may_change(Mode::Reverse, host, path, true) {
             return None;
         }
         let port = self.plain.authority.port.unwrap_or(80);
-        let admitted = live.admit_by(listener, self.client, None, AdmissionView::Url { host, port, path });
+        let admitted = live.admit_by(
+            listener,
+            self.client,
+            None,
+            AdmissionView::Url { host, port, path: self.plain.path },
+        );
         let Ok(Grant { site: Some(site), .. }) = &admitted else { return None };
         live.mirrors.of_site(site.site)?;
         let meter = &site.meter;
@@ -135,12 +140,12 @@ impl<'l> ShortcutSearch<'_, 'l> {
             return None;
         }
         let Some((response, derived)) = derived else {
-            return Some(FreshHit { resident: stored, source: None, meter });
+            return Some(FreshHit { resident: stored, source: None, meter, key: place.key.hash() });
         };
         // Of a derived form no part is sent, as on the ordinary path.
         let is_same = head.identity.response() == *response && self.plain.range.is_none();
         let resident = cache.objects.memory_entry(derived).filter(|_| is_same)?;
-        Some(FreshHit { resident, source: Some(Arc::clone(head)), meter })
+        Some(FreshHit { resident, source: Some(Arc::clone(head)), meter, key: derived.hash() })
     }
 
     /// Appends the value of Accept, as [`field_value`] joins it.

@@ -11,7 +11,6 @@ mod counts;
 mod mapped;
 mod request;
 pub mod speed;
-mod table;
 mod zipf;
 
 #[cfg(test)]
@@ -20,7 +19,7 @@ mod tests;
 pub use counts::Counts;
 pub use mapped::{MappedCache, MappedPolicy, foreseen};
 pub use request::{Capacity, Request};
-pub use table::SlotTable;
+pub use shoal_policy::SlotTable;
 pub use zipf::{Alias, ZipfTrace};
 
 use shoal_policy::{Fingerprint, Handle, Replacement};

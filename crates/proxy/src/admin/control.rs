@@ -3,6 +3,7 @@
 use super::{ExplainRequest, Explanation};
 use super::{MirrorStatus, SiteStatus, TopMisses, TopRequest};
 use crate::cluster::ClusterReport;
+use crate::dashboard::Dashboard;
 use crate::exchange::Whereabouts;
 use crate::message::CacheResult;
 use crate::metrics::{Metrics, PerCoreCounter};
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use shoal_store::Usage;
 use shoal_store::disks::{DiskState, ServiceState};
 use std::path::Path;
+use std::sync::Arc;
 
 /// A node as its admin listener sees it.
 ///
@@ -22,6 +24,9 @@ pub trait Control: Send + Sync + 'static {
 
     /// Returns the node's readiness. Never blocks, unlike the other calls.
     fn readiness(&self) -> Readiness;
+
+    /// Returns the dashboard; `None` if there is none.
+    fn dashboard(&self) -> Option<Arc<Dashboard>>;
 
     /// Returns the node's identity and current contents.
     fn status(&self) -> Status;

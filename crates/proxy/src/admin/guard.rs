@@ -4,7 +4,7 @@
 //! write here as its own origin; such a request has the page's name in Host. A page can also post a
 //! form across origins; such a request has the page's origin in Origin.
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, Method, header};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -13,21 +13,46 @@ use std::sync::Arc;
 pub(super) enum HostGuard {
     /// The listener has a Unix socket, which no browser opens.
     Open,
-    /// The listener has an address. Its clients use one of these names, `localhost` or an address.
-    Named(Arc<[String]>),
+    /// The listener has an address.
+    Named {
+        /// Clients use one of these names, `localhost` or an address.
+        names: Arc<[String]>,
+        /// `http://`, or `https://` with TLS.
+        scheme: &'static str,
+    },
 }
 
 impl HostGuard {
     /// Returns the reason to refuse a request, or `None`.
-    pub(super) fn refusal(&self, fields: &HeaderMap) -> Option<&'static str> {
+    pub(super) fn refusal(&self, method: &Method, fields: &HeaderMap) -> Option<&'static str> {
         match self {
             Self::Open => None,
-            Self::Named(names) => refusal(fields, names),
+            Self::Named { names, scheme } => {
+                refusal(fields, names, scheme).or_else(|| refusal_of_browser(method, fields))
+            }
         }
     }
 }
 
-fn refusal(fields: &HeaderMap, names: &[String]) -> Option<&'static str> {
+/// Returns the reason to refuse a request that a page made a browser send, or `None`. A link from
+/// elsewhere may lead to the dashboard, and nothing more. Only JSON changes anything: no form sends
+/// it, and a script of another origin must ask first (Fetch, CORS-preflight), which fails here.
+fn refusal_of_browser(method: &Method, fields: &HeaderMap) -> Option<&'static str> {
+    let value = |name: &str| fields.get(name).map(|value| value.to_str().unwrap_or_default());
+    let site = value("sec-fetch-site");
+    let is_own = site.is_none_or(|site| site == "same-origin" || site == "none");
+    let is_link = method.is_safe() && value("sec-fetch-mode") == Some("navigate");
+    if !is_own && !is_link {
+        return Some("requests from pages of other sites are not served");
+    }
+    let is_from_page = site.is_some() || fields.contains_key(header::ORIGIN);
+    let content = value("content-type").unwrap_or_default();
+    let kind = content.split(';').next().unwrap_or_default().trim();
+    let is_json = kind.eq_ignore_ascii_case("application/json");
+    (is_from_page && !method.is_safe() && !is_json).then_some("pages send changes as application/json")
+}
+
+fn refusal(fields: &HeaderMap, names: &[String], scheme: &str) -> Option<&'static str> {
     let host = match fields.get(header::HOST).map(|host| host.to_str()) {
         None => None,
         Some(Ok(host)) if trusted(host, names) => Some(host),
@@ -40,9 +65,7 @@ fn refusal(fields: &HeaderMap, names: &[String]) -> Option<&'static str> {
     let origin = fields.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default());
     match origin {
         // RFC 6454, 6.2: the ASCII serialization of an origin
-        Some(origin) if origin.strip_prefix("http://") != host => {
-            Some("requests from web pages are not served")
-        }
+        Some(origin) if origin.strip_prefix(scheme) != host => Some("requests from web pages are not served"),
         _ => None,
     }
 }
@@ -71,9 +94,40 @@ mod tests {
                 fields.insert(name, value.parse().expect("a field value"));
             }
         }
-        let guard = HostGuard::Named(["cache1", "cache1.example.org", ""].map(str::to_owned).into());
-        assert!(HostGuard::Open.refusal(&fields).is_none());
-        guard.refusal(&fields).is_none()
+        assert!(HostGuard::Open.refusal(&Method::GET, &fields).is_none());
+        guard("http://").refusal(&Method::GET, &fields).is_none()
+    }
+
+    fn guard(scheme: &'static str) -> HostGuard {
+        let names = ["cache1", "cache1.example.org", ""].map(str::to_owned).into();
+        HostGuard::Named { names, scheme }
+    }
+
+    #[test]
+    fn pages_of_other_sites_change_and_read_nothing() {
+        let served = |method: Method, more: &[(&'static str, &str)]| {
+            let mut fields = HeaderMap::new();
+            fields.insert(header::HOST, "localhost:3129".parse().expect("a field value"));
+            for (name, value) in more {
+                fields.insert(*name, value.parse().expect("a field value"));
+            }
+            guard("https://").refusal(&method, &fields).is_none()
+        };
+        let (own, json) = (("origin", "https://localhost:3129"), ("content-type", "application/json"));
+        assert!(served(Method::POST, &[]), "no browser sends it");
+        assert!(served(Method::POST, &[own, json, ("sec-fetch-site", "same-origin")]));
+        assert!(!served(Method::POST, &[("origin", "http://localhost:3129"), json]), "another scheme");
+        for content in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+        {
+            assert!(!served(Method::POST, &[own, ("content-type", content)]), "{content}");
+        }
+        for site in ["cross-site", "same-site"] {
+            let site = ("sec-fetch-site", site);
+            assert!(!served(Method::POST, &[site, json]));
+            assert!(!served(Method::GET, &[site, ("sec-fetch-mode", "no-cors")]));
+            assert!(!served(Method::POST, &[site, json, ("sec-fetch-mode", "navigate")]));
+            assert!(served(Method::GET, &[site, ("sec-fetch-mode", "navigate")]), "a colleague's link");
+        }
     }
 
     #[test]

@@ -6,18 +6,21 @@
 mod passing;
 
 use super::Control;
+use super::access::{self, AccessRefusal, AdminAccess};
 use super::guard::HostGuard;
 use super::impatient::TimeoutStream;
 use super::routes::{self, AdminResponse};
+use super::ui::{self, AdminBody};
+use crate::dashboard::VIEWERS_MAX;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use shoal_handover::{InheritedSockets, SocketUse};
-use shoal_settings::AdminAddress;
+use shoal_settings::{AdminAddress, AdminRole};
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,6 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot, watch};
 
@@ -64,6 +68,15 @@ struct ControlCalls {
     changes: Arc<Semaphore>,
     /// Permit for a request with a large body.
     lists: Arc<Semaphore>,
+}
+
+/// Rules by which requests are let in.
+#[derive(Clone)]
+struct Door {
+    guard: HostGuard,
+    access: Arc<AdminAccess>,
+    /// `true` if other machines do not reach the listener.
+    is_local: bool,
 }
 
 /// Address of a bound listener. Dropping it removes the file of a Unix socket that is this
@@ -117,14 +130,15 @@ impl BoundAdmin {
         &self.place.address
     }
 
-    /// Serves `control` from a thread of its own. A TCP listener also accepts the names in `hosts`.
+    /// Serves `control` from a thread of its own, as far as `access` allows.
     ///
     /// # Errors
     ///
     /// If the thread cannot be started.
-    pub fn start(self, control: Arc<dyn Control>, hosts: &[String]) -> io::Result<AdminListener> {
+    pub fn start(self, control: Arc<dyn Control>, access: Arc<AdminAccess>) -> io::Result<AdminListener> {
         let Self { socket, runtime, offer, place } = self;
-        let guard = guard(&socket, hosts);
+        let guard = guard(&socket, &access);
+        let door = Door { guard, access, is_local: access::is_local(&place.address) };
         let (stop, stopped) = oneshot::channel();
         let (is_paused, paused) = watch::channel(false);
         let changes = Arc::new(Semaphore::new(CHANGES));
@@ -133,7 +147,7 @@ impl BoundAdmin {
         let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = accept(socket, calls, guard, paused) => {}
+                    () = accept(socket, calls, door, paused) => {}
                     _ = stopped => {}
                 }
             });
@@ -227,39 +241,40 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns the guard for this socket. A TCP listener accepts this machine's name and the names in
-/// `hosts`.
-fn guard(socket: &Socket, hosts: &[String]) -> HostGuard {
+/// Returns the guard for this socket. A TCP listener accepts this machine's name and the names of
+/// the settings.
+fn guard(socket: &Socket, access: &AdminAccess) -> HostGuard {
     match socket {
         Socket::Unix(_) => HostGuard::Open,
         Socket::Tcp(_) => {
             let node_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-            HostGuard::Named(hosts.iter().cloned().chain([node_name]).collect())
+            let scheme = if access.tls().is_some() { "https://" } else { "http://" };
+            HostGuard::Named { names: access.hosts().iter().cloned().chain([node_name]).collect(), scheme }
         }
     }
 }
 
 /// Accepts connections, at most [`CONNECTIONS`] at a time; further ones wait in the backlog.
 /// No connection is accepted while `paused`.
-async fn accept(socket: Socket, calls: ControlCalls, guard: HostGuard, mut paused: watch::Receiver<bool>) {
+async fn accept(socket: Socket, calls: ControlCalls, door: Door, mut paused: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let place = places.clone().acquire_owned().await.expect("never closed");
         if paused.wait_for(|is_paused| !is_paused).await.is_err() {
             return;
         }
-        let (calls, guard) = (calls.clone(), guard.clone());
+        let (calls, door) = (calls.clone(), door.clone());
         let next = async {
             match &socket {
                 Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
                     tokio::spawn(async move {
-                        connection(stream, calls, guard).await;
+                        tcp_connection(stream, calls, door).await;
                         drop(place);
                     })
                 }),
                 Socket::Unix(listener) => listener.accept().await.map(|(stream, _)| {
                     tokio::spawn(async move {
-                        connection(stream, calls, guard).await;
+                        connection(stream, calls, door).await;
                         drop(place);
                     })
                 }),
@@ -277,13 +292,24 @@ async fn accept(socket: Socket, calls: ControlCalls, guard: HostGuard, mut pause
     }
 }
 
-async fn connection<S>(stream: S, calls: ControlCalls, guard: HostGuard)
+/// Serves a TCP connection, after the handshake if there is TLS.
+async fn tcp_connection(stream: TcpStream, calls: ControlCalls, door: Door) {
+    let access = Arc::clone(&door.access);
+    let Some(tls) = access.tls() else { return connection(stream, calls, door).await };
+    match tokio::time::timeout(READ_TIMEOUT, tls.accept(stream)).await {
+        Ok(Ok(stream)) => connection(stream, calls, door).await,
+        Ok(Err(error)) => tracing::debug!(%error, "an admin connection made no handshake"),
+        Err(_) => tracing::debug!("an admin connection made no handshake in time"),
+    }
+}
+
+async fn connection<S>(stream: S, calls: ControlCalls, door: Door)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = hyper::service::service_fn(move |request| {
-        let (calls, guard) = (calls.clone(), guard.clone());
-        async move { Ok::<_, Infallible>(response(respond(request, calls, &guard).await)) }
+        let (calls, door) = (calls.clone(), door.clone());
+        async move { Ok::<_, Infallible>(respond(request, calls, &door).await) }
     });
     let result = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -296,16 +322,49 @@ where
     }
 }
 
-async fn respond(request: Request<Incoming>, calls: ControlCalls, guard: &HostGuard) -> AdminResponse {
-    if let Some(why) = guard.refusal(request.headers()) {
-        return routes::text(StatusCode::FORBIDDEN, format!("{why}\n"));
+async fn respond(request: Request<Incoming>, calls: ControlCalls, door: &Door) -> Response<AdminBody> {
+    let (head, body) = request.into_parts();
+    if let Some(why) = door.guard.refusal(&head.method, &head.headers) {
+        return response(routes::text(StatusCode::FORBIDDEN, format!("{why}\n")));
     }
-    if request.uri().path() == routes::HEALTH {
+    let is_dashboard = ui::is_ours(head.uri.path());
+    let is_health = head.uri.path() == routes::HEALTH && head.method.is_safe();
+    let role = match door.access.judge(&head, is_dashboard, door.is_local) {
+        Err(_) if is_health => AdminRole::Look,
+        Err(refusal) => return refused(refusal),
+        Ok(role) => role,
+    };
+    if is_dashboard && let Some(dashboard) = calls.control.dashboard() {
+        let may_change = role == AdminRole::Change;
+        let call = tokio::task::spawn_blocking(move || ui::answer(&dashboard, &head, may_change));
+        // The panic hook has already reported a call that panicked.
+        let mut answer = call.await.unwrap_or_else(|_| response(failed()));
+        ui::protect(answer.headers_mut());
+        return answer;
+    }
+    response(respond_plain(head, body, calls).await)
+}
+
+fn refused(refusal: AccessRefusal) -> Response<AdminBody> {
+    let status = match refusal {
+        AccessRefusal::Unauthorized => StatusCode::UNAUTHORIZED,
+        AccessRefusal::Guessing => StatusCode::TOO_MANY_REQUESTS,
+        AccessRefusal::Role | AccessRefusal::Everybody => StatusCode::FORBIDDEN,
+    };
+    let mut response = response(routes::text(status, format!("{}\n", refusal.text())));
+    if status == StatusCode::UNAUTHORIZED {
+        let challenge = HeaderValue::from_static("Basic realm=\"shoal admin\", charset=\"UTF-8\"");
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    response
+}
+
+async fn respond_plain(head: Parts, body: Incoming, calls: ControlCalls) -> AdminResponse {
+    if head.uri.path() == routes::HEALTH {
         // This call never blocks, and must be answered even while all other calls block.
         let none = Bytes::new();
-        return routes::answer(&*calls.control, request.method(), routes::HEALTH, None, &none);
+        return routes::answer(&*calls.control, &head.method, routes::HEALTH, None, &none);
     }
-    let (head, body) = request.into_parts();
     // Large bodies come one at a time, so that all connections together hold little.
     let is_list = head.uri.path() == routes::WARM && !head.method.is_safe();
     let turn = if is_list { calls.lists.clone().acquire_owned().await.ok() } else { None };
@@ -338,15 +397,16 @@ impl ControlCalls {
             routes::answer(&*self.control, &head.method, head.uri.path(), head.uri.query(), &body)
         });
         // the panic hook has already reported a call that panicked
-        let failed = |_| {
-            routes::text(StatusCode::INTERNAL_SERVER_ERROR, "the call failed; see the error log\n".into())
-        };
-        call.await.unwrap_or_else(failed)
+        call.await.unwrap_or_else(|_| failed())
     }
 }
 
-fn response(answer: AdminResponse) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(answer.body));
+fn failed() -> AdminResponse {
+    routes::text(StatusCode::INTERNAL_SERVER_ERROR, "the call failed; see the error log\n".into())
+}
+
+fn response(answer: AdminResponse) -> Response<AdminBody> {
+    let mut response = Response::new(AdminBody::from(Bytes::from(answer.body)));
     *response.status_mut() = answer.status;
     let fields = response.headers_mut();
     fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
@@ -359,7 +419,7 @@ fn response(answer: AdminResponse) -> Response<Full<Bytes>> {
 }
 
 /// Maximum connections served at a time.
-const CONNECTIONS: usize = 64;
+const CONNECTIONS: usize = VIEWERS_MAX + 64;
 
 /// Maximum calls to the node at a time; further ones wait.
 const BLOCKING_THREADS: usize = 16;
@@ -407,7 +467,9 @@ mod tests {
             changes: Arc::new(Semaphore::new(1)),
             lists: Arc::new(Semaphore::new(1)),
         };
-        let serving = tokio::spawn(connection(server, calls, HostGuard::Open));
+        let access = AdminAccess::new(&shoal_settings::Admin::default()).expect("sound");
+        let door = Door { guard: HostGuard::Open, access, is_local: true };
+        let serving = tokio::spawn(connection(server, calls, door));
         client.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("room");
         let ended = tokio::time::timeout(WRITE_TIMEOUT * 3, serving).await;
         ended.expect("the connection ends by itself").expect("in order");

@@ -1,23 +1,25 @@
 //! The admin listener: metrics, status, purge and reload, apart from the client ports.
 //!
 //! The listener runs on its own thread, so that a node with busy workers still answers its
-//! operator. It speaks plain HTTP/1.1 on a TCP address or a Unix socket. There is no
-//! authentication: any client that reaches the listener may purge. The listener therefore belongs
-//! on loopback or on a Unix socket. `guard` refuses requests from web pages in a browser on the
-//! same machine.
+//! operator. It speaks HTTP/1.1 on a TCP address or a Unix socket, over TLS with certificates.
+//! Without `[[admin.users]]` there is no authentication: any client that reaches the listener may
+//! purge (`access`). The listener then belongs on loopback or on a Unix socket. `guard` refuses
+//! requests that another site's page made a browser send.
 
+mod access;
 mod control;
 mod exposition;
 mod guard;
 mod impatient;
 mod listener;
 mod mirrors;
-mod process;
+pub(crate) mod process;
 mod purge;
 mod query;
 mod routes;
 mod sites;
 mod top;
+mod ui;
 mod warm;
 
 pub use crate::exchange::explain::{
@@ -26,6 +28,7 @@ pub use crate::exchange::explain::{
     SupposedResponse, TargetView, UpstreamView, VariantView,
 };
 pub use crate::purge::{PurgeOutcome, PurgeRequest};
+pub use access::AdminAccess;
 pub use control::{
     Control, DiskRequest, DiskStatus, InterceptionStatus, Ram, Readiness, Responses, Space, Status,
     StoreStatus, UpstreamStatus,

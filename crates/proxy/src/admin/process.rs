@@ -33,6 +33,13 @@ pub(super) fn rows() -> Vec<Row> {
     rows
 }
 
+/// Returns the CPU time in milliseconds and the resident memory in bytes, where the system tells
+/// them.
+pub(crate) fn usage() -> (Option<u64>, Option<u64>) {
+    let rss = field("/proc/self/statm", 1).map(|pages| (pages * page_size() as f64) as u64);
+    (cpu_seconds().map(|seconds| (seconds * 1000.0) as u64), rss)
+}
+
 /// Returns the number at position `index` of a file of blank-separated fields.
 fn field(path: &str, index: usize) -> Option<f64> {
     std::fs::read_to_string(path).ok()?.split_ascii_whitespace().nth(index)?.parse().ok()

@@ -196,7 +196,7 @@ fn explained(control: &dyn Control, body: &[u8]) -> AdminResponse {
 fn listing(path: &str) -> String {
     let routes: String =
         ROUTES.iter().map(|(method, path, about)| format!("{method:4} {path:14} {about}\n")).collect();
-    format!("nothing at {path}; there is\n{routes}")
+    format!("nothing at {path}; there is\n{routes}GET  /ui/           the dashboard\n")
 }
 
 fn json(status: StatusCode, value: &serde_json::Value) -> AdminResponse {

@@ -6,7 +6,7 @@ use crate::message::CacheResult;
 use crate::metrics::Metrics;
 use parking_lot::Mutex;
 use shoal_semantics::status_fields::Reason;
-use shoal_settings::AdminAddress;
+use shoal_settings::{Admin, AdminAddress};
 use shoal_store::disks::{DiskState, ServiceState};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -80,6 +80,10 @@ impl Control for Scripted {
         self.draining
     }
 
+    fn dashboard(&self) -> Option<Arc<crate::dashboard::Dashboard>> {
+        None
+    }
+
     fn status(&self) -> Status {
         let usage = shoal_store::Usage {
             objects: 7,
@@ -100,6 +104,7 @@ impl Control for Scripted {
                 usage,
                 failures: 0,
                 is_recovering: false,
+                ring: None,
             },
             DiskState {
                 path: "/d2".into(),
@@ -109,6 +114,7 @@ impl Control for Scripted {
                 usage: shoal_store::Usage::default(),
                 failures: 32,
                 is_recovering: false,
+                ring: None,
             },
         ];
         Status {
@@ -195,7 +201,8 @@ fn start(control: Scripted) -> (AdminListener, Arc<Scripted>) {
 }
 
 fn listening(address: &AdminAddress, control: Arc<Scripted>) -> std::io::Result<AdminListener> {
-    BoundAdmin::bind(address)?.start(control, &["cache.example.org".into()])
+    let settings = Admin { hosts: vec!["cache.example.org".into()], ..Admin::default() };
+    BoundAdmin::bind(address)?.start(control, AdminAccess::new(&settings).expect("sound"))
 }
 
 /// Sends these bytes. Returns the status and body of the answer.

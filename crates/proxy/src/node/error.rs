@@ -22,6 +22,8 @@ pub enum NodeError {
     Neighbours(SetupMistake),
     /// Failure to take part in the cluster.
     Cluster(ClusterError),
+    /// A user or certificate of the admin listener that cannot be used, in a line.
+    Admin(String),
     /// Failure of the access log.
     Log(OpenError),
     /// Failure to start threads.
@@ -40,6 +42,7 @@ impl fmt::Display for NodeError {
             Self::Live(error) => write!(f, "{error}"),
             Self::Neighbours(error) => write!(f, "{error}"),
             Self::Cluster(error) => write!(f, "{error}"),
+            Self::Admin(why) => f.write_str(why),
             Self::Log(error) => write!(f, "{error}"),
             Self::Threads(error) => write!(f, "cannot start threads: {error}"),
             Self::Handover(why) => f.write_str(why),

@@ -1,6 +1,8 @@
 //! A node: every part of the proxy put together, started, reloaded and stopped.
 
 mod cluster_purges;
+mod dashboard;
+mod disks;
 mod error;
 mod in_cluster;
 mod in_force;
@@ -12,12 +14,13 @@ mod warming;
 
 use crate::access_log::AccessLog;
 use crate::admin::{
-    ExplainRequest, Explanation, InterceptionStatus, MirrorStatus, PurgeOutcome, PurgeRequest, Ram,
-    Readiness, Responses, SiteStatus, Space, Status, StoreStatus, TopMisses, TopRequest, UpstreamStatus,
+    AdminAccess, ExplainRequest, Explanation, InterceptionStatus, MirrorStatus, PurgeOutcome, PurgeRequest,
+    Ram, Readiness, Responses, SiteStatus, Space, Status, StoreStatus, TopMisses, TopRequest, UpstreamStatus,
 };
 use crate::cluster::{
     ClusterHandle, check_keys, check_reloaded_keys, peer_address, reload_cluster, start_cluster,
 };
+use crate::dashboard::Dashboard;
 use crate::exchange::explain::{ExplainSource, explain};
 use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings};
 use crate::hybrid_cache::HybridCache;
@@ -43,6 +46,7 @@ use shoal_settings::{AdminAddress, Mode, Settings};
 use shoal_store::StoreView;
 pub use shoal_store::disks::LateObject;
 use shoal_store::disks::{DiskState, Disks};
+use shoal_store::fs::CallTally;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,18 +64,18 @@ pub struct Node {
     /// This node's part in a cluster.
     cluster: Option<Arc<ClusterHandle>>,
     /// Membership of the cluster; the node leaves when this is dropped.
-    membership: Option<Cluster>,
+    membership: Option<Arc<Cluster>>,
     metrics: Arc<Metrics>,
     /// Settings in force, without the ones that wait for the next start. The lock is held briefly,
     /// never while a file is read.
-    settings: Mutex<Arc<Settings>>,
+    settings: Arc<Mutex<Arc<Settings>>>,
     /// Serializes reloads. A reload reads files and may wait for them.
     reloading: Mutex<()>,
     addresses: Vec<SocketAddr>,
     running: Mutex<Option<RunningServer>>,
     /// Runtime of the first worker, which checks the upstreams.
     checks: Arc<OnceLock<Handle>>,
-    draining: AtomicBool,
+    draining: Arc<AtomicBool>,
     /// Sockets and timers for neighbours.
     neighbours: Mutex<Option<NeighbourThread>>,
     /// Retries disks that could not be opened; `None` if all disks were opened.
@@ -79,6 +83,7 @@ pub struct Node {
     started: Instant,
     identity: u64,
     warming: WarmJobs,
+    dashboard: OnceLock<Arc<Dashboard>>,
 }
 
 impl Node {
@@ -93,6 +98,16 @@ impl Node {
     /// Starts a node with the sockets of another process, and with its store once that process has
     /// let it go.
     pub fn start_after(settings: Settings, inherited: Inheritance) -> Result<Self, NodeError> {
+        let (node, calls) = Self::assemble(settings, inherited)?;
+        node.start_dashboard(calls)?;
+        Ok(node)
+    }
+
+    /// Starts all parts but the dashboard. Returns the counts of the calls to each disk too.
+    fn assemble(
+        settings: Settings,
+        inherited: Inheritance,
+    ) -> Result<(Self, Vec<Arc<CallTally>>), NodeError> {
         let Inheritance { mut sockets, store } = inherited;
         let metrics = Arc::new(Metrics::default());
         let bound = server::bind_or_take(&settings, &mut sockets).map_err(NodeError::Server)?;
@@ -103,7 +118,7 @@ impl Node {
         let log = AccessLog::open(&settings.log, Arc::clone(&metrics)).map_err(NodeError::Log)?;
         let upstreams =
             Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).map_err(NodeError::Upstream)?);
-        let (StorageStack { objects, disks, purge_table }, members) =
+        let (StorageStack { objects, disks, purge_table, calls }, members) =
             succession::open_storage(&settings, &metrics, store)?;
         let cluster = ClusterHandle::new(&settings).map_err(NodeError::Upstream)?;
         let neighbours = NeighbourCaches::new(&settings).map_err(NodeError::Neighbours)?;
@@ -133,11 +148,11 @@ impl Node {
         let inherited = succession::cluster_inheritance(&settings, members, &mut sockets);
         succession::tell_left(&sockets);
         let membership = cluster.as_ref().map(|cluster| start_cluster(&settings, cluster, inherited));
-        let membership = membership.transpose().map_err(NodeError::Cluster)?;
+        let membership = membership.transpose().map_err(NodeError::Cluster)?.map(Arc::new);
         let reopening = disks.as_ref().and_then(|disks| {
             RetryThread::start(disks, &metrics, Purges::of(exchange.purge_table(), &settings.store))
         });
-        Ok(Self {
+        let node = Self {
             exchange,
             objects,
             disks,
@@ -145,18 +160,20 @@ impl Node {
             cluster,
             membership,
             metrics,
-            settings: Mutex::new(Arc::new(settings)),
+            settings: Arc::new(Mutex::new(Arc::new(settings))),
             reloading: Mutex::new(()),
             addresses,
             running: Mutex::new(Some(running)),
             checks,
             neighbours: Mutex::new(neighbours),
-            draining: AtomicBool::new(false),
+            draining: Arc::default(),
             reopening,
             started: Instant::now(),
             identity,
             warming: WarmJobs::default(),
-        })
+            dashboard: OnceLock::new(),
+        };
+        Ok((node, calls))
     }
 
     /// Returns the addresses of the client listeners, in the order of the settings.
@@ -259,38 +276,6 @@ impl Node {
         explanation
     }
 
-    /// Takes a disk of the store out of service, or brings it back. Blocks. Returns `true` if the
-    /// state changed.
-    ///
-    /// # Errors
-    /// The reason for the failure, in a line.
-    pub fn set_disk_online(&self, path: &str, online: bool) -> Result<bool, String> {
-        let disks = self.disks.as_ref().ok_or("this node has no disk store")?;
-        let purges = purges_at(&self.settings.lock().store).filter(|folder| folder.to_string_lossy() == path);
-        let done = match online {
-            true => {
-                disks.bring_online_after(path, &reopening::ready(self.exchange.purge_table(), purges.clone()))
-            }
-            false => disks.take_offline(path),
-        };
-        if purges.is_some() && !disks.is_in_service() && !self.exchange.purge_table().are_lost() {
-            self.detach_purge_table();
-        }
-        done.map_err(|error| match error {
-            // This error names its subject: an unknown disk name, or a disk by its path.
-            shoal_store::Error::Unusable(why) => why,
-            error => error.to_string(),
-        })
-    }
-
-    /// Writes and closes the purge table, so that its disk can be unmounted. Waits only briefly for
-    /// a disk that hangs.
-    fn detach_purge_table(&self) {
-        self.exchange.purge_table().note_time();
-        let _ = timers().map(|runtime| runtime.block_on(self.exchange.cache().purges_written()));
-        self.exchange.purge_table().detach_file("its disk is out of service");
-    }
-
     /// Returns the node's readiness: accepting clients or not, with or without a store.
     pub fn readiness(&self) -> Readiness {
         match &self.disks {
@@ -390,7 +375,9 @@ pub fn check(settings: &Settings) -> Vec<NodeError> {
     let certificates = server::check(settings).into_iter().map(NodeError::Server);
     let neighbours = NeighbourCaches::new(settings).err().map(NodeError::Neighbours);
     let keys = check_keys(settings).err().map(NodeError::Cluster);
-    live.into_iter().chain(upstreams).chain(certificates).chain(neighbours).chain(keys).collect()
+    let admin = AdminAccess::new(&settings.admin).err().map(NodeError::Admin);
+    let own = neighbours.into_iter().chain(keys).chain(admin);
+    live.into_iter().chain(upstreams).chain(certificates).chain(own).collect()
 }
 
 /// Explains the handling of a request by a node with these settings, without a look into a cache.

@@ -28,6 +28,7 @@ impl Node {
         if let Some(running) = self.running.lock().take() {
             running.stop(grace);
         }
+        self.stop_dashboard();
         // Failures to write purges have been reported.
         self.exchange.purge_table().note_time();
         let _ = timers().map(|runtime| runtime.block_on(self.exchange.cache().purges_written()));

@@ -111,6 +111,7 @@ impl Node {
             reopening.pause(true);
         }
         self.wait_for_disk_jobs();
+        self.dashboard.get().inspect(|dashboard| dashboard.leave_history(true));
         // From here on a purge is written, or told, or both.
         let told = Arc::new(told);
         let changed = Arc::clone(&told);
@@ -163,6 +164,7 @@ impl Node {
             }
         }
         self.exchange.cache().changes.set(None);
+        self.dashboard.get().inspect(|dashboard| dashboard.leave_history(false));
         if let Some(reopening) = &self.reopening {
             reopening.pause(false);
         }
@@ -192,6 +194,7 @@ impl Node {
             running.retire(grace, grace);
             running.join();
         }
+        self.stop_dashboard();
         self.exchange.cache().changes.set(None);
         self.objects.pools().for_each(|pool| pool.close());
     }

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod client_certificates;
+mod private;
 
 use super::Error;
 use super::drain::Drain;
@@ -22,6 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 pub(super) use client_certificates::shown as certificate_names;
+pub use private::{PrivateTls, private_tls};
 
 /// TLS setup of a listener. Clones share the certificates.
 #[derive(Clone)]
@@ -117,22 +119,33 @@ impl Acceptor {
         verifier: Option<Arc<dyn ClientCertVerifier>>,
         path: &Path,
     ) -> Result<Self, Error> {
-        let unusable =
-            |error: rustls::Error| Error::Certificate { path: path.to_owned(), problem: error.to_string() };
-        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(unusable)?;
-        let builder = match &verifier {
-            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
-            None => builder.with_no_client_auth(),
-        };
-        let mut config = builder.with_cert_resolver(Arc::clone(certificates) as Arc<_>);
-        config.alpn_protocols = vec![ALPN_H2.to_vec(), ALPN_HTTP1.to_vec()];
-        // Tickets let clients resume on any worker without server state. Their keys change every
-        // few hours.
-        config.ticketer = ring::Ticketer::new().map_err(unusable)?;
+        let config = server_config(certificates, verifier.as_ref(), path, &[ALPN_H2, ALPN_HTTP1])?;
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), verifier })
     }
+}
+
+/// Returns the setup of handshakes with these certificates, and protocols in order of preference.
+fn server_config(
+    certificates: &Arc<Certificates>,
+    verifier: Option<&Arc<dyn ClientCertVerifier>>,
+    path: &Path,
+    protocols: &[&[u8]],
+) -> Result<ServerConfig, Error> {
+    let unusable =
+        |error: rustls::Error| Error::Certificate { path: path.to_owned(), problem: error.to_string() };
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?;
+    let builder = match verifier {
+        Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(Arc::clone(certificates) as Arc<_>);
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    // Tickets let clients resume on any worker without server state. Their keys change every few
+    // hours.
+    config.ticketer = ring::Ticketer::new().map_err(unusable)?;
+    Ok(config)
 }
 
 /// Checks the certificate files until the server drains, and reads changed ones again. Blocks the

@@ -1,8 +1,9 @@
 //! Settings of logs, metrics and purges.
 
-use crate::AdminAddress;
+use crate::{AdminAddress, Certificate};
 use ipnet::IpNet;
 use shoal_core::ByteCount;
+use std::path::PathBuf;
 use std::time::Duration;
 
 section! {
@@ -69,6 +70,38 @@ choice! {
     }
 }
 
+entry! {
+    /// A user of the admin listener.
+    pub struct AdminUser {
+        /// Name.
+        pub name: String,
+        /// Hash of the password, `$sha256$SALT$HEX` as in `forward.users_file`.
+        pub password: Option<String> = None,
+        /// File with the password, or its hash, in one line; in place of `password`.
+        pub password_file: Option<PathBuf> = None,
+        /// Requests that the user may make.
+        pub role: AdminRole = AdminRole::Look,
+    }
+    example {
+        Self {
+            name: "ann".into(),
+            password: None,
+            password_file: Some("/etc/shoal/ann.password".into()),
+            role: AdminRole::Look,
+        }
+    }
+}
+
+choice! {
+    /// Requests that a user of the admin listener may make.
+    pub enum AdminRole {
+        /// Looks: the dashboard, metrics, status and explanations.
+        Look = "look",
+        /// Everything: purges, reloads and disks too.
+        Change = "change",
+    }
+}
+
 section! {
     /// Metrics, status and purge.
     pub struct Admin {
@@ -81,6 +114,15 @@ section! {
         /// name is refused, since a web page may have sent it.
         #[takes_effect(restart)]
         pub hosts: Vec<String> = Vec::new(),
+        /// Users of the admin listener. With them, each request but `/healthz` needs a user's name
+        /// and password (Basic, RFC 7617). Without them, any client that reaches the listener may
+        /// do everything, and the dashboard is shown on loopback and Unix sockets alone.
+        #[takes_effect(restart)]
+        pub users: Vec<AdminUser> = Vec::new(),
+        /// Certificates of the admin listener. Empty means plain HTTP. Shoal reads the files again
+        /// when they change.
+        #[takes_effect(restart)]
+        pub tls: Vec<Certificate> = Vec::new(),
         /// Client networks that may send `PURGE` requests to the ordinary listeners.
         pub purge_from: Vec<IpNet> = Vec::new(),
     }

@@ -351,7 +351,8 @@ proptest! {
 
 #[test]
 fn disks_are_read_and_conflicts_named() {
-    let disk = |path: &str, bytes| crate::Disk { path: path.into(), bytes: ByteCount(bytes) };
+    let disk =
+        |path: &str, bytes| crate::Disk { path: path.into(), bytes: ByteCount(bytes), endurance: None };
     let one = Settings::parse("store.directory = \"a\"\nstore.disk = \"2 GB\"", "f").expect("valid").store;
     assert_eq!(one.all_disks(), [disk("a", 2_000_000_000)]);
     for nothing in ["", "none"] {

@@ -14,8 +14,8 @@
 use super::signature::{Keys, Signature};
 use crate::fs::{Access, DeviceFs, FileSystem, OsBlockDevice, OsFs};
 use crate::{
-    Error, EvictionCallback, Insert, ObjectSummary, OpenObject, Peek, PromptStore, Store, StoreUpkeep,
-    StoreView, StoredBody, TryInsert, Usage,
+    Error, EvictionCallback, Insert, ObjectSummary, OpenObject, Peek, PromptStore, RingView, Store,
+    StoreUpkeep, StoreView, StoredBody, TryInsert, Usage,
 };
 use bytes::Bytes;
 use shoal_core::{Key, KeySecret, ObjectKey};
@@ -156,6 +156,10 @@ impl StoreView for KeyedStore {
 
     fn usage(&self) -> Usage {
         self.store.usage()
+    }
+
+    fn ring(&self) -> Option<RingView> {
+        self.store.ring()
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     ReleasedFilePolicy, SQUID, SmallObjects, Squid, StoreEnv, cern, volume,
 };
 use crate::fs::device::DeviceIo;
-use crate::fs::{Access, DeviceFs, FileSystem, OsBlockDevice, OsFs, private, transient};
+use crate::fs::{Access, CountingFs, DeviceFs, FileSystem, OsBlockDevice, OsFs, private, transient};
 use crate::index::{Condition, FileHome, Index, IndexGeometry, IndexShape, MemoryHome, Words};
 use crate::{Error, OpenOptions, Store};
 use parking_lot::RwLock;
@@ -31,7 +31,10 @@ use tracing::{info, warn};
 
 /// Opens or creates the store in a folder of the real file system. See [`crate::open`].
 pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
-    open_through(options, |files| files)
+    open_through(options, |files| match &options.tally {
+        Some(tally) => Arc::new(CountingFs::with_tally(files, Arc::clone(tally))),
+        None => files,
+    })
 }
 
 /// Opens a store through another [`FileSystem`] around the real one, such as one that counts or

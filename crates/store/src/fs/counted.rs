@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Wrapper of a file system that counts calls by kind.
 pub struct CountingFs {
     inner: Arc<dyn FileSystem>,
-    tally: Arc<Tally>,
+    tally: Arc<CallTally>,
 }
 
 /// Calls by kind, failed ones included.
@@ -40,11 +40,27 @@ pub struct Calls {
 impl CountingFs {
     /// Wraps `inner` and counts from zero.
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
-        Self { inner, tally: Arc::default() }
+        Self::with_tally(inner, Arc::default())
+    }
+
+    /// Wraps `inner` and adds to `tally`.
+    pub fn with_tally(inner: Arc<dyn FileSystem>, tally: Arc<CallTally>) -> Self {
+        Self { inner, tally }
     }
 
     /// Returns the calls since the previous `take`.
     pub fn take(&self) -> Calls {
+        Calls::of(self.tally.0.each_ref().map(|count| count.swap(0, Relaxed)))
+    }
+
+    fn wrap(&self, file: io::Result<Box<dyn File>>) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(CountedFile { inner: file?, tally: Arc::clone(&self.tally) }))
+    }
+}
+
+impl Calls {
+    /// Returns the calls by the counts of their kinds.
+    fn of(counts: [u64; 10]) -> Self {
         let [
             creates,
             opens,
@@ -56,8 +72,8 @@ impl CountingFs {
             map_writes,
             bytes_read,
             bytes_written,
-        ] = self.tally.0.each_ref().map(|count| count.swap(0, Relaxed));
-        Calls {
+        ] = counts;
+        Self {
             creates,
             opens,
             reads,
@@ -69,10 +85,6 @@ impl CountingFs {
             bytes_read,
             bytes_written,
         }
-    }
-
-    fn wrap(&self, file: io::Result<Box<dyn File>>) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(CountedFile { inner: file?, tally: Arc::clone(&self.tally) }))
     }
 }
 
@@ -156,7 +168,7 @@ impl FileSystem for CountingFs {
 /// Mapped file with counted reads and writes.
 struct CountedMapping {
     inner: Box<dyn Mapping>,
-    tally: Arc<Tally>,
+    tally: Arc<CallTally>,
 }
 
 impl Mapping for CountedMapping {
@@ -180,7 +192,7 @@ impl Mapping for CountedMapping {
 /// Open file with counted reads and writes.
 struct CountedFile {
     inner: Box<dyn File>,
-    tally: Arc<Tally>,
+    tally: Arc<CallTally>,
 }
 
 impl File for CountedFile {
@@ -234,10 +246,16 @@ enum CallKind {
     BytesWritten,
 }
 
-#[derive(Default)]
-struct Tally([AtomicU64; 10]);
+/// Counts of calls that several file systems add to, one after the other or at once.
+#[derive(Debug, Default)]
+pub struct CallTally([AtomicU64; 10]);
 
-impl Tally {
+impl CallTally {
+    /// Returns the calls so far.
+    pub fn calls(&self) -> Calls {
+        Calls::of(self.0.each_ref().map(|count| count.load(Relaxed)))
+    }
+
     fn count(&self, kind: CallKind) {
         self.add(kind, 1);
     }

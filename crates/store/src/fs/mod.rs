@@ -32,7 +32,7 @@ mod tests;
 pub mod transient;
 mod untouched;
 
-pub use counted::{Calls, CountingFs};
+pub use counted::{CallTally, Calls, CountingFs};
 pub use device::DeviceFs;
 pub use faulty::{CrashPoint, Faults, FaultyFs};
 pub use gate::WriteGate;

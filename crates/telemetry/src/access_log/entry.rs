@@ -42,6 +42,8 @@ pub struct LogEntry<'a> {
     pub content_type: &'a [u8],
     /// The Cache-Status value of the reply.
     pub cache_status: &'a [u8],
+    /// Name of the site.
+    pub site: &'a str,
 }
 
 impl<'a> From<&'a AccessRecord> for LogEntry<'a> {
@@ -65,6 +67,7 @@ impl<'a> From<&'a AccessRecord> for LogEntry<'a> {
             user_agent: value(&record.user_agent),
             content_type: value(&record.content_type),
             cache_status: &record.cache_status,
+            site: record.site.as_ref().map_or("", |site| site.label()),
         }
     }
 }

@@ -67,19 +67,23 @@ impl AccessLog {
         Ok(Self { output: Some(output), metrics })
     }
 
-    /// Returns `true` if the log is enabled.
+    /// Returns `true` if the log is enabled, or somebody looks at its tail.
     pub fn is_on(&self) -> bool {
-        self.output.is_some()
+        self.output.is_some() || self.metrics.samples.tail.is_watched()
     }
 
     /// Returns `true` if the format includes the reply's Cache-Status.
     pub fn tells_cache_status(&self) -> bool {
         self.output.as_ref().is_some_and(|output| output.format != LogFormat::Squid)
+            || self.metrics.samples.tail.is_watched()
     }
 
     /// Adds the line of one request. Never waits for the disk: if too many bytes are pending, drops
     /// and counts the line.
     pub fn log(&self, entry: &LogEntry<'_>) {
+        if self.metrics.samples.tail.is_watched() {
+            self.metrics.samples.tail.push(entry);
+        }
         let Some(output) = &self.output else { return };
         if !output.queue.push(|lines| format::append(output.format, entry, lines)) {
             self.metrics.log_lines_dropped.increment();

@@ -12,6 +12,8 @@ fn record() -> AccessRecord {
     AccessRecord {
         is_for_peer: false,
         carries_requests: false,
+        key: None,
+        is_stored: false,
         time: Timestamp::from_millis(971_186_136_004),
         duration_us: 1_234_567,
         client: Some(([192, 0, 2, 7], 40_000).into()),

@@ -15,6 +15,8 @@ pub struct OriginCosts {
     by_requests: HeavyHitters<UrlCost>,
     by_bytes: HeavyHitters<UrlCost>,
     by_time: HeavyHitters<UrlCost>,
+    /// Bytes of bodies by the number of the reason.
+    bytes_by_reason: [u64; MissReason::COUNT],
 }
 
 /// Measure by which URLs are listed.
@@ -69,12 +71,14 @@ impl OriginCosts {
     /// Creates empty summaries of `capacity` URLs each.
     pub fn new(capacity: usize) -> Self {
         let [by_requests, by_bytes, by_time] = [(); 3].map(|()| HeavyHitters::new(capacity));
-        Self { by_requests, by_bytes, by_time }
+        Self { by_requests, by_bytes, by_time, bytes_by_reason: [0; MissReason::COUNT] }
     }
 
     /// Adds the cost of a request for `url`, which has the key `key`.
     pub fn add(&mut self, key: Key, url: &Arc<str>, cost: Cost, reason: MissReason) {
         debug_assert!(cost.requests > 0, "a cost is that of a request");
+        let bytes = &mut self.bytes_by_reason[reason.number()];
+        *bytes = bytes.saturating_add(cost.body_bytes);
         for (kind, list) in [
             (CostKind::Requests, &mut self.by_requests),
             (CostKind::Bytes, &mut self.by_bytes),
@@ -90,6 +94,11 @@ impl OriginCosts {
     /// Returns the URLs listed by `kind`, in no particular order.
     pub fn listed(&self, kind: CostKind) -> impl Iterator<Item = ListedUrl> {
         self.list(kind).entries().iter().map(ListedUrl::of)
+    }
+
+    /// Returns the bytes of bodies by the number of the reason.
+    pub fn bytes_by_reason(&self) -> [u64; MissReason::COUNT] {
+        self.bytes_by_reason
     }
 
     /// Returns the whole cost by `kind`.
@@ -188,6 +197,8 @@ mod tests {
         }
         let listed = costs.listed(CostKind::Requests).next().expect("listed");
         assert_eq!((listed.reason, listed.cost.requests, listed.error), (Reason::SetCookie.into(), 4, 0));
+        let bytes = |reason: MissReason| costs.bytes_by_reason()[reason.number()];
+        assert_eq!((bytes(Reason::SetCookie.into()), bytes(ForwardReason::UriMiss.into())), (3, 1));
     }
 
     #[test]

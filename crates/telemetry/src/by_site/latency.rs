@@ -3,6 +3,9 @@
 //! A bucket counts the times up to its bound. A quantile is the bound of the bucket in which the
 //! quantile lies, so that a shown time is never too short.
 
+use crate::metrics::Counter;
+use std::time::Duration;
+
 /// Source of a response, by which times are kept apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -34,8 +37,31 @@ impl Source {
     }
 }
 
+/// Times of events that are rare enough for one set of counters.
+#[derive(Debug)]
+pub struct TimeBuckets([Counter; BUCKETS]);
+
+impl TimeBuckets {
+    /// Counts a time.
+    pub fn observe(&self, duration: Duration) {
+        let duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.0[bucket(duration_us)].increment();
+    }
+
+    /// Returns the counts by bucket.
+    pub fn values(&self) -> [u64; BUCKETS] {
+        std::array::from_fn(|bucket| self.0[bucket].value())
+    }
+}
+
+impl Default for TimeBuckets {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
 /// Returns the bucket of a time.
-pub(super) fn bucket(duration_us: u64) -> usize {
+pub fn bucket(duration_us: u64) -> usize {
     BOUNDS.partition_point(|(bound_us, _)| *bound_us < duration_us)
 }
 
@@ -85,6 +111,16 @@ mod tests {
         for (bound_us, seconds) in BOUNDS {
             assert_eq!(seconds.parse::<f64>().map(|seconds| (seconds * 1e6).round() as u64), Ok(bound_us));
         }
+    }
+
+    #[test]
+    fn times_stand_in_their_buckets() {
+        let times = TimeBuckets::default();
+        for micros in [10, 25, 26, 90_000_000] {
+            times.observe(Duration::from_micros(micros));
+        }
+        let values = times.values();
+        assert_eq!((values[0], values[1], values[BUCKETS - 1]), (2, 1, 1));
     }
 
     #[test]

@@ -87,17 +87,19 @@ impl SiteMeter {
     }
 
     /// Counts a hit in RAM on the fast path at `place`, the calling thread's. One in [`SAMPLED`] is
-    /// timed, from `received` on. Body bytes are counted whole, though the client may leave before
-    /// their end.
+    /// timed, from `received` on; then the call returns `true`. Body bytes are counted whole,
+    /// though the client may leave before their end.
     #[inline]
-    pub fn hit_memory(&self, place: usize, body_bytes: usize, received: Instant) {
+    pub fn hit_memory(&self, place: usize, body_bytes: usize, received: Instant) -> bool {
         let counts = &self.places[place].0;
         let before = counts.responses[MEMORY_HIT].value();
         counts.responses[MEMORY_HIT].add_at(place, 1);
         counts.body_bytes[MEMORY_HIT].add_at(place, body_bytes as u64);
-        if before.is_multiple_of(SAMPLED) {
+        let is_sampled = before.is_multiple_of(SAMPLED);
+        if is_sampled {
             self.time_memory_hit(received);
         }
+        is_sampled
     }
 
     /// Counts a finished request.
@@ -157,6 +159,31 @@ impl SiteMeter {
     pub fn listed(&self, kind: CostKind) -> (Vec<ListedUrl>, u64) {
         let costs = self.costs.lock();
         (costs.listed(kind).collect(), costs.total(kind))
+    }
+
+    /// Returns responses and body bytes by the number of their result; the last is for failures of
+    /// origins.
+    pub fn results(&self) -> [(u64, u64); SITE_RESULTS] {
+        std::array::from_fn(|number| {
+            (self.sum(|counts| &counts.responses[number]), self.sum(|counts| &counts.body_bytes[number]))
+        })
+    }
+
+    /// Returns the times by source, in the order of [`Source::ALL`].
+    pub fn times(&self) -> [[u64; BUCKETS]; Source::ALL.len()] {
+        std::array::from_fn(|source| {
+            std::array::from_fn(|bucket| self.sum(|counts| &counts.times[source].buckets[bucket]))
+        })
+    }
+
+    /// Returns the bytes of bodies from origins.
+    pub fn upstream_bytes(&self) -> u64 {
+        self.sum(|counts| &counts.upstream_bytes)
+    }
+
+    /// Returns the bytes of bodies from origins by the number of the reason.
+    pub fn bytes_by_reason(&self) -> [u64; MissReason::COUNT] {
+        self.costs.lock().bytes_by_reason()
     }
 
     /// Adds the cores up.
@@ -234,7 +261,7 @@ fn source(result: usize) -> Option<Source> {
 pub const SAMPLED: u64 = 64;
 
 /// Number of results: those of the cache, and failures of origins.
-const SITE_RESULTS: usize = RESULTS.len() + 1;
+pub const SITE_RESULTS: usize = RESULTS.len() + 1;
 
 /// Number of the result for failures of origins.
 const ERROR: usize = RESULTS.len();
@@ -274,7 +301,8 @@ mod tests {
     fn one_hit_in_ram_of_many_is_timed() {
         let meter = SiteMeter::new("a/", 4);
         let received = Instant::now();
-        (0..2 * SAMPLED).for_each(|_| meter.hit_memory(place(), 10, received));
+        let sampled = (0..2 * SAMPLED).filter(|_| meter.hit_memory(place(), 10, received)).count();
+        assert_eq!(sampled, 2);
         meter.responded(&record(CacheResult::MemoryHit, 10, 1));
         meter.responded(&record(CacheResult::Hit, 10, 300));
         let reading = meter.read();

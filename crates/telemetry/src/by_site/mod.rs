@@ -23,7 +23,8 @@ mod table;
 
 pub use account::CostAccount;
 pub use costs::{Cost, CostKind, ListedUrl};
-pub use latency::{BOUNDS, BUCKETS, Source, quantile_us};
-pub use meter::{MeterSums, SAMPLED, SiteMeter};
+pub use heavy_hitters::HeavyHitters;
+pub use latency::{BOUNDS, BUCKETS, Source, TimeBuckets, bucket, quantile_us};
+pub use meter::{MeterSums, SAMPLED, SITE_RESULTS, SiteMeter};
 pub use reason::MissReason;
 pub use table::{SITES_MAX, SiteMeters};

@@ -78,6 +78,15 @@ impl MissReason {
         }
     }
 
+    /// Returns advice in a sentence; empty if there is none.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Forward(reason) => reason.remedy(),
+            Self::Storing(reason) => reason.remedy(),
+            Self::Upgrade | Self::Error | Self::Other => "",
+        }
+    }
+
     /// Returns the settings that would change the outcome; empty if there are none.
     pub const fn settings(self) -> &'static [&'static str] {
         match self {

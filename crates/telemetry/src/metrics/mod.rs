@@ -11,9 +11,10 @@ mod results;
 pub use counter::{Counter, PerCoreCounter};
 pub use histogram::Histogram;
 pub use results::ByResult;
-pub(crate) use results::{RESULTS, number as result_number};
+pub use results::{RESULTS, number as result_number};
 
 use crate::record::CacheResult;
+use crate::samples::Samples;
 use std::fmt::Write;
 
 /// Type of a row: per core, or one number that all cores share.
@@ -36,6 +37,8 @@ macro_rules! metrics {
             pub body_bytes: ByResult<PerCoreCounter>,
             /// Durations of responses that were sent whole, except answers from RAM.
             pub durations: ByResult<Histogram>,
+            /// Samples of the requests, for the dashboard.
+            pub samples: Samples,
         }
 
         impl Metrics {
@@ -192,6 +195,10 @@ metrics! {
     warm_fetched: shared = "counter" "shoal_warm_files_total" "result=\"fetched\"" "Files that warming fetched, by result.";
     warm_failed: shared = "counter" "shoal_warm_files_total" "result=\"failed\"" "Files that warming fetched, by result.";
     warm_bytes: shared = "counter" "shoal_warm_bytes_total" "" "Bytes of the files that warming fetched and kept.";
+    dashboard_viewers: shared = "gauge" "shoal_dashboard_viewers" "" "Viewers of the dashboard's live events.";
+    dashboard_refused: shared = "counter" "shoal_dashboard_viewers_refused_total" "" "Viewers that got no live events, since there were as many as are allowed.";
+    dashboard_dropped: shared = "counter" "shoal_dashboard_viewers_dropped_total" "" "Viewers dropped since they took no events.";
+    dashboard_lost: shared = "counter" "shoal_dashboard_samples_lost_total" "" "Samples for the live curve that were lost, since a core had too many; fewer objects are watched then.";
     neighbour_icp: shared = "counter" "shoal_neighbour_questions_total" "protocol=\"icp\"" "Questions of neighbours that were answered.";
     neighbour_htcp: shared = "counter" "shoal_neighbour_questions_total" "protocol=\"htcp\"" "Questions of neighbours that were answered.";
     neighbour_hits_told: shared = "counter" "shoal_neighbour_hits_told_total" "" "Questions of neighbours answered with a hit.";

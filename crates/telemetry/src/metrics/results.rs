@@ -21,7 +21,7 @@ impl<T> ByResult<T> {
 
 /// Returns the index of an outcome in [`RESULTS`].
 #[inline]
-pub(crate) fn number(outcome: CacheResult) -> usize {
+pub fn number(outcome: CacheResult) -> usize {
     match outcome {
         CacheResult::MemoryHit => 0,
         CacheResult::Hit => 1,
@@ -40,7 +40,7 @@ pub(crate) fn number(outcome: CacheResult) -> usize {
 }
 
 /// Every result with its label.
-pub(crate) const RESULTS: [(&str, CacheResult); 13] = [
+pub const RESULTS: [(&str, CacheResult); 13] = [
     ("result=\"memory_hit\"", CacheResult::MemoryHit),
     ("result=\"hit\"", CacheResult::Hit),
     ("result=\"miss\"", CacheResult::Miss),

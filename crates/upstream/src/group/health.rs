@@ -29,6 +29,8 @@ pub(super) struct Health {
     is_told: bool,
     /// Time of the last such log line.
     told_at: Option<Instant>,
+    /// Time at which the upstream last went down or came up.
+    changed_at: Option<Instant>,
 }
 
 /// Change to log after an active check.
@@ -39,6 +41,20 @@ pub(super) enum HealthChange {
 }
 
 impl Health {
+    /// Returns the state in a word: `up`, `down` while checks fail, `backoff` after failures.
+    pub fn state(&self, now: Instant) -> &'static str {
+        match () {
+            () if self.checks_failing => "down",
+            () if !self.is_in(now) => "backoff",
+            () => "up",
+        }
+    }
+
+    /// Returns the time at which the upstream last went down or came up.
+    pub fn changed_at(&self) -> Option<Instant> {
+        self.changed_at
+    }
+
     pub fn is_in(&self, now: Instant) -> bool {
         !self.checks_failing && self.out_until.is_none_or(|until| now >= until)
     }
@@ -56,6 +72,9 @@ impl Health {
 
     /// Records an answer. Returns `true` if the log must say that the upstream is up again.
     pub fn succeeded(&mut self) -> bool {
+        if self.ejections > 0 {
+            self.changed_at = Some(Instant::now());
+        }
         self.failures = 0;
         self.ejections = 0;
         self.out_until = None;
@@ -69,6 +88,9 @@ impl Health {
         let already_out = self.out_until.is_some_and(|until| now < until);
         if self.failures < FAILURES || already_out {
             return None;
+        }
+        if self.ejections == 0 {
+            self.changed_at = Some(now);
         }
         let backoff = backoff(self.ejections, random);
         self.out_until = Some(now + backoff);
@@ -87,6 +109,7 @@ impl Health {
             return None;
         }
         self.checks_failing = !healthy;
+        self.changed_at = Some(now);
         self.contrary_checks = 0;
         match healthy {
             // Successful checks also end a backoff.

@@ -11,7 +11,6 @@ mod outages;
 mod turn;
 
 use crate::exchanged::Origin;
-use crate::metrics::Counter;
 use crate::pool::{OriginPoolHandle, OriginPoolKey, Permit, Pool};
 use balance::Candidate;
 use health::{Health, HealthChange};
@@ -20,6 +19,8 @@ use member::MemberChanges;
 pub use member::is_below_any;
 use parking_lot::Mutex;
 use shoal_settings::{Balance, HealthCheck, Site, UpstreamServer};
+use shoal_telemetry::by_site::{BUCKETS, TimeBuckets};
+use shoal_telemetry::metrics::Counter;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -57,6 +58,8 @@ pub struct GroupMember {
     /// Number of requests in flight to it now.
     pub in_flight: Counter,
     health: Mutex<Health>,
+    /// Times until the heads of its responses.
+    times: TimeBuckets,
     /// Hash of its name: equal on every node and after a restart.
     hash: u64,
     /// Pool of its connections, set at the first request.
@@ -168,8 +171,9 @@ impl UpstreamGroup {
         self.turns_of_requests.as_ref()
     }
 
-    /// Records an answer of member `index`.
-    pub(crate) fn answered(&self, index: usize) {
+    /// Records an answer of member `index`, and the time until its head.
+    pub(crate) fn answered(&self, index: usize, time: Duration) {
+        self.members[index].times.observe(time);
         let is_news = self.members[index].health.lock().succeeded();
         if is_news {
             self.log_up(index, "it answers");
@@ -233,6 +237,7 @@ impl GroupMember {
             failures: Counter::default(),
             in_flight: Counter::default(),
             health: Mutex::default(),
+            times: TimeBuckets::default(),
             place: OnceLock::new(),
         })
     }
@@ -248,6 +253,22 @@ impl GroupMember {
         let look_up =
             || pool.place(&OriginPoolKey { origin: self.origin.clone(), rules: 0, is_check: false });
         Some(self.place.get_or_init(look_up)).filter(|place| place.is_of(pool))
+    }
+
+    /// Returns the times until the heads of its responses, by bucket.
+    pub fn times(&self) -> [u64; BUCKETS] {
+        self.times.values()
+    }
+
+    /// Returns the number of its connections in use, of at most `connections_max`.
+    pub fn connections(&self, connections_max: usize) -> usize {
+        self.place.get().map_or(0, |place| connections_max.saturating_sub(place.free_permits()))
+    }
+
+    /// Returns the state in a word, and the time of its last change.
+    pub fn state(&self, now: Instant) -> (&'static str, Option<Instant>) {
+        let health = self.health.lock();
+        (health.state(now), health.changed_at())
     }
 
     /// Returns `true` if the member may be chosen at `now`.

@@ -51,7 +51,7 @@ fn when_all_are_out_one_is_asked_nevertheless() {
     assert_eq!(group.choose(0, &[first, second], now), None);
     let back = group.back_in(now).expect("all are in a backoff");
     assert!((Duration::from_millis(750)..=Duration::from_millis(1250)).contains(&back), "{back:?}");
-    group.answered(0);
+    group.answered(0, Duration::ZERO);
     assert_eq!(group.back_in(now), None);
 }
 

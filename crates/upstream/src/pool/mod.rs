@@ -176,6 +176,11 @@ impl OriginPoolHandle {
         self.0.shed_stalled();
     }
 
+    /// Returns the number of permits that nobody holds.
+    pub fn free_permits(&self) -> usize {
+        self.0.permits.free()
+    }
+
     /// Returns `true` if this handle belongs to `pool`.
     pub fn is_of(&self, pool: &Arc<Pool>) -> bool {
         std::ptr::eq(self.0.pool.as_ptr(), Arc::as_ptr(pool))

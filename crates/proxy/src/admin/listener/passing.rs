@@ -60,7 +60,7 @@ impl AdminListener {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BoundAdmin, ControlCalls};
+    use super::super::{AdminAccess, BoundAdmin, ControlCalls};
     use super::*;
     use crate::admin::Control;
     use crate::admin::tests::Scripted;
@@ -89,7 +89,8 @@ mod tests {
         let path = folder.path().join("admin.sock");
         let address = AdminAddress::Unix(path.clone());
         let control = || Arc::new(Scripted::default()) as Arc<dyn Control>;
-        let old = BoundAdmin::bind(&address).expect("bound").start(control(), &[]).expect("started");
+        let access = || AdminAccess::new(&shoal_settings::Admin::default()).expect("sound");
+        let old = BoundAdmin::bind(&address).expect("bound").start(control(), access()).expect("started");
         assert!(health(&path).expect("an answer").contains("200 OK"));
         assert!(old.pause(Duration::from_secs(1)), "nothing changes");
         assert!(health(&path).is_err(), "connections wait");
@@ -104,7 +105,7 @@ mod tests {
         old.resume();
         assert!(health(&path).expect("an answer").contains("200 OK"));
         assert!(old.pause(Duration::from_secs(1)), "nothing changes");
-        let new = pass().start(control(), &[]).expect("started");
+        let new = pass().start(control(), access()).expect("started");
         old.leave();
         new.own();
         drop(old);

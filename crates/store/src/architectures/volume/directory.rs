@@ -6,10 +6,12 @@
 use super::changed::ChangedKeys;
 use super::checkpoint::{Checkpoint, CheckpointHeader};
 use super::format::VolumeGeometry;
-use super::index::VolumeIndex;
+use super::index::{VolumeEntry, VolumeIndex};
 use super::locks::{CHECKPOINT, RankedMutex};
+use super::ring::RingCounts;
 use super::volume_file::VolumeFile;
 use crate::EvictionCallback;
+use shoal_core::Key;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use tracing::error;
@@ -46,6 +48,7 @@ pub(super) struct Directory {
     /// Set when a log line has said that the index is too small.
     pub(super) has_said_crowded: AtomicBool,
     pub(super) counts: DirectoryCounts,
+    pub(super) ring: RingCounts,
     /// Callback with the keys of evicted objects.
     pub(super) gave_up: OnceLock<EvictionCallback>,
 }
@@ -93,6 +96,7 @@ impl Directory {
             is_index_known: AtomicBool::new(is_known),
             has_said_crowded: AtomicBool::new(false),
             counts: DirectoryCounts::default(),
+            ring: RingCounts::at(header.stripe as u32),
             gave_up: OnceLock::new(),
         }
     }
@@ -110,6 +114,14 @@ impl Directory {
                 pages = lost,
                 "the disk did not deliver a part of the volume's index: what it led to is not found; look at the disk's health"
             );
+        }
+    }
+
+    /// Counts a hit on an object of the log, for the object and for its part of the ring.
+    pub(super) fn count_hit(&self, key: Key, entry: VolumeEntry) {
+        self.table.count_hit(key, entry);
+        if let Some(stripe) = self.geometry.stripe_of(entry.position()) {
+            self.ring.count_hit(stripe, self.geometry.stripes);
         }
     }
 

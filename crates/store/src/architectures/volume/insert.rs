@@ -37,7 +37,7 @@ impl Volume {
         self.check_lengths(key, metadata, body_bytes.unwrap_or(0))?;
         let is_pinned = self.pins.holds(metadata);
         let is_spared = is_pinned && self.would_spare(self.pin_bytes(key, metadata, body_bytes.unwrap_or(0)));
-        if !is_spared && !self.admits(key, body_bytes) {
+        if !self.admits(key, body_bytes, is_spared) {
             return Err(Error::Declined(InsertRefusal::OnProbation));
         }
         let is_pin_newcomer = is_pinned && !self.may_contain(key.hash());
@@ -74,7 +74,7 @@ impl Volume {
         let is_pinned = self.pins.holds(metadata);
         let pin_bytes = self.pin_bytes(key, metadata, body.len() as u64);
         let is_spared = is_pinned && self.would_spare(pin_bytes);
-        if !is_spared && !self.admits(key, Some(body.len() as u64)) {
+        if !self.admits(key, Some(body.len() as u64), is_spared) {
             return Err(Error::Declined(InsertRefusal::OnProbation));
         }
         let is_pin_newcomer = is_pinned && !self.may_contain(key.hash());
@@ -99,7 +99,14 @@ impl Volume {
     /// Returns `true` if an object is admitted. All objects are admitted while there is unused
     /// space. The smallest are always admitted: hundreds of them cost as much as one that is
     /// declined. A replacement of a stored object is admitted, since its request is a second one.
-    fn admits(&self, key: &ObjectKey, body_bytes: Option<u64>) -> bool {
+    /// A pinned object that replacement spares is admitted too.
+    fn admits(&self, key: &ObjectKey, body_bytes: Option<u64>, is_spared: bool) -> bool {
+        let is_admitted = is_spared || self.judges_worth(key, body_bytes);
+        self.directory.ring.count_offer(is_admitted);
+        is_admitted
+    }
+
+    fn judges_worth(&self, key: &ObjectKey, body_bytes: Option<u64>) -> bool {
         match self.admission {
             Admission::Always => true,
             Admission::Probation => {

@@ -59,6 +59,7 @@ mod reader;
 mod reclaim;
 mod recovery;
 mod removal;
+mod ring;
 mod state;
 mod stripes;
 #[cfg(test)]
@@ -70,8 +71,8 @@ mod writer;
 
 use super::maintenance::{BackgroundWork, Maintenance, StepResult, WakeSignal};
 use crate::{
-    Error, EvictionCallback, Insert, ObjectSummary, OpenObject, Peek, PromptStore, Store, StoreUpkeep,
-    StoreView, TryInsert, Usage,
+    Error, EvictionCallback, Insert, ObjectSummary, OpenObject, Peek, PromptStore, RingView, Store,
+    StoreUpkeep, StoreView, TryInsert, Usage,
 };
 use bytes::Bytes;
 use directory::Directory;
@@ -275,6 +276,10 @@ impl StoreView for VolumeStore {
 
     fn usage(&self) -> Usage {
         self.volume.usage()
+    }
+
+    fn ring(&self) -> Option<RingView> {
+        Some(self.volume.directory.ring.view(self.volume.geometry.stripes))
     }
 }
 

@@ -48,7 +48,7 @@ impl Volume {
                 return Ok(Some(self.reader.stored_of(object)));
             }
             if let Some(found) = self.find(key)? {
-                self.directory.table.count_hit(key.hash(), found.entry);
+                self.directory.count_hit(key.hash(), found.entry);
                 let stored = self.reader.stored(key, found);
                 if let Ok(Some(_)) | Err(_) = stored {
                     return stored;
@@ -79,7 +79,7 @@ impl Volume {
             let (_, metadata) = head.key_and_metadata(&record)?;
             let payload =
                 head.payload(&record).filter(|_| head.kind == RecordKind::Whole && !may_be_overruled())?;
-            self.directory.table.count_hit(key.hash(), entry);
+            self.directory.count_hit(key.hash(), entry);
             Some(whole(&record, metadata, payload))
         })
     }

@@ -111,6 +111,7 @@ impl Volume {
         let current = |(entry, object): &(VolumeEntry, Arc<PendingObject>)| is_current(*entry, object);
         let carried: Vec<_> = carried.into_iter().filter(current).map(|(_, object)| object).collect();
         let kept: HashSet<Key> = carried.iter().map(|object| object.key.hash()).collect();
+        self.directory.ring.count_carried(carried.len() as u64);
         queue.push_front(carried.into_iter().map(QueuedRecord::Object).collect());
         let removed = live.iter().filter(|live| self.directory.table.remove(live.item.key, live.entry));
         removed.map(|live| live.item.key).filter(|key| !kept.contains(key)).collect()

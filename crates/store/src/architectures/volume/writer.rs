@@ -231,6 +231,7 @@ impl Volume {
         assert!(stripe < self.geometry.stripes);
         assert!((1..=self.geometry.stripes).contains(&steps));
         let before = std::mem::replace(&mut writer.stripe, stripe);
+        self.directory.ring.advance(stripe, steps);
         writer.offset = 0;
         writer.examined = 0;
         writer.items.clear();

@@ -6,7 +6,7 @@ mod tests;
 use super::missed::MissedChanges;
 use super::serving::{ClosingStore, OpenStore};
 use super::{DiskOpener, DiskSpec, may_come};
-use crate::{Error, EvictionCallback, InsertRefusal, Usage};
+use crate::{Error, EvictionCallback, InsertRefusal, RingView, Usage};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use shoal_core::{Key, ObjectKey};
 use std::io::ErrorKind;
@@ -97,6 +97,8 @@ pub struct DiskState {
     pub failures: u64,
     /// `true` while the store still searches for the end of its log after a crash.
     pub is_recovering: bool,
+    /// State of a volume's ring; `None` for other architectures, or out of service.
+    pub ring: Option<RingView>,
 }
 
 impl ServiceState {
@@ -170,13 +172,14 @@ impl Disk {
             }
         };
         let is_recovering = store.as_ref().is_some_and(|store| !store.index_is_complete());
+        let ring = store.as_ref().and_then(|store| store.ring());
         let usage = store.map(|store| store.usage()).unwrap_or_default();
         debug_assert!(service == ServiceState::InService || usage == Usage::default());
         let usage = before.and(&usage).within(usage);
         debug_assert!(usage.corrupt >= before.corrupt && usage.evictions >= before.evictions);
         let failures = failures + usage.failures;
         let (path, bytes) = (self.share.path.clone(), self.share.bytes);
-        DiskState { path, bytes, service, why, usage, failures, is_recovering }
+        DiskState { path, bytes, service, why, usage, failures, is_recovering, ring }
     }
 
     /// Opens the disk for the first time. A store that opens too late is dropped:

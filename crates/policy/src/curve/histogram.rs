@@ -54,6 +54,11 @@ impl DistanceHistogram {
         self.bytes *= by;
     }
 
+    /// Returns the bytes of memory taken.
+    pub fn memory_bytes(&self) -> usize {
+        (self.by_bytes.capacity() + self.by_objects.capacity()) * size_of::<DistanceCell>()
+    }
+
     /// Returns the number of requests, with their weights.
     pub fn requests(&self) -> f64 {
         self.requests

@@ -16,8 +16,8 @@
 pub struct Stack {
     /// Fenwick tree: node `n` (from 1) sums the places in `(n - lowbit(n), n]`.
     tree: Vec<SumNode>,
-    /// Mark of each place, from 1: an object's weight and its number, [`FREE`] for none.
-    marks: Vec<(u32, u64)>,
+    /// Mark of each place, from 1.
+    marks: Vec<Mark>,
     /// Place of each object, by the caller's number.
     places: Vec<u32>,
     next: u32,
@@ -28,6 +28,14 @@ pub struct Stack {
 #[repr(C, packed(4))]
 struct SumNode {
     objects: u32,
+    bytes: u64,
+}
+
+/// Number of an object, [`FREE`] for none, and its bytes.
+#[derive(Clone, Copy)]
+#[repr(C, packed(4))]
+struct Mark {
+    number: u32,
     bytes: u64,
 }
 
@@ -46,7 +54,7 @@ impl Stack {
         let length = LEAST + 1;
         Self {
             tree: vec![SumNode::default(); length],
-            marks: vec![(FREE, 0); length],
+            marks: vec![Mark::FREE; length],
             places: Vec::new(),
             next: 1,
             live: 0,
@@ -64,8 +72,8 @@ impl Stack {
         }
         let before = self.places[number as usize];
         let distance = (before > 0).then(|| {
-            let (_, old) = self.marks[before as usize];
-            debug_assert_eq!(self.marks[before as usize].0, number, "the mark is of the object");
+            let Mark { number: marked, bytes: old } = self.marks[before as usize];
+            debug_assert_eq!(marked, number, "the mark is of the object");
             let all = self.sum(self.next - 1);
             let below = self.sum(before);
             debug_assert!(below.0 >= 1 && below.0 <= all.0, "the object itself is among those below");
@@ -74,7 +82,7 @@ impl Stack {
         });
         let place = self.next;
         self.next += 1;
-        self.marks[place as usize] = (number, bytes);
+        self.marks[place as usize] = Mark { number, bytes };
         self.places[number as usize] = place;
         self.live += 1;
         self.add(place, 1, bytes as i64);
@@ -86,7 +94,7 @@ impl Stack {
         let Some(place) = self.places.get(number as usize).copied().filter(|place| *place > 0) else {
             return;
         };
-        let (_, bytes) = self.marks[place as usize];
+        let bytes = self.marks[place as usize].bytes;
         self.unmark(place, bytes);
         self.places[number as usize] = 0;
     }
@@ -104,13 +112,14 @@ impl Stack {
     /// Returns the bytes of memory taken.
     pub fn memory_bytes(&self) -> usize {
         self.tree.capacity() * size_of::<SumNode>()
-            + self.marks.capacity() * size_of::<(u32, u64)>()
+            + self.marks.capacity() * size_of::<Mark>()
             + self.places.capacity() * size_of::<u32>()
     }
 
     fn unmark(&mut self, place: u32, bytes: u64) {
-        debug_assert!(self.marks[place as usize].0 != FREE && self.live > 0, "place {place} has a mark");
-        self.marks[place as usize] = (FREE, 0);
+        let number = self.marks[place as usize].number;
+        debug_assert!(number != FREE && self.live > 0, "place {place} has a mark");
+        self.marks[place as usize] = Mark::FREE;
         self.live -= 1;
         self.add(place, -1, -(bytes as i64));
     }
@@ -139,17 +148,25 @@ impl Stack {
     /// Moves all marks, in their order, to the beginning of a line twice their number.
     #[cold]
     fn push_together(&mut self) {
-        let kept: Vec<(u32, u64)> = self.marks.iter().copied().filter(|mark| mark.0 != FREE).collect();
-        let length = (kept.len() * 2).max(LEAST) + 1;
-        self.marks.clear();
-        self.marks.resize(length, (FREE, 0));
+        let mut kept = 0;
+        for at in 1..self.marks.len() {
+            let mark = self.marks[at];
+            if mark.number != FREE {
+                kept += 1;
+                self.marks[kept] = mark;
+                self.places[mark.number as usize] = kept as u32;
+            }
+        }
+        debug_assert_eq!(kept, self.live as usize, "each object has a mark");
+        let length = (kept * 2).max(LEAST) + 1;
+        self.marks.truncate(kept + 1);
+        self.marks.reserve_exact(length - self.marks.len());
+        self.marks.resize(length, Mark::FREE);
         self.tree.clear();
+        self.tree.reserve_exact(length);
         self.tree.resize(length, SumNode::default());
-        for (index, mark) in kept.into_iter().enumerate() {
-            let place = index + 1;
-            self.marks[place] = mark;
-            self.places[mark.0 as usize] = place as u32;
-            self.tree[place] = SumNode { objects: 1, bytes: mark.1 };
+        for place in 1..=kept {
+            self.tree[place] = SumNode { objects: 1, bytes: self.marks[place].bytes };
         }
         self.next = self.live + 1;
         // A Fenwick tree in one sweep: each node hands its sum to the next one that covers it.
@@ -161,6 +178,10 @@ impl Stack {
             }
         }
     }
+}
+
+impl Mark {
+    const FREE: Self = Self { number: FREE, bytes: 0 };
 }
 
 impl Default for Stack {

@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn memory_is_in_proportion_to_the_slots() {
-        use shoal_policy::Fingerprint;
+        use crate::Fingerprint;
         let mut table = SlotTable::new();
         for slot in 0..100_000_u32 {
             table.insert(u64::from(slot).fingerprint(), slot, |slot| u64::from(slot).fingerprint());

@@ -1,0 +1,233 @@
+//! Access to the admin listener: loopback and Unix sockets as they are, elsewhere TLS and users.
+//!
+//! | listener | without `[[admin.users]]` | with them |
+//! |---|---|---|
+//! | loopback, Unix socket | everything | as the user's role allows |
+//! | elsewhere | everything but the dashboard | as the user's role allows, over TLS |
+//!
+//! The role `look` reads, and explains. The role `change` does everything. `/healthz` needs no
+//! user. Passwords come with each request (RFC 7617); guesses are limited for all clients together.
+
+use crate::server::{self, PrivateTls};
+use http::request::Parts;
+use http::{HeaderMap, Method, header};
+use parking_lot::Mutex;
+use shoal_access::{Users, settings_file};
+use shoal_settings::{Admin, AdminAddress, AdminRole, AdminUser};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Rules of access.
+pub struct AdminAccess {
+    users: Vec<(Users, AdminRole)>,
+    tls: Option<PrivateTls>,
+    /// Further host names of the listener.
+    hosts: Vec<String>,
+    guesses: Mutex<Guesses>,
+}
+
+/// Wrong passwords that are still allowed.
+struct Guesses {
+    left: f64,
+    since: Instant,
+}
+
+/// Reason why a request is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AccessRefusal {
+    /// The request names no user, or the wrong password.
+    Unauthorized,
+    /// Too many wrong passwords came.
+    Guessing,
+    /// The user's role does not allow the request.
+    Role,
+    /// The dashboard is not shown to everybody.
+    Everybody,
+}
+
+impl AdminAccess {
+    /// Reads passwords and certificates.
+    ///
+    /// # Errors
+    /// If a file cannot be used, or a hash is none; a line.
+    pub fn new(settings: &Admin) -> Result<Arc<Self>, String> {
+        let user = |(number, user): (usize, &AdminUser)| {
+            let read = users_of(user).map_err(|why| format!("admin.users[{number}]: {why}"))?;
+            Ok((read, user.role))
+        };
+        Ok(Arc::new(Self {
+            users: settings.users.iter().enumerate().map(user).collect::<Result<_, String>>()?,
+            tls: server::private_tls(&settings.tls).map_err(|error| error.to_string())?,
+            hosts: settings.hosts.clone(),
+            guesses: Mutex::new(Guesses { left: GUESSES, since: Instant::now() }),
+        }))
+    }
+
+    /// Returns the TLS of the listener; `None` for plain HTTP.
+    pub(super) fn tls(&self) -> Option<&PrivateTls> {
+        self.tls.as_ref()
+    }
+
+    /// Returns further host names of the listener.
+    pub(super) fn hosts(&self) -> &[String] {
+        &self.hosts
+    }
+
+    /// Returns the role of a request, or the reason to refuse it. `is_dashboard` is set for the
+    /// dashboard's paths, `is_local` for a listener that other machines do not reach.
+    pub(super) fn judge(
+        &self,
+        head: &Parts,
+        is_dashboard: bool,
+        is_local: bool,
+    ) -> Result<AdminRole, AccessRefusal> {
+        if self.users.is_empty() {
+            let is_open = is_local || !is_dashboard;
+            return if is_open { Ok(AdminRole::Change) } else { Err(AccessRefusal::Everybody) };
+        }
+        let role = self.role_of(&head.headers)?;
+        let only_looks = head.method.is_safe() || (head.method == Method::POST && head.uri.path() == EXPLAIN);
+        match role {
+            AdminRole::Look if !only_looks => Err(AccessRefusal::Role),
+            role => Ok(role),
+        }
+    }
+
+    fn role_of(&self, fields: &HeaderMap) -> Result<AdminRole, AccessRefusal> {
+        let Some(credentials) = fields.get(header::AUTHORIZATION) else {
+            return Err(AccessRefusal::Unauthorized);
+        };
+        if !self.guesses.lock().may_guess(Instant::now()) {
+            return Err(AccessRefusal::Guessing);
+        }
+        // All users are asked, so that the time does not tell which one is there.
+        let mut roles = self
+            .users
+            .iter()
+            .filter_map(|(user, role)| user.authenticate(credentials.as_bytes()).map(|_| *role));
+        let role = roles.next();
+        roles.for_each(drop);
+        if role.is_none() {
+            self.guesses.lock().left -= 1.0;
+        }
+        role.ok_or(AccessRefusal::Unauthorized)
+    }
+}
+
+impl AccessRefusal {
+    /// Returns the reason in a sentence.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Unauthorized => "name a user of admin.users and the password",
+            Self::Guessing => "too many wrong passwords; try again in a while",
+            Self::Role => "this user's role is look; it needs change",
+            Self::Everybody => {
+                "the dashboard is for loopback and Unix sockets; elsewhere set admin.tls and admin.users"
+            }
+        }
+    }
+}
+
+impl Guesses {
+    /// Returns `true` if a password may be tried. One more may each second.
+    fn may_guess(&mut self, now: Instant) -> bool {
+        let seconds = now.saturating_duration_since(self.since).as_secs_f64();
+        self.left = (self.left + seconds).min(GUESSES);
+        self.since = now;
+        debug_assert!(self.left <= GUESSES, "guesses have a limit");
+        self.left >= 1.0
+    }
+}
+
+/// Returns `true` if other machines cannot reach the address.
+pub(super) fn is_local(address: &AdminAddress) -> bool {
+    match address {
+        AdminAddress::Tcp(address) => address.ip().to_canonical().is_loopback(),
+        AdminAddress::Unix(_) => true,
+    }
+}
+
+fn users_of(user: &AdminUser) -> Result<Users, String> {
+    let password = match (&user.password, &user.password_file) {
+        (Some(hash), None) => hash.clone(),
+        (None, Some(path)) => {
+            let bytes = settings_file::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let text = String::from_utf8(bytes).map_err(|_| format!("{} is no text", path.display()))?;
+            text.trim_end_matches(['\r', '\n']).to_owned()
+        }
+        _ => return Err("name a password hash, or a file".into()),
+    };
+    Users::one(&user.name, &password).map_err(str::to_owned)
+}
+
+/// Path that changes nothing, though it takes POST.
+const EXPLAIN: &str = "/explain";
+
+/// Wrong passwords at once.
+const GUESSES: f64 = 10.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    fn access(users: &[(&str, AdminRole)]) -> Arc<AdminAccess> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let user = |(name, role): &(&str, AdminRole)| {
+            let file = folder.path().join(name);
+            std::fs::write(&file, "secret\n").expect("written");
+            AdminUser { name: (*name).into(), password: None, password_file: Some(file), role: *role }
+        };
+        let settings = Admin { users: users.iter().map(user).collect(), ..Admin::default() };
+        AdminAccess::new(&settings).expect("sound")
+    }
+
+    fn head(method: Method, path: &str, credentials: Option<&str>) -> Parts {
+        let mut request = http::Request::builder().method(method).uri(path);
+        if let Some(credentials) = credentials {
+            request = request.header("Authorization", format!("Basic {}", STANDARD.encode(credentials)));
+        }
+        request.body(()).expect("a request").into_parts().0
+    }
+
+    #[test]
+    fn roles_decide_access() {
+        let access = access(&[("ann", AdminRole::Look), ("bob", AdminRole::Change)]);
+        let judge = |method, path, credentials| {
+            access.judge(&head(method, path, credentials), false, true).map(|role| role == AdminRole::Change)
+        };
+        let (ann, bob) = (Some("ann:secret"), Some("bob:secret"));
+        assert_eq!(judge(Method::GET, "/status", ann), Ok(false));
+        assert_eq!(judge(Method::POST, "/explain", ann), Ok(false));
+        assert_eq!(judge(Method::POST, "/purge", ann), Err(AccessRefusal::Role));
+        assert_eq!(judge(Method::POST, "/purge", bob), Ok(true));
+        for credentials in [None, Some("bob:wrong"), Some("eve:secret"), Some("")] {
+            assert_eq!(judge(Method::GET, "/status", credentials), Err(AccessRefusal::Unauthorized));
+        }
+    }
+
+    #[test]
+    fn guesses_are_limited() {
+        let access = access(&[("ann", AdminRole::Look)]);
+        let judge = |credentials| access.judge(&head(Method::GET, "/", Some(credentials)), true, false);
+        let refused: Vec<_> = (0..20).map(|_| judge("ann:wrong")).collect();
+        assert_eq!(refused[0], Err(AccessRefusal::Unauthorized));
+        assert_eq!(refused[19], Err(AccessRefusal::Guessing));
+        access.guesses.lock().left = 2.0;
+        assert!(judge("ann:secret").is_ok());
+    }
+
+    #[test]
+    fn dashboard_needs_users_elsewhere() {
+        let access = access(&[]);
+        let judge =
+            |is_dashboard, is_local| access.judge(&head(Method::GET, "/ui/", None), is_dashboard, is_local);
+        assert_eq!(judge(true, true), Ok(AdminRole::Change));
+        assert_eq!(judge(false, false), Ok(AdminRole::Change));
+        assert_eq!(judge(true, false), Err(AccessRefusal::Everybody));
+        assert!(is_local(&AdminAddress::Unix("/run/a".into())));
+        assert!(!is_local(&AdminAddress::Tcp(([10, 0, 0, 1], 1).into())));
+        assert!(!is_local(&AdminAddress::Tcp(([0, 0, 0, 0], 1).into())));
+    }
+}
