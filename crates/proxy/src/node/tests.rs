@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
+use std::time::Duration;
 
 #[test]
 fn every_worker_counts_at_a_place_of_its_own() {
