@@ -139,7 +139,7 @@ red = 1
             "shoal.toml:31:23: forward.connect_ports[1]: 99999 is above 65535",
             "shoal.toml:31:30: forward.connect_ports[2]: expected an integer, found a text",
             "shoal.toml:32:22: forward.deny_destinations[0]: \"10.0.0.0/40\" is not a network such as \"10.0.0.0/8\"",
-            "shoal.toml:34:2: colour: unknown setting `colour`",
+            "shoal.toml:34:2: colour: unknown setting `colour` (`shoal config reference` lists the settings)",
         ]
     );
 }
