@@ -120,7 +120,7 @@ pub trait Registry: Send + Sync {
         None
     }
 
-    /// Gives the place of the version that clients get for a version or tag, if these versions of a
+    /// Gives the place of the version that clients get for a version or tag. These versions of a
     /// package with these facts are old enough.
     fn place_of_version(
         &self,

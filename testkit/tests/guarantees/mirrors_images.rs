@@ -196,7 +196,7 @@ fn tag_that_is_asked_by_head_is_stored() {
 }
 
 /// A large layer for many cold clients, some by parallel ranges: one fetch, first bytes before its
-/// end, and memory that the layer's size does not move. `bench/blob.py` does it with a gigabyte.
+/// end. The layer's size does not move the memory. `bench/blob.py` does it with a gigabyte.
 #[test]
 fn large_cold_blob_is_fetched_once_for_many_clients() {
     let origin = Origin::start();

@@ -25,6 +25,7 @@ use std::sync::Arc;
 impl CacheEngine {
     /// Fetches the manifest of a tag for which a client asks by HEAD, unless it is stored.
     pub(super) async fn fetch_tag(self: &Arc<Self>, request: &MirrorRequest, fetch: &Fetch) {
+        debug_assert_eq!(fetch.class, Class::Document(Form::OciTag), "a tag");
         let Some(mut ask) = request.base.own(fetch, Method::GET) else { return };
         ask.directives.only_if_cached |= request.wants_stored();
         let reply = Box::pin(self.serve(&Arc::new(ask))).await;

@@ -96,6 +96,7 @@ impl ArchiveRequest<'_> {
         if let Some(asked) = &ask.mirror {
             self.engine.cache.promised.changed(asked.releases_key());
         }
+        debug_assert!(!published.body.is_empty(), "a release has bytes");
         self.note_reader(path, &published);
         if published.body == newer.body {
             generations.lock().note_number(path, &published, number);

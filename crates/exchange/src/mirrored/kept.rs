@@ -35,7 +35,7 @@ pub(super) struct DerivedPlace {
 }
 
 impl DerivedPlace {
-    /// Returns the place of the form that is derived from a reply; `None` if the document itself is
+    /// Returns the place of the form that is derived from a reply. `None` if the document itself is
     /// not in RAM, or if such forms are not kept.
     pub fn of(
         cache: &Arc<Cache>,

@@ -51,6 +51,7 @@ impl CacheEngine {
                 let listed = PackageSearch { engine: self, base: &base }.find(&asked.place).await;
                 promised.promise = promised.promise.or(listed);
             }
+            debug_assert!(promised.sum.is_none(), "no document has it");
             promised.sum = SumSearch { engine: self, base: &base, ask }.find().await;
             let is_promised = promised.promise.is_some();
             let _ = asked.promised.set(promised);

@@ -65,6 +65,7 @@ impl RightsCheck<'_> {
             }
         };
         let now = clock::now();
+        debug_assert!(began <= now, "the clock goes on");
         if answer.agrees {
             mirror.rights.let_in(right, now);
             return None;
