@@ -3,7 +3,7 @@
 //! ```text
 //!   samples of the cores ─► recorder ─┬─► live curve
 //!   counters, each second ────────────┼─► rates, heat map, history ─► file in the store's folder
-//!                                     └─► documents, at most one a second for each topic ─► viewers
+//!                                     └─► documents, one a second for each topic ─► viewers
 //! ```
 //!
 //! Documents are made only while somebody looks. Viewers of one topic share one document and its
