@@ -24,7 +24,8 @@ pub mod store;
 pub mod trace;
 pub mod wire;
 
-pub use shoal_proxy::server::fuzzing::{hit_ways, http1_connection, http2_connection};
+pub use shoal_proxy::hit_ways::hit_ways;
+pub use shoal_server::fuzzing::{http1_connection, http2_connection};
 
 /// One fuzz target.
 pub struct Target {

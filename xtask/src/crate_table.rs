@@ -37,6 +37,8 @@ pub struct Row {
 #[derive(Debug, PartialEq, Eq)]
 enum Grant {
     No,
+    /// No; values that the power made are passed in.
+    Argument,
     Yes,
     /// Only in these files and folders below `src`.
     Only(Vec<String>),
@@ -96,7 +98,13 @@ impl CrateTable {
         self.powers
             .iter()
             .position(|name| name == power)
-            .is_some_and(|column| row.grants[column] != Grant::No)
+            .is_some_and(|column| !matches!(row.grants[column], Grant::No | Grant::Argument))
+    }
+
+    /// Returns `true` if the row has the power, or is passed values that the power made.
+    pub fn is_passed(&self, row: &Row, power: &str) -> bool {
+        let column = self.powers.iter().position(|name| name == power);
+        column.is_some_and(|column| row.grants[column] != Grant::No)
     }
 }
 
@@ -143,7 +151,8 @@ impl Row {
 impl Grant {
     fn parse(cell: &str) -> Result<Self, String> {
         match cell {
-            "no" | "argument" => Ok(Self::No),
+            "no" => Ok(Self::No),
+            "argument" => Ok(Self::Argument),
             "yes" => Ok(Self::Yes),
             paths if paths.starts_with('`') => Ok(Self::Only(
                 paths.split(',').map(|path| path.trim().trim_matches('`').to_string()).collect(),
@@ -156,7 +165,7 @@ impl Grant {
 
     fn covers(&self, path: &str) -> bool {
         match self {
-            Self::No => false,
+            Self::No | Self::Argument => false,
             Self::Yes => true,
             Self::Only(places) => places.iter().any(|place| match place.ends_with('/') {
                 true => path.starts_with(place.as_str()),
@@ -184,6 +193,7 @@ text
 | `crates/core` | | no | no | no | no | built |
 | `crates/store` | core | no | `fs/`, `map.rs` | argument | `sys.rs` | built |
 | `crates/proxy` | core, store | yes | no | yes | no | built |
+| `crates/message` | core | argument | no | no | no | built |
 | `crates/lab` | core | no | no | no | no | later |
 
 more text

@@ -3,7 +3,7 @@
 use crate::configuration::Configuration;
 use crate::failure::Failure;
 use crate::show::print;
-use shoal_proxy::intercept::authority::{self, AuthorityError, BUNDLE, ROOT};
+use shoal_intercept::authority::{self, AuthorityError, BUNDLE, ROOT};
 use shoal_settings::Settings;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -1,42 +1,25 @@
-//! The server: listeners, the exchange, upstreams, admin.
+//! A node: the parts put together, its admin listener, and warming.
 //!
-//! `server` turns bytes of a client connection into a [`message::Request`], and a
-//! [`message::Reply`] into bytes. `exchange` handles a request between these two steps, and knows
-//! no transport.
+//! The server (`shoal_server`) turns bytes of a client connection into a request, and a reply into
+//! bytes. The exchange (`shoal_exchange`) handles a request between these two steps.
 
 #![forbid(unsafe_code)]
 
-pub mod access;
-pub mod access_log;
 pub mod admin;
-mod boxed;
-pub mod by_site;
-mod client_network;
-mod clock;
-pub mod cluster;
-pub mod exchange;
-mod hit;
-mod holds;
-pub mod intercept;
-pub mod io_pool;
-mod ip_text;
-pub mod message;
-pub mod metrics;
-pub mod mirror;
-pub mod neighbours;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod hit_ways;
 pub mod node;
-pub mod per_core;
-mod rate_limit;
 pub mod reasons;
-mod room;
-pub mod route;
-pub mod server;
-mod server_name;
-mod settings_file;
-mod storage;
-mod stored_head;
-pub mod stored_object;
-mod transport;
-pub mod tunnel;
-pub mod upstream;
 pub mod warming;
+
+use shoal_cache::{hybrid_cache, purge, purge_table, room, storage};
+use shoal_exchange as exchange;
+use shoal_intercept as intercept;
+use shoal_message as message;
+use shoal_peers::{cluster, neighbours};
+use shoal_registries as mirror;
+use shoal_route as route;
+use shoal_server as server;
+use shoal_telemetry::{access_log, by_site, metrics, per_core};
+use shoal_transport as transport;
+use shoal_upstream as upstream;

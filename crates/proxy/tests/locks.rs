@@ -12,9 +12,9 @@
 mod rig;
 
 use rig::{Rig, client, connected, is_whole};
+use shoal_exchange::CacheHandler;
 use shoal_memory::LENT_MIN;
-use shoal_proxy::exchange::CacheHandler;
-use shoal_proxy::server::StreamServer;
+use shoal_server::StreamServer;
 use shoal_settings::{Log, LogFormat};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

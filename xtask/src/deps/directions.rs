@@ -6,10 +6,15 @@ use crate::finding::Finding;
 
 /// Libraries that bring a power with them; a crate without the power may not take them.
 const POWERS: &[(&str, &[&str])] = &[
-    ("sockets", &["tokio", "hyper", "hyper-util", "h2", "socket2", "tokio-rustls", "rustls-native-certs"]),
+    ("sockets", &["tokio", "hyper", "hyper-util", "h2", "socket2", "tokio-rustls"]),
+    ("files", &["rustls-native-certs"]),
     ("randomness", &["rand", "getrandom", "fastrand", "uuid"]),
     ("environment", &["clap", "directories", "dirs"]),
 ];
+
+/// Library that a crate may also take where connections are passed in: for its locks, channels and
+/// traits. `cargo xtask tidy` refuses `tokio::net` there.
+const TOKIO: &str = "tokio";
 
 /// Compares the workspace with the table.
 pub fn check(metadata: &Metadata, table: &CrateTable) -> Vec<Finding> {
@@ -55,8 +60,11 @@ fn of_one(package: &Package, row: &Row, table: &CrateTable, metadata: &Metadata)
             findings.push(Finding::new(&path, 0, "direction", message));
         }
         let brings = POWERS.iter().find(|(_, libraries)| libraries.contains(&dependency.name.as_str()));
-        if let Some((power, _)) =
-            brings.filter(|(power, _)| dependency.kind.is_none() && !table.has_anywhere(row, power))
+        let is_granted = |power| match dependency.name == TOKIO {
+            true => table.is_passed(row, power),
+            false => table.has_anywhere(row, power),
+        };
+        if let Some((power, _)) = brings.filter(|(power, _)| dependency.kind.is_none() && !is_granted(power))
         {
             let message = format!("{} brings {power}, which {} has not in {PAGE}", dependency.name, row.name);
             findings.push(Finding::new(&path, 0, "direction", message));
@@ -102,6 +110,7 @@ mod tests {
             package("shoal-core", "crates/core", &["serde"]),
             package("shoal-store", "crates/store", &["shoal-core"]),
             package("shoal-proxy", "crates/proxy", &["shoal-core", "shoal-store", "tokio"]),
+            package("shoal-message", "crates/message", &["shoal-core", "tokio"]),
         ]
     }
 
@@ -118,6 +127,9 @@ mod tests {
         let mut sockets = house();
         sockets[1] = package("shoal-store", "crates/store", &["tokio"]);
         assert!(found(sockets)[0].contains("tokio brings sockets"));
+        let mut passed = house();
+        passed[3] = package("shoal-message", "crates/message", &["socket2"]);
+        assert!(found(passed)[0].contains("socket2 brings sockets"));
         let mut early = house();
         early.push(package("shoal-lab", "crates/lab", &[]));
         assert_eq!(found(early), ["crates/lab exists; say \"built\""]);

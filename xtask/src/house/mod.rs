@@ -127,7 +127,7 @@ const COUNTS: &[Count] = &[
     },
     Count {
         name: "unasserted_serving",
-        meaning: "product lines for each assertion in the rest of proxy, wire, semantics, policy, cooperation",
+        meaning: "product lines for each assertion in the rest of the crates that a request passes",
         count: Counting::Number(|house| assertions::lines_for_one(house, Area::Serving)),
     },
     Count {

@@ -63,7 +63,7 @@ const BANS: &[Ban] = &[
             "tokio::net",
             "socket2::",
         ],
-        instead: "sockets live in crates/proxy",
+        instead: "sockets live where the crate table grants them",
     },
     Ban {
         rule: "terminal",

@@ -6,7 +6,7 @@ use crate::show::{self, print};
 use crate::table::table;
 use serde_json::json;
 use shoal_proxy::admin::MirrorStatus;
-use shoal_proxy::mirror::{HeldCounts, count_held};
+use shoal_registries::{HeldCounts, count_held};
 use std::path::PathBuf;
 
 /// List the mirrors of a running node: registry, requests, hits, bytes, time saved

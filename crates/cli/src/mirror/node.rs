@@ -4,7 +4,7 @@ use crate::admin_client::ask;
 use crate::configuration::{Configuration, admin_address};
 use crate::failure::Failure;
 use shoal_proxy::admin::{MirrorStatus, Status};
-use shoal_proxy::mirror::Mirrors;
+use shoal_registries::Mirrors;
 use shoal_settings::{AdminAddress, Mirror, MirrorKind, Settings};
 use shoal_store::inspect::{Inspect, inspect};
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::show::{self, print};
 use serde_json::{Value, json};
 use shoal_proxy::admin::PurgeRequest;
-use shoal_proxy::mirror::{HeldFinding, VerifyCounts, verify_held};
+use shoal_registries::{HeldFinding, VerifyCounts, verify_held};
 use std::fmt::Write;
 use std::path::PathBuf;
 

@@ -5,7 +5,7 @@ use crate::explain::{by_node, page};
 use crate::failure::Failure;
 use crate::show::print;
 use shoal_proxy::admin::{ExplainRequest, Explanation};
-use shoal_proxy::mirror::{MirrorRoute, Mirrors};
+use shoal_registries::{MirrorRoute, Mirrors};
 use std::collections::BTreeSet;
 
 /// Explain a mirror's handling of a package, a file or a URL

@@ -9,7 +9,7 @@
 //! dropped and counted. The log reports their number as soon as it can.
 
 use parking_lot::{Condvar, Mutex};
-use shoal_proxy::access_log::escape_invisible;
+use shoal_telemetry::access_log::escape_invisible;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

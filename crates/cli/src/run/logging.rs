@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn libraries_are_quieter_than_we_are() {
         let debug = targets(LogLevel::Debug);
-        assert!(debug.would_enable("shoal_proxy::server", &Level::DEBUG));
+        assert!(debug.would_enable("shoal_server", &Level::DEBUG));
         assert!(debug.would_enable("shoal::run", &Level::DEBUG));
         assert!(debug.would_enable("hyper", &Level::WARN));
         assert!(!debug.would_enable("hyper", &Level::INFO));

@@ -6,17 +6,17 @@ use crate::configuration::Configuration;
 use crate::failure::Failure;
 use parking_lot::Mutex;
 use shoal_cluster::ClusterError;
+use shoal_exchange::Whereabouts;
+use shoal_peers::cluster::ClusterReport;
 use shoal_proxy::admin::{
     Control, DiskRequest, ExplainRequest, Explanation, PurgeOutcome, PurgeRequest, Readiness, Status,
     TopMisses, TopRequest,
 };
-use shoal_proxy::cluster::ClusterReport;
-use shoal_proxy::exchange::Whereabouts;
-use shoal_proxy::metrics::Metrics;
 use shoal_proxy::node::{Node, NodeError};
-use shoal_proxy::server;
 use shoal_proxy::warming::{WarmRefusal, WarmReport, WarmRequest};
+use shoal_server as server;
 use shoal_settings::{AdminAddress, Settings};
+use shoal_telemetry::metrics::Metrics;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 use super::told::now;
 use super::{InspectedStore, StoreSelection, failed};
 use crate::failure::Failure;
+use shoal_cache::stored_object::{StoredKind, StoredObject};
 use shoal_core::ObjectKey;
-use shoal_proxy::stored_object::{StoredKind, StoredObject};
 use shoal_store::inspect::Inspect;
 use shoal_store::{OpenObject, StoredBody};
 use std::io::{ErrorKind, Write};

@@ -5,7 +5,7 @@ use super::told::{now, stored, time};
 use crate::failure::Failure;
 use crate::show::{self, print};
 use serde_json::{Value, json};
-use shoal_proxy::stored_object::StoredObject;
+use shoal_cache::stored_object::StoredObject;
 use shoal_store::Error;
 use shoal_store::inspect::{Inspect, StoreInfo};
 use std::fmt::Write;

@@ -4,8 +4,8 @@ use super::StoreSelection;
 use super::told::{kind, line_of_json, now, stored, time};
 use crate::failure::Failure;
 use crate::show;
+use shoal_cache::stored_object::{StoredKind, StoredObject};
 use shoal_core::ByteCount;
-use shoal_proxy::stored_object::{StoredKind, StoredObject};
 use shoal_store::inspect::ListedObject;
 use std::io::{BufWriter, ErrorKind, Write};
 

@@ -1,8 +1,8 @@
 //! Text for stored objects: times, and one line or one JSON object each.
 
 use serde_json::{Value, json};
+use shoal_cache::stored_object::{StoredKind, StoredObject};
 use shoal_core::Timestamp;
-use shoal_proxy::stored_object::{StoredKind, StoredObject};
 use shoal_store::inspect::ListedObject;
 use std::time::SystemTime;
 

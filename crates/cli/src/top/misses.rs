@@ -6,8 +6,8 @@ use crate::failure::Failure;
 use crate::show::{self, print};
 use crate::table::table;
 use shoal_proxy::admin::{TopMisses, TopUrl};
-use shoal_proxy::by_site::CostKind;
 use shoal_settings::AdminAddress;
+use shoal_telemetry::by_site::CostKind;
 use std::path::PathBuf;
 
 /// List the URLs that cost the origins most, and why they missed

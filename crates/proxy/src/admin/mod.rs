@@ -7,12 +7,10 @@
 //! same machine.
 
 mod control;
-mod explanation;
 mod exposition;
 mod guard;
 mod impatient;
 mod listener;
-mod mirror_view;
 mod mirrors;
 mod process;
 mod purge;
@@ -22,17 +20,17 @@ mod sites;
 mod top;
 mod warm;
 
-pub use control::{
-    Control, DiskRequest, DiskStatus, InterceptionStatus, PurgeOutcome, PurgeRequest, Ram, Readiness,
-    Responses, Space, Status, StoreStatus, UpstreamStatus,
+pub use crate::exchange::explain::{
+    ErrorPageView, ExplainRequest, Explanation, GuardView, ListenerView, MirrorView, PromiseView, RateView,
+    Refusal, ReuseView, RuleSettingView, RuleView, RulesView, SiteView, StoredView, StoringView,
+    SupposedResponse, TargetView, UpstreamView, VariantView,
 };
-pub use explanation::{
-    ErrorPageView, ExplainRequest, Explanation, GuardView, ListenerView, RateView, Refusal, ReuseView,
-    RuleSettingView, RuleView, RulesView, SiteView, StoredView, StoringView, SupposedResponse, TargetView,
-    UpstreamView, VariantView,
+pub use crate::purge::{PurgeOutcome, PurgeRequest};
+pub use control::{
+    Control, DiskRequest, DiskStatus, InterceptionStatus, Ram, Readiness, Responses, Space, Status,
+    StoreStatus, UpstreamStatus,
 };
 pub use listener::{AdminListener, BoundAdmin};
-pub use mirror_view::{MirrorView, PromiseView};
 pub use mirrors::MirrorStatus;
 pub use sites::{ResultCounts, SiteStatus, SourceTimes};
 pub use top::{TopMisses, TopRequest, TopUrl};

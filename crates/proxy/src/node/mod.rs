@@ -17,8 +17,8 @@ use crate::cluster::{
     ClusterHandle, check_keys, check_reloaded_keys, peer_address, reload_cluster, start_cluster,
 };
 use crate::exchange::explain::{ExplainSource, explain};
-use crate::exchange::hybrid_cache::HybridCache;
 use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings};
+use crate::hybrid_cache::HybridCache;
 use crate::intercept::Interception;
 use crate::metrics::Metrics;
 use crate::neighbours::{NeighbourCaches, NeighbourThread};

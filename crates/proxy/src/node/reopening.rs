@@ -8,8 +8,8 @@
 //! are counted (`shoal_store_open_retries_total`), and the newest reason stands in the status. A
 //! disk that an operator takes out stays out.
 
-use crate::exchange::PurgeTable;
 use crate::metrics::Metrics;
+use crate::purge_table::PurgeTable;
 use crate::storage::attach_purge_table;
 use parking_lot::{Condvar, Mutex};
 use shoal_store::disks::{Disks, Ready, ServiceState};

@@ -1,8 +1,9 @@
 //! A node starts, answers, loses its disk and gets it back.
 
+mod cluster;
+
 use super::*;
-use crate::exchange::{PurgeScope, PurgeTable, Sequence};
-use crate::per_core::ALL_PLACES;
+use crate::purge_table::{PurgeScope, PurgeTable, Sequence};
 use shoal_core::Timestamp;
 use shoal_settings::Listen;
 use std::collections::BTreeSet;
@@ -12,7 +13,6 @@ use std::path::Path;
 
 #[test]
 fn every_worker_counts_at_a_place_of_its_own() {
-    let _alone = ALL_PLACES.lock();
     let mut settings = Settings { workers: 2, ..Settings::default() };
     settings.listen = vec![Listen::reverse((Ipv4Addr::LOCALHOST, 0).into())];
     settings.client.head_timeout = Duration::from_millis(1);

@@ -7,7 +7,7 @@
 use super::WarmRequest;
 use super::report::WarmReport;
 use crate::exchange::ExchangeSettings;
-use crate::exchange::target::Target;
+use crate::message::target::Target;
 use crate::mirror::{MirrorRoute, kind_of};
 use shoal_mirrors::wanted::{IndexPage, ListEntry, Need, NeededFile, Wishes, need};
 use shoal_mirrors::{Class, Fetch, Kind, Question, Route};

@@ -6,19 +6,20 @@
 //! again and again, one per read, and counts the replies. Alternatively the socket is one of
 //! loopback, on which a connection waits without a task. The client's work is then counted too.
 
+use shoal_cache::hybrid_cache::{HybridCache, ObjectSizeLimits};
+use shoal_cache::io_pool::IoPool;
+use shoal_cache::purge_table::PurgeTable;
 use shoal_core::Timestamp;
+use shoal_exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings};
 use shoal_http2::{self as http2, END_HEADERS, END_STREAM, FrameHead, FrameKind};
 use shoal_memory::{MemoryBudget, MemoryTier};
-use shoal_proxy::access_log::AccessLog;
-use shoal_proxy::exchange::hybrid_cache::{HybridCache, ObjectSizeLimits};
-use shoal_proxy::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings, PurgeTable};
-use shoal_proxy::io_pool::IoPool;
-use shoal_proxy::message::Client;
-use shoal_proxy::metrics::Metrics;
-use shoal_proxy::per_core::own_place;
-use shoal_proxy::server::StreamServer;
-use shoal_proxy::upstream::Upstreams;
+use shoal_message::Client;
+use shoal_server::StreamServer;
 use shoal_settings::{Listen, Log, Rule, Settings, Site};
+use shoal_telemetry::access_log::AccessLog;
+use shoal_telemetry::metrics::Metrics;
+use shoal_telemetry::per_core::own_place;
+use shoal_upstream::Upstreams;
 use std::io::{self, BufRead, BufReader, IoSlice, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;

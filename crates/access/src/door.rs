@@ -1,0 +1,149 @@
+//! Door of the peer listener: which addresses are answered, in the clear or by mutual TLS.
+//!
+//! Loopback and `cluster.trusted_networks` talk in the clear. Every other address needs a
+//! certificate under the cluster's key. Without a key such an address is refused.
+
+use crate::PeerAddresses;
+use arc_swap::ArcSwapOption;
+use ipnet::IpNet;
+use rustls::{ClientConfig, ServerConfig};
+use shoal_settings::Settings;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+
+/// Judge of connections between nodes. The TLS setups may be exchanged while connections are open.
+pub struct PeerDoor {
+    trusted: Vec<IpNet>,
+    server: ArcSwapOption<ServerConfig>,
+    client: ArcSwapOption<ClientConfig>,
+    members: Arc<PeerAddresses>,
+    /// Permits for connections of addresses that are no member's.
+    strangers: Arc<Semaphore>,
+}
+
+/// Way to another node.
+pub enum DoorWay {
+    /// Connections carry requests in the clear.
+    Clear,
+    /// Both ends must show a certificate.
+    Secured(Arc<ClientConfig>),
+    /// No connection leads there.
+    Closed,
+}
+
+/// Decision about a connection that has arrived.
+pub enum DoorDecision {
+    /// The connection carries requests in the clear.
+    Clear,
+    /// The far end must show a certificate.
+    Secured(Arc<ServerConfig>),
+    /// Nobody at this address is answered.
+    Refused,
+}
+
+impl PeerDoor {
+    /// Creates a door that trusts loopback and these networks.
+    pub fn new(trusted: Vec<IpNet>) -> Self {
+        Self {
+            trusted,
+            server: ArcSwapOption::empty(),
+            client: ArcSwapOption::empty(),
+            members: Arc::default(),
+            strangers: Arc::new(Semaphore::new(STRANGERS_MAX)),
+        }
+    }
+
+    /// Puts the TLS setups made of the cluster's keys in force, for new connections.
+    pub fn secure(&self, server: Arc<ServerConfig>, client: Arc<ClientConfig>) {
+        self.server.store(Some(server));
+        self.client.store(Some(client));
+    }
+
+    /// Decides about a connection from this address.
+    pub fn judge(&self, address: IpAddr) -> DoorDecision {
+        match self.server.load_full() {
+            _ if self.trusts(address) => DoorDecision::Clear,
+            Some(config) => DoorDecision::Secured(config),
+            None => DoorDecision::Refused,
+        }
+    }
+
+    /// Returns the way to this address. Without a key, no way leads to addresses that are not
+    /// trusted.
+    pub fn towards(&self, address: IpAddr) -> DoorWay {
+        match self.client.load_full() {
+            _ if self.trusts(address) => DoorWay::Clear,
+            Some(config) => DoorWay::Secured(config),
+            None => DoorWay::Closed,
+        }
+    }
+
+    /// Returns the addresses of the members' listeners.
+    pub fn members(&self) -> &Arc<PeerAddresses> {
+        &self.members
+    }
+
+    /// Takes one of the places of strangers, for an address that is no member's yet.
+    ///
+    /// # Errors
+    /// If strangers hold all of them.
+    pub fn place_for(&self, address: IpAddr) -> Result<Option<OwnedSemaphorePermit>, TryAcquireError> {
+        if self.members.has(address) {
+            return Ok(None);
+        }
+        Arc::clone(&self.strangers).try_acquire_owned().map(Some)
+    }
+
+    fn trusts(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        address.is_loopback() || self.trusted.iter().any(|network| network.contains(&address))
+    }
+}
+
+/// Returns the address for peers, if the settings put this node into a cluster.
+pub fn peer_address(settings: &Settings) -> Option<SocketAddr> {
+    settings.cluster.peer.filter(|_| !settings.cluster.name.is_empty())
+}
+
+/// Most connections of addresses that are no member's: of nodes that join, and of strangers.
+const STRANGERS_MAX: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_without_a_key_are_refused() {
+        let door = PeerDoor::new(vec!["10.1.0.0/16".parse().expect("a network")]);
+        for (address, is_clear) in [
+            ("127.3.2.1", true),
+            ("::1", true),
+            ("10.1.2.3", true),
+            ("10.2.0.1", false),
+            ("::ffff:10.1.0.9", true),
+        ] {
+            let decision = door.judge(address.parse().expect("an address"));
+            assert_eq!(matches!(decision, DoorDecision::Clear), is_clear, "{address}");
+            assert_eq!(matches!(decision, DoorDecision::Refused), !is_clear, "{address}");
+            let way = door.towards(address.parse().expect("an address"));
+            assert_eq!(matches!(way, DoorWay::Clear), is_clear, "{address}");
+            assert_eq!(matches!(way, DoorWay::Closed), !is_clear, "nothing leaves in the clear: {address}");
+        }
+    }
+
+    #[test]
+    fn strangers_leave_places_to_members() {
+        let door = PeerDoor::new(Vec::new());
+        let (member, stranger) = ("10.0.0.1:3131", "10.0.0.2:1");
+        let [member, stranger]: [std::net::SocketAddr; 2] =
+            [member, stranger].map(|text| text.parse().expect("an address"));
+        door.members().note([member].into_iter());
+        let places: Vec<_> = (0..STRANGERS_MAX).map(|_| door.place_for(stranger.ip())).collect();
+        assert!(places.iter().all(|place| matches!(place, Ok(Some(_)))));
+        assert!(door.place_for(stranger.ip()).is_err());
+        assert!(matches!(door.place_for(member.ip()), Ok(None)));
+        drop(places);
+        assert!(matches!(door.place_for(stranger.ip()), Ok(Some(_))));
+    }
+}

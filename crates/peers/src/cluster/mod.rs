@@ -1,0 +1,432 @@
+//! This node's part in a cluster: the members as it sees them, and its links to them.
+//!
+//! [`ClusterHandle`] joins the parts. Object asks are made and answered by
+//! [`crate::exchange`]; calls are answered by the services that other crates add.
+
+mod calls;
+pub mod digests;
+mod live;
+mod load;
+mod peer;
+pub mod purges;
+mod report;
+mod services;
+
+pub use crate::access::{DoorDecision, DoorWay, PeerDoor, peer_address};
+pub use calls::CALLS;
+pub use calls::HttpCalls;
+pub use live::{check_keys, check_reloaded_keys, reload_cluster, start_cluster};
+pub use load::{AskInFlight, HomeLoad};
+pub use peer::{PeerNode, PeerTally, PeerTrial};
+pub use report::{AskCounts, ClusterReport, PeerRow, peer_state};
+pub use services::PeerServices;
+
+use crate::metrics::Metrics;
+use crate::upstream::{SetupError, Upstreams};
+use arc_swap::ArcSwap;
+use digests::{ClusterDigests, ClusterDigestsParts, DigestSource};
+use parking_lot::Mutex;
+use purges::{ClusterPurges, ClusterPurgesParts, PurgeService, PurgeTarget};
+use shoal_cluster::PeerCalls;
+use shoal_cooperation::invalidation::Coverage;
+use shoal_cooperation::{Heat, HomeHistory, Homes, Member, MemberState, NodeId, View};
+use shoal_core::{Key, KeySecret};
+use shoal_settings::{Placement, Settings};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// This node's part in a cluster.
+pub struct ClusterHandle {
+    own: NodeId,
+    name: Arc<str>,
+    address: SocketAddr,
+    members: ArcSwap<Membership>,
+    links: Upstreams,
+    calls: Arc<HttpCalls>,
+    services: PeerServices,
+    door: Arc<PeerDoor>,
+    invalidation: OnceLock<Arc<ClusterPurges>>,
+    digests: OnceLock<Arc<ClusterDigests>>,
+    load: Arc<HomeLoad>,
+    heat: Mutex<Heat>,
+    started: Instant,
+    /// Longest wait for a sign of life of peers, in milliseconds.
+    peer_timeout_ms: AtomicU64,
+    /// Homes of before the last changes.
+    past: Mutex<HomeHistory>,
+    /// Asks of previous homes without a copy, one after the other, since the last change.
+    holders_in_vain: AtomicU32,
+    /// Exchanges lists with the node at an address.
+    exchange: OnceLock<ListExchange>,
+}
+
+/// Function that exchanges lists of members with the node at an address.
+type ListExchange = Box<dyn Fn(SocketAddr) + Send + Sync>;
+
+/// A view, with the way to each of its members.
+pub struct Membership {
+    /// The members.
+    pub view: Arc<View>,
+    peers: HashMap<NodeId, Arc<PeerNode>>,
+}
+
+impl ClusterHandle {
+    /// Creates the part of a node with these settings, which are known to name a cluster and an
+    /// address for peers.
+    ///
+    /// # Errors
+    /// If the links cannot be set up.
+    pub fn new(settings: &Settings) -> Result<Option<Arc<Self>>, SetupError> {
+        let Some(address) = peer_address(settings) else { return Ok(None) };
+        let cluster = &settings.cluster;
+        let door = Arc::new(PeerDoor::new(cluster.trusted_networks.clone()));
+        // The counters of origins do not count peers.
+        let links = Upstreams::to_peers(settings, address.ip(), Arc::clone(&door), Arc::default())?;
+        let name: Arc<str> = match cluster.node.is_empty() {
+            true => address.to_string().into(),
+            false => cluster.node.as_str().into(),
+        };
+        let view = Arc::new(View::new(Vec::new(), KeySecret::NONE));
+        Ok(Some(Arc::new(Self {
+            own: NodeId::named(&name),
+            name,
+            address,
+            members: ArcSwap::from_pointee(Membership::of(&HashMap::new(), view, cluster.peer_timeout)),
+            calls: Arc::new(HttpCalls::new(links.clone(), cluster.peer_timeout)),
+            links,
+            services: PeerServices::default(),
+            door,
+            invalidation: OnceLock::new(),
+            digests: OnceLock::new(),
+            load: HomeLoad::new(),
+            heat: Mutex::new(Heat::new(HOT_KEYS_MAX)),
+            started: Instant::now(),
+            peer_timeout_ms: AtomicU64::new(cluster.peer_timeout.as_millis() as u64),
+            past: Mutex::default(),
+            holders_in_vain: AtomicU32::new(0),
+            exchange: OnceLock::new(),
+        })))
+    }
+
+    /// Returns the number of this node.
+    pub fn own(&self) -> NodeId {
+        self.own
+    }
+
+    /// Returns the name of this node.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the address of this node for its peers.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the members as this node sees them now.
+    pub fn members(&self) -> arc_swap::Guard<Arc<Membership>> {
+        self.members.load()
+    }
+
+    /// Puts another view in force. Nodes that stay keep their connections.
+    pub fn set_view(&self, view: Arc<View>) {
+        let before = self.members.load();
+        self.door.members().note(view.members().iter().map(|member| member.address));
+        if before.view.fingerprint() != view.fingerprint() {
+            self.past.lock().changed(&before.view, &view, self.own, self.started.elapsed());
+            self.holders_in_vain.store(0, Relaxed);
+        }
+        self.members.store(Arc::new(Membership::of(&before.peers, view, self.peer_timeout())));
+    }
+
+    /// Returns the node that may hold the object of a key from before a change of the homes. Nobody
+    /// is named after many previous homes in a row had no copy.
+    pub fn previous_home(&self, full_key: &[u8]) -> Option<NodeId> {
+        if self.holders_in_vain.load(Relaxed) >= HOLDERS_IN_VAIN_MAX {
+            return None;
+        }
+        let members = self.members.load();
+        self.past.lock().previous_home(full_key, &members.view, self.own, self.started.elapsed())
+    }
+
+    /// Notes that a previous home had a copy, or had none.
+    pub fn note_previous_home(&self, had_copy: bool) {
+        let in_vain = self.holders_in_vain.load(Relaxed);
+        self.holders_in_vain.store(if had_copy { 0 } else { in_vain.saturating_add(1) }, Relaxed);
+    }
+
+    /// Sets the function that exchanges lists with a node that has another view.
+    pub fn on_other_view(&self, exchange: impl Fn(SocketAddr) + Send + Sync + 'static) {
+        let is_first = self.exchange.set(Box::new(exchange)).is_ok();
+        assert!(is_first, "the membership starts once");
+    }
+
+    /// Takes the fingerprint of a node's view. Exchanges lists if it is another one, at most once a
+    /// second for each node.
+    pub fn heard_view(&self, peer: &PeerNode, fingerprint: u64) {
+        if fingerprint != self.members.load().view.fingerprint()
+            && peer.may_exchange()
+            && let Some(exchange) = self.exchange.get()
+        {
+            exchange(peer.target.address());
+        }
+    }
+
+    /// Returns the longest wait for a sign of life of a peer, and of all peers of a request.
+    pub fn peer_timeout(&self) -> Duration {
+        Duration::from_millis(self.peer_timeout_ms.load(Relaxed))
+    }
+
+    /// Takes the settings that may change without a restart.
+    pub fn reload(&self, settings: &Settings) {
+        let longest = settings.cluster.peer_timeout;
+        self.peer_timeout_ms.store(longest.as_millis() as u64, Relaxed);
+        self.members.load().peers.values().for_each(|peer| peer.set_longest(longest));
+        if let Some(digests) = self.digests() {
+            digests.set(settings.cluster.placement == Placement::Directory);
+        }
+    }
+
+    /// Takes an ask in as home, unless this node has too many in flight.
+    pub fn begin_ask(&self) -> Option<AskInFlight> {
+        self.load.begin(|| self.members.load().weight_share(self.own))
+    }
+
+    /// Returns the asks in flight at this node, and those of others as they tell them.
+    pub fn load(&self) -> &HomeLoad {
+        &self.load
+    }
+
+    /// Counts an ask for a key. Returns the lease for a copy if the object is hot.
+    pub fn heated(&self, key: Key, draw: u64) -> Option<Duration> {
+        self.heat.lock().asked(key, 1, draw, self.started.elapsed())
+    }
+
+    /// Returns the hash of the purges that this node has applied, or is about to.
+    pub fn purges(&self) -> u64 {
+        self.invalidation().map_or(0, |purges| purges.vector_hash())
+    }
+
+    /// Returns `true` if this node has applied all purges of the node `from`, which shows the hash
+    /// `theirs`. If it may lack some, it asks that node for them first, for at most `patience`.
+    pub async fn covers_purges(&self, from: NodeId, theirs: u64, patience: Duration) -> bool {
+        let Some(purges) = self.invalidation() else { return theirs == 0 };
+        if purges.covers(theirs) == Coverage::Covered {
+            return true;
+        }
+        let caught_up = tokio::time::timeout(patience, purges.catch_up_with(from)).await;
+        caught_up == Ok(true) && purges.covers(theirs) == Coverage::Covered
+    }
+
+    /// Returns `true` if this node surely has the purges of a node that shows the hash `theirs`.
+    /// Takes no lock.
+    pub fn has_purges_of(&self, theirs: u64) -> bool {
+        self.invalidation().map_or(0, |purges| purges.recorded_hash()) == theirs
+    }
+
+    /// Returns the links to other nodes.
+    pub fn links(&self) -> &Upstreams {
+        &self.links
+    }
+
+    /// Returns the way to call other nodes.
+    pub fn calls(&self) -> Arc<dyn PeerCalls> {
+        Arc::clone(&self.calls) as Arc<_>
+    }
+
+    /// Returns the services that answer calls of other nodes.
+    pub fn services(&self) -> &PeerServices {
+        &self.services
+    }
+
+    /// Starts to take part in the cluster's purges. `journal` is the path of their file, for a node
+    /// that stores on disk.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start_purges(
+        self: &Arc<Self>,
+        target: Arc<dyn PurgeTarget>,
+        journal: Option<&Path>,
+        metrics: &Arc<Metrics>,
+    ) -> std::io::Result<()> {
+        let members = Arc::downgrade(self);
+        let none = Arc::new(View::new(Vec::new(), KeySecret::NONE));
+        let view = move || members.upgrade().map_or(Arc::clone(&none), |it| Arc::clone(&it.members().view));
+        let (node, calls, metrics) = (self.own, self.calls(), Arc::clone(metrics));
+        let parts = ClusterPurgesParts { node, view: Box::new(view), calls, target, metrics };
+        let purges = ClusterPurges::start(parts, journal)?;
+        self.services.add("purges/", Arc::new(PurgeService(Arc::clone(&purges))));
+        let is_first = self.invalidation.set(purges).is_ok();
+        assert!(is_first, "purges start once");
+        Ok(())
+    }
+
+    /// Returns the purges of the cluster, once they have started.
+    pub fn invalidation(&self) -> Option<&Arc<ClusterPurges>> {
+        self.invalidation.get()
+    }
+
+    /// Starts to keep digests of the contents of nodes, if the placement asks for them.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start_digests(
+        self: &Arc<Self>,
+        source: Arc<dyn DigestSource>,
+        (settings, metrics): (&Settings, &Arc<Metrics>),
+    ) -> std::io::Result<()> {
+        let members = Arc::downgrade(self);
+        let none = Arc::new(View::new(Vec::new(), KeySecret::NONE));
+        let view = move || members.upgrade().map_or(Arc::clone(&none), |it| Arc::clone(&it.members().view));
+        let (node, calls, metrics) = (self.own, self.calls(), Arc::clone(metrics));
+        let parts = ClusterDigestsParts { node, view: Box::new(view), calls, source, metrics };
+        let digests = ClusterDigests::start(parts)?;
+        digests.set(settings.cluster.placement == Placement::Directory);
+        self.services.add("digests/", Arc::clone(&digests) as Arc<_>);
+        let is_first = self.digests.set(digests).is_ok();
+        assert!(is_first, "digests start once");
+        Ok(())
+    }
+
+    /// Returns the digests, once they have started.
+    pub fn digests(&self) -> Option<&Arc<ClusterDigests>> {
+        self.digests.get()
+    }
+
+    /// Returns the members that probably hold the object with this full key.
+    pub fn holders(&self, full_key: &[u8]) -> Homes {
+        self.digests().map_or(Homes::default(), |digests| digests.holders(&self.members(), full_key))
+    }
+
+    /// Returns the judge of connections between nodes.
+    pub fn door(&self) -> &Arc<PeerDoor> {
+        &self.door
+    }
+}
+
+impl Membership {
+    fn of(before: &HashMap<NodeId, Arc<PeerNode>>, view: Arc<View>, longest: Duration) -> Self {
+        let peer = |member: &Member| {
+            let is_same = |peer: &&Arc<PeerNode>| peer.target.address() == member.address;
+            let kept = before.get(&member.id).filter(is_same).cloned();
+            (member.id, kept.unwrap_or_else(|| Arc::new(PeerNode::new(member, longest))))
+        };
+        Self { peers: view.members().iter().map(peer).collect(), view }
+    }
+
+    /// Returns a member as this node knows it.
+    pub fn peer(&self, node: NodeId) -> Option<&Arc<PeerNode>> {
+        self.peers.get(&node)
+    }
+
+    /// Returns the weight of a node over the mean weight of all homes.
+    fn weight_share(&self, node: NodeId) -> f64 {
+        let homes = || self.view.members().iter().filter(|member| member.is_home());
+        let (count, sum) = (homes().count() as f64, homes().map(|member| member.weight).sum::<f64>());
+        self.view.member(node).map_or(1.0, |member| member.weight * count / sum)
+    }
+
+    /// Returns `true` if a member has this address, and has not left.
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let is_it = |member: &Member| member.address.ip() == address && member.state != MemberState::Out;
+        self.view.members().iter().any(is_it)
+    }
+}
+
+/// Most objects of which a home knows how often they are asked for.
+const HOT_KEYS_MAX: usize = 1024;
+
+/// Previous homes in a row without a copy after which no more are asked until the next change.
+const HOLDERS_IN_VAIN_MAX: u32 = 64;
+
+#[cfg(test)]
+mod membership_tests {
+    use super::*;
+
+    fn settings(join: &[&str]) -> Settings {
+        let mut settings = Settings::default();
+        settings.cluster.name = "prod".into();
+        settings.cluster.peer = Some(([127, 0, 0, 1], 3131).into());
+        settings.cluster.join = join.iter().map(|&name| name.into()).collect();
+        settings
+    }
+
+    fn member(address: &str) -> Member {
+        let name: Arc<str> = address.into();
+        let (id, address) = (NodeId::named(&name), address.parse().expect("an address"));
+        Member { id, name, address, weight: 1.0, state: MemberState::In, life: 1 }
+    }
+
+    fn handle(others: &[&str]) -> Arc<ClusterHandle> {
+        let handle = ClusterHandle::new(&settings(&[])).expect("sound settings").expect("a cluster");
+        let members = others.iter().map(|address| member(address)).chain([member("127.0.0.1:3131")]);
+        handle.set_view(Arc::new(View::new(members.collect(), KeySecret::NONE)));
+        handle
+    }
+
+    #[test]
+    fn members_are_known_by_their_addresses() {
+        let handle = handle(&["127.0.0.2:3131"]);
+        let members = handle.members();
+        assert!(members.view.member(handle.own()).is_some() && members.peer(handle.own()).is_some());
+        let addresses = ["127.0.0.2", "::ffff:127.0.0.1", "127.0.0.3"];
+        let known = addresses.map(|address| members.has_address(address.parse().expect("an address")));
+        assert_eq!(known, [true, true, false]);
+    }
+
+    #[test]
+    fn another_view_keeps_the_ways_to_nodes_that_stay() {
+        let handle = handle(&["127.0.0.2:3131"]);
+        let before = Arc::clone(&handle.members());
+        let mut members = before.view.members().to_vec();
+        let moved = members.iter_mut().find(|member| member.id != handle.own()).expect("two members");
+        moved.address = ([127, 0, 0, 3], 3131).into();
+        let moved = moved.id;
+        handle.set_view(Arc::new(View::new(members, KeySecret::NONE)));
+        let after = handle.members();
+        let is_kept = |node| Arc::ptr_eq(before.peer(node).expect("there"), after.peer(node).expect("there"));
+        assert!(is_kept(handle.own()) && !is_kept(moved));
+    }
+
+    #[test]
+    fn other_view_exchanges_lists_once_a_second() {
+        let handle = handle(&["127.0.0.2:3131"]);
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&told);
+        handle.on_other_view(move |address| heard.lock().push(address));
+        let members = Arc::clone(&handle.members());
+        let peer = members.peer(NodeId::named("127.0.0.2:3131")).expect("a member");
+        handle.heard_view(peer, members.view.fingerprint());
+        assert!(told.lock().is_empty(), "the same view");
+        (0..100).for_each(|_| handle.heard_view(peer, 1));
+        assert_eq!(*told.lock(), [peer.target.address()]);
+    }
+
+    #[test]
+    fn node_that_joins_asks_homes_of_before() {
+        let handle = handle(&["127.0.0.2:3131", "127.0.0.3:3131"]);
+        let view = Arc::clone(&handle.members().view);
+        for number in 0..50 {
+            let key = format!("http://a.test/{number}");
+            let homes: Vec<_> = view.homes(key.as_bytes()).iter().collect();
+            if homes[0] == handle.own() {
+                assert_eq!(handle.previous_home(key.as_bytes()), Some(homes[1]));
+            }
+        }
+        (0..HOLDERS_IN_VAIN_MAX).for_each(|_| handle.note_previous_home(false));
+        assert_eq!(handle.previous_home(b"http://a.test/"), None, "they are cold");
+    }
+
+    #[test]
+    fn without_a_name_there_is_no_cluster() {
+        let mut alone = settings(&[]);
+        alone.cluster.name.clear();
+        assert!(ClusterHandle::new(&alone).expect("sound settings").is_none());
+    }
+}

@@ -1,0 +1,265 @@
+//! Starts, reloads and stops the server.
+
+use super::client_connections::ClientConnections;
+use super::drain::Drain;
+use super::limits::ConnectionLimits;
+use super::tls::Tls;
+use super::worker::{Worker, WorkerListener};
+use super::{Error, ServerState, listen};
+use crate::access::{self, PeerDoor};
+use crate::message::{Client, Handler};
+use crate::metrics::Metrics;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use shoal_settings::{ClientLimits, Listen, Settings};
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// Binds every listener and reads every certificate. No part starts unless all parts can.
+///
+/// # Errors
+/// Returns an error if an address cannot be bound or a certificate cannot be used.
+pub fn bind(settings: &Settings) -> Result<BoundServer, Error> {
+    let workers = match settings.workers {
+        0 => std::thread::available_parallelism().map_or(1, NonZero::get),
+        workers => workers,
+    };
+    let mut per_worker: Vec<Vec<WorkerListener>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut addresses = Vec::new();
+    let (mut tls, mut clients) = (Vec::new(), Vec::new());
+    for (index, entry) in settings.listen.iter().enumerate() {
+        let acceptor = Tls::load(entry)?;
+        let of_clients = Arc::new(ClientConnections::new(entry));
+        let networks: Arc<[ipnet::IpNet]> = entry.proxy_protocol_from.clone().into();
+        for (worker, socket) in listen::bind(entry.address, workers)?.into_iter().enumerate() {
+            if worker == 0 {
+                let source = |source| Error::Listen { address: entry.address, source };
+                addresses.push(socket.local_addr().map_err(source)?);
+            }
+            let proxies = Arc::clone(&networks);
+            let (tls, clients) = (acceptor.clone(), Arc::clone(&of_clients));
+            per_worker[worker].push(WorkerListener { index, socket, proxies, tls, clients });
+        }
+        tls.push(acceptor);
+        clients.push(of_clients);
+    }
+    if let Some(address) = access::peer_address(settings) {
+        // Members have no limit: a node may have many connections to another.
+        let strangers =
+            Listen { client_connections: Some(STRANGER_CONNECTIONS_MAX), ..Listen::reverse(address) };
+        let of_peers = Arc::new(ClientConnections::new(&strangers));
+        for (worker, socket) in listen::bind(address, workers)?.into_iter().enumerate() {
+            let (index, proxies) = (Client::PEER_LISTENER, Arc::default());
+            let clients = Arc::clone(&of_peers);
+            per_worker[worker].push(WorkerListener { index, socket, proxies, tls: None, clients });
+        }
+    }
+    Ok(BoundServer { settings: settings.clone(), per_worker, addresses, tls, clients, door: None })
+}
+
+/// Returns an error for each listener with unusable certificates.
+pub fn check(settings: &Settings) -> Vec<Error> {
+    settings.listen.iter().filter_map(|entry| Tls::load(entry).err()).collect()
+}
+
+/// Listening sockets that do not accept connections yet.
+pub struct BoundServer {
+    settings: Settings,
+    per_worker: Vec<Vec<WorkerListener>>,
+    addresses: Vec<SocketAddr>,
+    tls: Vec<Option<Tls>>,
+    clients: Vec<Arc<ClientConnections>>,
+    door: Option<Arc<PeerDoor>>,
+}
+
+impl BoundServer {
+    /// Lets this door decide about connections to the listener for peers. Without a door there is
+    /// nobody to answer.
+    pub fn with_door(self, door: Option<Arc<PeerDoor>>) -> Self {
+        Self { door, ..self }
+    }
+
+    /// Returns the bound address of each `listen` entry. Port 0 is replaced by the kernel's choice.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Returns the number of workers that [`BoundServer::start`] starts.
+    pub fn workers(&self) -> usize {
+        self.per_worker.len()
+    }
+
+    /// Starts the workers. Each worker calls `on_worker` with its number, inside its runtime,
+    /// before accepting connections.
+    ///
+    /// # Errors
+    /// Returns an error if a thread or runtime cannot be started. Workers already started are
+    /// stopped again.
+    pub fn start<H: Handler>(
+        self,
+        handler: Arc<H>,
+        metrics: Arc<Metrics>,
+        on_worker: impl Fn(usize) + Send + Sync + 'static,
+    ) -> Result<RunningServer, Error> {
+        let (tls, clients) = (self.tls, self.clients);
+        let control =
+            Arc::new(ServerControl { drain: Drain::default(), cut_at: Mutex::new(None), tls, clients });
+        let shared = Arc::new(ServerState {
+            handler,
+            live: ArcSwap::from_pointee(ConnectionLimits::new(&self.settings.client, Arc::clone(&metrics))),
+            metrics,
+            drain: control.drain.clone(),
+        });
+        super::intercepted::join(&shared);
+        let on_worker: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_worker);
+        let places_max = u32::try_from(self.settings.max_connections).unwrap_or(u32::MAX);
+        let places = Arc::new(Semaphore::new(places_max as usize));
+        let peer_places = Arc::new(Semaphore::new(PEER_CONNECTIONS_MAX as usize));
+        let live = Arc::clone(&shared);
+        let set_live = move |limits: &_| {
+            live.live.store(Arc::new(ConnectionLimits::new(limits, Arc::clone(&live.metrics))));
+        };
+        let mut running = RunningServer {
+            addresses: self.addresses,
+            threads: Vec::new(),
+            reloader: Reloader { set_live: Arc::new(set_live), control: Arc::clone(&control) },
+            control: Arc::clone(&control),
+        };
+        for (number, listening) in self.per_worker.into_iter().enumerate() {
+            let worker = Worker {
+                number,
+                listening,
+                shared: Arc::clone(&shared),
+                control: Arc::clone(&control),
+                places: Arc::clone(&places),
+                places_max,
+                peer_places: Arc::clone(&peer_places),
+                door: self.door.clone(),
+                on_worker: Arc::clone(&on_worker),
+            };
+            match worker.start() {
+                Ok(thread) => running.threads.push(thread),
+                Err(source) => {
+                    running.stop(Duration::ZERO);
+                    return Err(Error::Worker(source));
+                }
+            }
+        }
+        running.watch_certificates();
+        Ok(running)
+    }
+}
+
+/// State shared by the workers and the owner of the server.
+pub(super) struct ServerControl {
+    /// Drain signal.
+    pub drain: Drain,
+    /// Time at which a draining server cuts connections that are still open.
+    pub cut_at: Mutex<Option<Instant>>,
+    /// TLS setup of each `listen` entry, in order.
+    tls: Vec<Option<Tls>>,
+    /// Connections of each client, by `listen` entry.
+    clients: Vec<Arc<ClientConnections>>,
+}
+
+/// Running server.
+pub struct RunningServer {
+    addresses: Vec<SocketAddr>,
+    threads: Vec<JoinHandle<()>>,
+    reloader: Reloader,
+    control: Arc<ServerControl>,
+}
+
+/// Applies new settings to a running server. Separate from [`RunningServer`]: reading files may
+/// block, and a stopping server must not wait for files.
+#[derive(Clone)]
+pub struct Reloader {
+    set_live: Arc<dyn Fn(&ClientLimits) + Send + Sync>,
+    control: Arc<ServerControl>,
+}
+
+impl RunningServer {
+    /// Returns the address of each `listen` entry.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Returns a handle that applies new settings.
+    pub fn reloader(&self) -> Reloader {
+        self.reloader.clone()
+    }
+
+    /// Stops accepting, lets current requests finish for at most `grace`, then cuts the remaining
+    /// ones. Returns at once.
+    pub fn drain(&self, grace: Duration) {
+        *self.control.cut_at.lock() = Some(Instant::now() + grace);
+        self.control.drain.begin();
+    }
+
+    /// Blocks the thread until every worker has stopped. Call [`RunningServer::drain`] first.
+    pub fn join(mut self) {
+        self.join_threads();
+    }
+
+    /// Drains, then blocks the thread until every worker has stopped.
+    pub fn stop(mut self, grace: Duration) {
+        self.drain(grace);
+        self.join_threads();
+    }
+
+    fn join_threads(&mut self) {
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a worker ended in a panic");
+            }
+        }
+    }
+
+    /// Watches the certificate files in a separate thread, since reading files may block.
+    fn watch_certificates(&self) {
+        if self.control.tls.iter().all(Option::is_none) {
+            return;
+        }
+        let control = Arc::clone(&self.control);
+        let watch = move || super::tls::watch(control.tls.iter().flatten(), &control.drain);
+        // The thread ends by itself. Joining the thread could delay the server's stop when a file
+        // blocks.
+        if let Err(error) = std::thread::Builder::new().name("certificates".into()).spawn(watch) {
+            tracing::error!(%error, "changed certificates will be read on reload only");
+        }
+    }
+}
+
+impl Reloader {
+    /// Applies the client limits to new connections and reads the certificates again. The `listen`
+    /// entries must be the ones of the start, in the same order. Only their certificates are read.
+    ///
+    /// # Errors
+    /// Returns an error if a certificate cannot be used. No setting has changed then.
+    pub fn reload(&self, settings: &Settings) -> Result<(), Error> {
+        let listeners = settings.listen.iter().zip(&self.control.tls);
+        let secured = listeners.filter_map(|(entry, tls)| Some((entry, tls.as_ref()?)));
+        let read = secured
+            .filter(|(entry, _)| !entry.tls.is_empty())
+            .map(|(entry, tls)| Ok((tls, tls.read(entry)?)));
+        for (tls, read) in read.collect::<Result<Vec<_>, Error>>()? {
+            tls.replace(read)?;
+        }
+        for (entry, clients) in settings.listen.iter().zip(&self.control.clients) {
+            clients.limit(entry);
+        }
+        (self.set_live)(&settings.client);
+        Ok(())
+    }
+}
+
+/// Most connections of peers, beside `max_connections`: clients cannot keep peers out, nor peers
+/// clients.
+pub(super) const PEER_CONNECTIONS_MAX: u32 = 8192;
+
+/// Most connections to the listener for peers from a network without a member.
+const STRANGER_CONNECTIONS_MAX: usize = 64;

@@ -1,0 +1,19 @@
+//! Parts of connections on both sides of the proxy.
+//!
+//! These are output that leaves in one call, buffers that idle connections release, and deadlines
+//! that are cheap to move. Further parts put bytes back, and lend bodies to the kernel.
+
+#![forbid(unsafe_code)]
+
+mod deadline;
+mod lender;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod narrow;
+mod output;
+mod rewind;
+pub mod spare;
+
+pub use deadline::Deadline;
+pub use lender::{poll_lend, try_send_zero_copy};
+pub use output::{MessageOutput, Rest};
+pub use rewind::Rewind;
