@@ -15,6 +15,7 @@ mod finding;
 mod fuzz;
 mod house;
 mod instructions;
+mod package;
 mod python;
 mod quick;
 mod release;
@@ -52,6 +53,7 @@ fn run(arguments: &[&str]) -> Outcome {
         ["fuzz", options @ ..] => fuzz::run(&root, options),
         ["house", options @ ..] => house::run(&root, options),
         ["instructions", options @ ..] => instructions::run(&root, options),
+        ["package", options @ ..] => package::run(&root, options),
         ["python", options @ ..] => python::run(&root, options),
         ["quick", options @ ..] => quick::run(&root, options),
         ["tests", options @ ..] => suite::run(&root, options),
@@ -68,6 +70,7 @@ cargo xtask deps                the crate table, the reasons of dependencies, an
 cargo xtask fuzz [--seconds N] [TARGET…]   each fuzz target for N seconds (20), starting from fuzz/seeds
 cargo xtask house [--lower]     how plainly comments, names and pages speak, beside the limits in xtask/house.toml
 cargo xtask instructions [--renew]   instructions per hit, against bench/instructions.txt (needs valgrind)
+cargo xtask package [--twice]   what users install, in target/packages: Debian package, archives, chart, bill of materials
 cargo xtask python [--ray]      the Python package built and tested; with --ray on a local Ray cluster (needs python3, pip, its index)
 cargo xtask quick [BASE]        format, clippy and unit tests of crates that differ from BASE (HEAD), and of dependents
 cargo xtask release             the release build laid out by a profile, in target/release-profiled/shoal; two release builds (needs llvm-profdata)

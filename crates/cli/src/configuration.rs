@@ -125,3 +125,18 @@ fn readable(path: &Path) -> Result<(), String> {
 
 /// Most bytes of a settings file.
 const FILE_MAX: u64 = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packaged_settings_have_no_mistakes() {
+        for file in ["debian/shoal.toml", "container/shoal.toml"] {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib").join(file);
+            let settings = Configuration { file: Some(path), options: Vec::new() }.load();
+            let settings = settings.map_err(|failure| failure.lines()).expect(file);
+            assert_eq!(settings.listen.len(), 1, "{file}");
+        }
+    }
+}
