@@ -106,9 +106,9 @@ class Chroot:
         for place in Path("/etc/apt/apt.conf.d").iterdir():
             if "Acquire::" in place.read_text():
                 shutil.copy(place, self.root / "etc/apt/apt.conf.d")
-        shutil.copy(package, self.root / "tmp/shoal.deb")
+        shutil.copy(package, self.root / "srv/shoal.deb")
         self.run("apt-get", "-qq", "update")
-        self.run("apt-get", "-qq", "-y", "--no-install-recommends", "install", "/tmp/shoal.deb")
+        self.run("apt-get", "-qq", "-y", "--no-install-recommends", "install", "/srv/shoal.deb")
 
     @contextlib.contextmanager
     def node(self, origin):
@@ -138,12 +138,12 @@ class Chroot:
 
 def newer(package, root):
     """The same package, as if built from a later version."""
-    stage = root / "tmp/newer"
+    stage = root / "srv/newer"
     call("dpkg-deb", "-R", package, stage)
     control = stage / "DEBIAN/control"
     lines = [f"{line}+later" if line.startswith("Version: ") else line for line in control.read_text().splitlines()]
     control.write_text("\n".join(lines) + "\n")
-    later = root / "tmp/later.deb"
+    later = root / "srv/later.deb"
     call("dpkg-deb", "--root-owner-group", "-Znone", "-b", stage, later)
     shutil.rmtree(stage)
     return later

@@ -128,10 +128,10 @@ impl CacheEngine {
         received: Instant,
     ) -> Reply {
         sums::note_database(&request.base.mirror, &request.below);
-        if let Some(refusal) = (RightsCheck { engine: self, request: request }).refuse(&fetch).await {
+        if let Some(refusal) = (RightsCheck { engine: self, request }).refuse(&fetch).await {
             return refusal;
         }
-        if let Some(reply) = (ArchiveRequest { engine: self, request: request }).prepare(&mut fetch).await {
+        if let Some(reply) = (ArchiveRequest { engine: self, request }).prepare(&mut fetch).await {
             return reply;
         }
         if let Some(reply) = self.checksum(request, &fetch).await {

@@ -35,7 +35,7 @@ impl CacheEngine {
             Ok(found) => found,
             Err(status) => return request.refused(status, NO_TIMES),
         };
-        self.add_times(request, ask, &mut found).await;
+        add_times(self, request, ask, &mut found).await;
         let until = next_change(request, ask, &found);
         let old = found.versions.iter().filter(|(_, time)| time.is_some_and(|time| time <= limit));
         let versions: HashSet<String> = old.map(|(version, _)| version.clone()).collect();
@@ -95,46 +95,51 @@ impl CacheEngine {
         }
         Ok(true)
     }
+}
 
-    /// Adds the times that an index lacks, from the document of each version.
-    async fn add_times(self: &Arc<Self>, request: &MirrorRequest, ask: &RequestContext, facts: &mut Facts) {
-        let Some(asked) = &ask.mirror else { return };
-        let registry = asked.mirror.registry;
-        let undated = facts.versions.iter().enumerate().filter(|(_, (_, time))| time.is_none());
-        let mut wanted = undated
-            .filter_map(|(at, (version, _))| Some((at, registry.time_of_version(&asked.place, version)?)))
-            .take(TIMES_MAX)
-            .collect::<Vec<(usize, (Place, Form))>>();
-        let mut asking = JoinSet::new();
-        loop {
-            while asking.len() < TIMES_AT_ONCE
-                && let Some((at, (place, form))) = wanted.pop()
-            {
-                let Some(document) = request.base.document(&place, form) else { continue };
-                let engine = Arc::clone(self);
-                asking.spawn(async move { (at, engine.time_in(document, form).await) });
-            }
-            match asking.join_next().await {
-                Some(Ok((at, time))) => facts.versions[at].1 = time,
-                // A version without an answer has no known time.
-                Some(Err(_)) => {}
-                None => break,
-            }
+/// Adds the times that an index lacks, from the document of each version.
+async fn add_times(
+    engine: &Arc<CacheEngine>,
+    request: &MirrorRequest,
+    ask: &RequestContext,
+    facts: &mut Facts,
+) {
+    let Some(asked) = &ask.mirror else { return };
+    let registry = asked.mirror.registry;
+    let undated = facts.versions.iter().enumerate().filter(|(_, (_, time))| time.is_none());
+    let mut wanted = undated
+        .filter_map(|(at, (version, _))| Some((at, registry.time_of_version(&asked.place, version)?)))
+        .take(TIMES_MAX)
+        .collect::<Vec<(usize, (Place, Form))>>();
+    let mut asking = JoinSet::new();
+    loop {
+        while asking.len() < TIMES_AT_ONCE
+            && let Some((at, (place, form))) = wanted.pop()
+        {
+            let Some(document) = request.base.document(&place, form) else { continue };
+            let engine = Arc::clone(engine);
+            asking.spawn(async move { (at, time_in(&engine, document, form).await) });
         }
-        debug_assert!(wanted.is_empty(), "each version was asked about");
+        match asking.join_next().await {
+            Some(Ok((at, time))) => facts.versions[at].1 = time,
+            // A version without an answer has no known time.
+            Some(Err(_)) => {}
+            None => break,
+        }
     }
+    debug_assert!(wanted.is_empty(), "each version was asked about");
+}
 
-    /// Reads the time of the only version in a document.
-    async fn time_in(self: Arc<Self>, document: RequestContext, form: Form) -> Option<i64> {
-        let registry = document.mirror.as_ref()?.mirror.registry;
-        let reply = Box::pin(self.serve(&Arc::new(document))).await;
-        let found = if reply.head.status() == StatusCode::OK {
-            survey(registry, form, reply).await
-        } else {
-            return None;
-        };
-        found.ok()?.versions.into_iter().next()?.1
-    }
+/// Reads the time of the only version in a document.
+async fn time_in(engine: &Arc<CacheEngine>, document: RequestContext, form: Form) -> Option<i64> {
+    let registry = document.mirror.as_ref()?.mirror.registry;
+    let reply = Box::pin(engine.serve(&Arc::new(document))).await;
+    let found = if reply.head.status() == StatusCode::OK {
+        survey(registry, form, reply).await
+    } else {
+        return None;
+    };
+    found.ok()?.versions.into_iter().next()?.1
 }
 
 /// Returns the time at which the next version is old enough. It is past if times may yet become

@@ -202,13 +202,7 @@ impl OneAsk<'_> {
         };
         self.cluster.load().heard(peer.node, answer.load);
         self.cluster.heard_view(peer, answer.view);
-        let result = match answer.result {
-            AnswerResult::Served | AnswerResult::Failed => AskResult::Served,
-            AnswerResult::Missing => AskResult::Missing,
-            AnswerResult::Busy => AskResult::Busy,
-            AnswerResult::Behind => AskResult::Behind,
-            AnswerResult::Unknown => AskResult::Unknown,
-        };
+        let result = ask_result(answer.result);
         if result != AskResult::Served {
             self.declined(peer);
             return Some(OneAnswer::None(result));
@@ -275,6 +269,17 @@ impl OneAsk<'_> {
             frame
         });
         CheckedBody::new(counted.boxed_unsync(), told, lied).boxed_unsync()
+    }
+}
+
+/// Returns the way in which an answer ends an ask.
+fn ask_result(result: AnswerResult) -> AskResult {
+    match result {
+        AnswerResult::Served | AnswerResult::Failed => AskResult::Served,
+        AnswerResult::Missing => AskResult::Missing,
+        AnswerResult::Busy => AskResult::Busy,
+        AnswerResult::Behind => AskResult::Behind,
+        AnswerResult::Unknown => AskResult::Unknown,
     }
 }
 

@@ -109,12 +109,12 @@ impl Node {
         inherited: Inheritance,
     ) -> Result<(Self, Vec<Arc<CallTally>>), NodeError> {
         let Inheritance { mut sockets, store } = inherited;
-        let metrics = Arc::new(Metrics::default());
+        let metrics: Arc<Metrics> = Arc::default();
         let bound = server::bind_or_take(&settings, &mut sockets).map_err(NodeError::Server)?;
         let addresses = bound.addresses().to_vec();
         let identity = identity(&addresses);
-        let live = ExchangeSettings::new(&settings, &own_addresses(&settings, &addresses), identity)
-            .map_err(NodeError::Live)?;
+        let own = own_addresses(&settings, &addresses);
+        let live = ExchangeSettings::new(&settings, &own, identity).map_err(NodeError::Live)?;
         let log = AccessLog::open(&settings.log, Arc::clone(&metrics)).map_err(NodeError::Log)?;
         let upstreams =
             Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).map_err(NodeError::Upstream)?);
@@ -132,21 +132,20 @@ impl Node {
             cluster: cluster.clone(),
             neighbours: neighbours.as_ref().map(|(neighbours, _)| Arc::clone(neighbours)),
         });
-        cluster_purges::start(cluster.as_ref(), &exchange, (&settings, disks.is_some()))
-            .map_err(NodeError::Threads)?;
+        let purged = (&settings, disks.is_some());
+        cluster_purges::start(cluster.as_ref(), &exchange, purged).map_err(NodeError::Threads)?;
         let neighbours = neighbours.map(|parts| {
             let (exchange, upstreams) = (Arc::clone(&exchange), Arc::clone(&upstreams));
             NeighbourThread::start(parts, exchange, upstreams, Arc::clone(&metrics), &mut sockets)
         });
         let neighbours = neighbours.transpose().map_err(NodeError::Neighbours)?;
-        let checks = Arc::new(OnceLock::new());
+        let checks = Arc::default();
         let on_worker = begin_worker(&checks, &exchange, &upstreams);
         let front = Arc::new(CacheHandler(Arc::clone(&exchange)));
-        let door = cluster.as_ref().map(|cluster| Arc::clone(cluster.door()));
-        let running =
-            bound.with_door(door).start(front, Arc::clone(&metrics), on_worker).map_err(NodeError::Server)?;
+        let bound = bound.with_door(cluster.as_ref().map(|cluster| Arc::clone(cluster.door())));
+        let running = bound.start(front, Arc::clone(&metrics), on_worker);
+        let running = running.map_err(NodeError::Server)?;
         let inherited = succession::cluster_inheritance(&settings, members, &mut sockets);
-        succession::tell_left(&sockets);
         let membership = cluster.as_ref().map(|cluster| start_cluster(&settings, cluster, inherited));
         let membership = membership.transpose().map_err(NodeError::Cluster)?.map(Arc::new);
         let reopening = disks.as_ref().and_then(|disks| {

@@ -279,7 +279,8 @@ pub(super) fn open_storage(
     Ok((stack, left.members))
 }
 
-/// Returns the parts of the membership that come from the process before.
+/// Returns the parts of the membership that come from the process before. The sockets that are
+/// still left then belong to no setting.
 pub(super) fn cluster_inheritance(
     settings: &Settings,
     members: Vec<String>,
@@ -288,11 +289,12 @@ pub(super) fn cluster_inheritance(
     let socket = peer_address(settings)
         .and_then(|address| sockets.take(SocketUse::Gossip, &address.to_string()).pop())
         .map(Into::into);
+    tell_left(sockets);
     ClusterInheritance { socket, members }
 }
 
 /// Logs the sockets that no setting names. They close, and refuse the clients that wait there.
-pub(super) fn tell_left(sockets: &InheritedSockets) {
+fn tell_left(sockets: &InheritedSockets) {
     for name in sockets.left() {
         tracing::warn!(
             address = name.bound,
