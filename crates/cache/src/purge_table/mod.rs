@@ -210,7 +210,7 @@ impl PurgeTable {
     }
 
     /// Leaves the file to another process: purges hold in this process only, and the caller tells
-    /// the other one of them. Purges before this call are to be [written](Self::written) first.
+    /// the other one of them. Purges before this call are to be written first.
     pub fn release_file(&self) {
         *self.keeping.write() = TablePersistence::Nowhere;
     }

@@ -9,7 +9,7 @@
 //!
 //! Capital letters of a module are escaped: `!a` is `A`. The hashes of `go.sum` are of a zip's
 //! members, not of its bytes: the go command checks them, and so does the node where a checksum
-//! database has told them ([`sums`]). Toolchains are modules, too.
+//! database has told them (`sums`). Toolchains are modules, too.
 
 mod aged;
 mod sums;

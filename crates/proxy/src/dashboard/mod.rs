@@ -39,7 +39,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::mpsc;
 
-/// The dashboard. Its thread ends with [`stop`](Self::stop).
+/// The dashboard. Its thread ends with `stop`.
 pub struct Dashboard {
     view: NodeView,
     recorder: Mutex<Recorder>,

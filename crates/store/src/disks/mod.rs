@@ -12,7 +12,7 @@
 //! remembered, and repeated on it before it serves again, so that a purge holds. An object stored
 //! on one disk is removed from the others. Another disk may have an older one, from a time when a
 //! third was out. While no disk is in service, the store misses and declines until an operator
-//! brings one back. A disk may also be released to another process: see [`handed_over`].
+//! brings one back. A disk may also be released to another process: see `handed_over`.
 //!
 //! A call costs that of the disk's own store, plus a logarithm for each disk. With any number of
 //! disks, a call goes to one device only. A removal goes to each disk that has the key.
