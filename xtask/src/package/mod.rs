@@ -5,7 +5,7 @@
 //!  components ────────┤         └─► archive   shoal-VERSION-TARGET.tar.gz
 //!   (cargo metadata)  ├─► licences            THIRD-PARTY.txt
 //!                     └─► bill of materials   shoal-VERSION.cdx.json
-//!  contrib/container, contrib/helm ─► archive shoal-VERSION-container.tar.gz, shoal-VERSION-chart.tgz
+//!  contrib/container, contrib/helm ─► archive shoal-VERSION-container.tar.gz, shoal-VERSION-chart.tar.gz
 //! ```
 //!
 //! Times in the files are the last commit's; paths of this machine are taken out of the binary; owner
