@@ -1,10 +1,12 @@
 //! Changes of the cache that another process of this node has to learn of, during a hand-over.
 
 use super::CacheEngine;
+use super::invalidate::is_short;
 use arc_swap::ArcSwapOption;
 use shoal_cooperation::invalidation::{Modes, Scope};
 use shoal_handover::Change;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Place for the function that is told of changes.
 #[derive(Default)]
@@ -29,7 +31,9 @@ impl ChangeTap {
     }
 }
 
-/// Makes a change of another process of this node, and tells nobody.
+/// Makes a change of another process of this node, and tells the other nodes of its cluster: that
+/// process may not write the journal. It takes no operator's purge either, so that everything is
+/// purged only if it may have lost changes; that concerns this node alone.
 pub async fn apply_change(engine: &CacheEngine, change: Change) {
     let scope = match change {
         Change::All => Scope::All,
@@ -39,7 +43,16 @@ pub async fn apply_change(engine: &CacheEngine, change: Change) {
         Change::Url(url) => Scope::Url { url, modes: Modes::Both },
     };
     drop(engine.cache().apply_here(&engine.live(), &scope).await);
+    if let Some(purges) = engine.cluster.as_ref().and_then(|cluster| cluster.invalidation())
+        && scope != Scope::All
+        && is_short(&scope)
+    {
+        drop(purges.purge(scope, TOLD_PATIENCE).await);
+    }
 }
+
+/// Longest wait for other nodes' word on a purge: further changes wait behind it.
+const TOLD_PATIENCE: Duration = Duration::from_millis(50);
 
 /// Returns the change by which another process of this node removes the responses of a scope.
 fn change_of(scope: &Scope) -> Option<Change> {

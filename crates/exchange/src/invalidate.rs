@@ -174,7 +174,7 @@ fn scope_of(request: PurgeRequest) -> Result<Scope, String> {
 }
 
 /// Returns `true` if the scope fits into a message between nodes.
-fn is_short(scope: &Scope) -> bool {
+pub(super) fn is_short(scope: &Scope) -> bool {
     let id = PurgeId { origin: NodeId(0), life: 0, number: 2 };
     Purge { id, scope: scope.clone() }.is_sound()
 }

@@ -78,6 +78,7 @@ impl UpgradeSocket {
         let path = folder.join(format!("upgrade-{pid}.sock"));
         // Left behind by an earlier process of this number.
         let _ = fs::remove_file(&path);
+        remove_abandoned(folder);
         let listener = UnixListener::bind(&path)?;
         let port = Self { listener, path };
         fs::set_permissions(&port.path, fs::Permissions::from_mode(0o600))?;
@@ -99,6 +100,19 @@ impl UpgradeSocket {
             if let Some(pending) = PendingRequest::of(stream) {
                 return Ok(pending);
             }
+        }
+    }
+}
+
+/// Removes the sockets of killed nodes, at which nothing listens.
+fn remove_abandoned(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_ours =
+            name.to_str().is_some_and(|name| name.starts_with("upgrade-") && name.ends_with(".sock"));
+        let refused = |why: io::Error| why.kind() == io::ErrorKind::ConnectionRefused;
+        if is_ours && UnixStream::connect(entry.path()).is_err_and(refused) {
+            let _ = fs::remove_file(entry.path());
         }
     }
 }
@@ -188,6 +202,19 @@ mod tests {
         let path = port.path().to_owned();
         drop(port);
         assert!(!path.exists(), "the socket's file is gone");
+    }
+
+    #[test]
+    fn sockets_of_killed_nodes_go() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).expect("ours");
+        let (dead, alive) = (folder.path().join("upgrade-1.sock"), folder.path().join("upgrade-2.sock"));
+        drop(UnixListener::bind(&dead).expect("bound"));
+        let _listener = UnixListener::bind(&alive).expect("bound");
+        let other = folder.path().join("other.sock");
+        drop(UnixListener::bind(&other).expect("bound"));
+        let port = UpgradeSocket::open(folder.path(), 3).expect("opened");
+        assert!(!dead.exists() && alive.exists() && other.exists() && port.path().exists());
     }
 
     #[test]

@@ -27,10 +27,13 @@ fn check(name: &str, trace: &Trace) {
         }
         let (live, exact) = (live.distances(), exact.finish());
         let reaches = exact.distances().quantiles(&[1.0])[0].expect("objects come back");
-        let sizes = sizes_between(reaches / 1000, reaches, 24);
+        let sizes = sizes_between(reaches / 100, reaches, 24);
         let (live_curve, exact) = (live.curve(&sizes), exact.curve(&sizes));
         let off = |(live, exact): (&Point, &Point)| (live.hit_ratio - exact.hit_ratio).abs();
+
+        let sees = |largest: f64| eprintln!("{name}, seed {seed}: {largest:.4}");
         let largest = live_curve.points.iter().zip(&exact.points).map(off).fold(0.0, f64::max);
+        sees(largest);
         assert!(largest < TWO_POINTS, "{name}, seed {seed}: {largest} at a rate of {}", live.rate);
         assert!(live.watched <= OBJECTS);
     }

@@ -25,6 +25,8 @@ const COPIED: &[(&str, &str)] = &[
     ("contrib/debian/copyright", "usr/share/doc/shoal/copyright"),
     ("contrib/debian/lintian-overrides", "usr/share/lintian/overrides/shoal"),
     ("LICENSE-MIT", "usr/share/doc/shoal/LICENSE-MIT"),
+    ("docs/INSTALL.md", "usr/share/doc/shoal/INSTALL.md"),
+    ("docs/DASHBOARD.md", "usr/share/doc/shoal/DASHBOARD.md"),
     ("docs/CONFIG.md", "usr/share/doc/shoal/CONFIG.md"),
     ("docs/OPERATING.md", "usr/share/doc/shoal/OPERATING.md"),
 ];

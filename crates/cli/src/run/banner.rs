@@ -61,7 +61,8 @@ fn whereabouts(
     let _ = writeln!(text, "  cache    {} RAM, {disks}", settings.cache.ram);
     let _ = match admin {
         Some(AdminAddress::Tcp(address)) => {
-            writeln!(text, "  admin    http://{address}/metrics; shoal status --admin {address}")
+            let scheme = if settings.admin.tls.is_empty() { "http" } else { "https" };
+            writeln!(text, "  admin    dashboard at {scheme}://{address}/; shoal status --admin {address}")
         }
         Some(address) => writeln!(text, "  admin    shoal status --admin {address}"),
         None => writeln!(text, "  admin    none"),
@@ -181,7 +182,7 @@ mod tests {
         let shown = text(&settings, &[([127, 0, 0, 1], 3128).into()], settings.admin.listen.as_ref(), &[]);
         for line in [
             "  forward  http://127.0.0.1:3128",
-            "  admin    http://127.0.0.1:3129/metrics; shoal status --admin 127.0.0.1:3129",
+            "  admin    dashboard at http://127.0.0.1:3129/; shoal status --admin 127.0.0.1:3129",
             "  logs     errors on stderr; no access log (log.access names one)",
             "  pip      export PIP_PROXY=http://127.0.0.1:3128",
             "  curl     curl --proxy http://127.0.0.1:3128 http://example.com/",

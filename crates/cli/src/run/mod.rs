@@ -102,7 +102,7 @@ fn run_logging(
     let running = RunningNode::start(configuration, settings.clone(), admin_address, error_log, inherited)?;
     let running = Arc::new(running);
     panics::report_and_count(running.clone());
-    upgrade_socket.iter().for_each(|path| running.set_upgrade_socket(path));
+    upgrade_socket.iter().for_each(|socket| running.set_upgrade_socket(socket.path()));
     if let Some(predecessor) = &predecessor {
         predecessor.take_over(&running).map_err(Failure::Runtime)?;
     }

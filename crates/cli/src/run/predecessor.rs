@@ -157,7 +157,11 @@ impl Predecessor {
     fn follow(&self, running: &Arc<RunningNode>, own: Receiver<Change>) {
         tracing::info!(before = self.program, "took over from the process before");
         let news = std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner));
-        news.into_iter().for_each(|news| follow(running, news));
+        // Clients are served already: purges go first. An object that comes before its purge is
+        // then refused, or older than the purge. A removal stays behind its object.
+        let (changes, others): (Vec<_>, Vec<_>) =
+            news.into_iter().partition(|news| matches!(news, HeardNews::Changed(_)));
+        changes.into_iter().chain(others).for_each(|news| follow(running, news));
         let channel = Arc::clone(&self.channel);
         let send = move || {
             while let Ok(change) = own.recv() {

@@ -203,10 +203,11 @@ impl Candidate {
 
 impl Successor {
     /// Tells the process that it is the node now.
-    pub fn entrust(&self) {
-        if let Err(error) = self.channel.send(&Message::Entrusted) {
-            tracing::error!(%error, pid = self.pid, "the process that has taken over has ended");
-        }
+    ///
+    /// # Errors
+    /// If it cannot be told; [`ChannelFault::Ended`] if it has ended.
+    pub fn entrust(&self) -> Result<(), ChannelFault> {
+        self.channel.send(&Message::Entrusted)
     }
 
     /// Returns the number of events that are not told yet.
@@ -264,8 +265,7 @@ impl NewsQueue {
             while let Ok(news) = heard.recv() {
                 let news = if overrun.swap(false, SeqCst) { LateNews::Changed(Change::All) } else { news };
                 let Some(channel) = channel.upgrade() else { return };
-                // While the other process starts, it may take none.
-                while let Err(ChannelFault::Silent) = send(&channel, &news) {}
+                tell_until_heard(&channel, news);
                 let before = left.fetch_sub(1, SeqCst);
                 debug_assert!(before > 0, "an event that is told twice");
             }
@@ -307,6 +307,23 @@ impl NewsQueue {
 }
 
 /// Sends an event to the other process.
+/// Tells an event, which the other process may take late. A purge that cannot be told becomes one
+/// of everything.
+fn tell_until_heard(channel: &Channel, mut news: LateNews) {
+    loop {
+        match send(channel, &news) {
+            Ok(()) | Err(ChannelFault::Ended) => return,
+            // While the other process starts, it may take none.
+            Err(ChannelFault::Silent) => {}
+            Err(_) if matches!(news, LateNews::Stored(_)) => return,
+            Err(_) => {
+                news = LateNews::Changed(Change::All);
+                std::thread::sleep(LOOK_EVERY);
+            }
+        }
+    }
+}
+
 fn send(channel: &Channel, news: &LateNews) -> Result<(), ChannelFault> {
     match news {
         LateNews::Changed(change) => channel.send(&Message::Changed { change: change.clone() }),

@@ -5,7 +5,8 @@ use super::notify::State;
 use super::signals::Event;
 use super::successor::{Estate, Successor};
 use super::{AfterWork, RunLoop, ignore, readiness, refuse};
-use shoal_handover::{PendingRequest, UpgradeOutcome};
+use shoal_handover::{ChannelFault, PendingRequest, UpgradeOutcome};
+use shoal_proxy::admin::AdminListener;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -71,14 +72,27 @@ impl RunLoop {
     fn replaced(&self, successor: Successor, request: Option<PendingRequest>) -> AfterUpgrade {
         // First the service manager learns of the new main process, which then says it is ready.
         self.notifier.send_state(State::Replaced(successor.pid));
+        match successor.entrust() {
+            Ok(()) => {}
+            Err(ChannelFault::Ended) => return self.survived(request),
+            Err(error) => tracing::error!(%error, pid = successor.pid, "the new process was not told"),
+        }
         self.admin.iter().for_each(|admin| admin.leave());
-        successor.entrust();
         tracing::info!(pid = successor.pid, version = successor.program, "a new process has taken over");
         if let Some(request) = request {
             let (pid, program) = (successor.pid, successor.program.clone());
             request.answer(&UpgradeOutcome::Upgraded { pid, program });
         }
         AfterUpgrade::Replaced(successor)
+    }
+
+    /// Takes everything back from a process that ended before it was the node.
+    fn survived(&self, request: Option<PendingRequest>) -> AfterUpgrade {
+        self.notifier.send_state(State::Replaced(std::process::id()));
+        self.running.node().take_back();
+        self.admin.iter().for_each(AdminListener::resume);
+        self.goes_on(vec!["the new process ended before it was the node".into()], request);
+        AfterUpgrade::GoOn
     }
 
     fn goes_on(&self, why: Vec<String>, request: Option<PendingRequest>) {

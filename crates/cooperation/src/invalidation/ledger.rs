@@ -91,6 +91,12 @@ impl PurgeLedger {
         purges
     }
 
+    /// Takes back the numbers of purges that were not recorded. With a gap, every later purge of
+    /// this life would be held back everywhere.
+    pub fn withdraw(&mut self) {
+        self.issued = self.vector.number(self.node, self.life);
+    }
+
     fn number(&mut self, scope: Scope) -> Purge {
         self.issued += 1;
         let purge = Purge { id: PurgeId { origin: self.node, life: self.life, number: self.issued }, scope };

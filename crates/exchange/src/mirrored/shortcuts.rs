@@ -191,6 +191,11 @@ impl MirrorRequest {
         let Some((stored, head)) = in_memory(cache, ask) else { return };
         if is_head_of(reply, &head) && cache.promised.is_confirmed(ask) {
             self.learn(cache, ask, Destination { stored, derived: None, until: NEVER });
+            // A document that came meanwhile has looked for the shortcut in vain.
+            if !cache.promised.is_confirmed(ask) {
+                let documents = ask.mirror.iter().flat_map(|asked| asked.document_keys());
+                documents.for_each(|document| cache.promised.shortcuts.forget_promised(document));
+            }
         }
     }
 

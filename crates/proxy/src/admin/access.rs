@@ -6,14 +6,15 @@
 //! | elsewhere | everything but the dashboard | as the user's role allows, over TLS |
 //!
 //! The role `look` reads, and explains. The role `change` does everything. `/healthz` needs no
-//! user. Passwords come with each request (RFC 7617); guesses are limited for all clients together.
+//! user. Passwords come with each request (RFC 7617); guesses are limited by client network.
 
+use super::guesses::GuessLimits;
 use crate::server::{self, PrivateTls};
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
-use parking_lot::Mutex;
 use shoal_access::{Users, settings_file};
 use shoal_settings::{Admin, AdminAddress, AdminRole, AdminUser};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,13 +24,7 @@ pub struct AdminAccess {
     tls: Option<PrivateTls>,
     /// Further host names of the listener.
     hosts: Vec<String>,
-    guesses: Mutex<Guesses>,
-}
-
-/// Wrong passwords that are still allowed.
-struct Guesses {
-    left: f64,
-    since: Instant,
+    guesses: GuessLimits,
 }
 
 /// Reason why a request is not served.
@@ -59,7 +54,7 @@ impl AdminAccess {
             users: settings.users.iter().enumerate().map(user).collect::<Result<_, String>>()?,
             tls: server::private_tls(&settings.tls).map_err(|error| error.to_string())?,
             hosts: settings.hosts.clone(),
-            guesses: Mutex::new(Guesses { left: GUESSES, since: Instant::now() }),
+            guesses: GuessLimits::default(),
         }))
     }
 
@@ -74,18 +69,19 @@ impl AdminAccess {
     }
 
     /// Returns the role of a request, or the reason to refuse it. `is_dashboard` is set for the
-    /// dashboard's paths, `is_local` for a listener that other machines do not reach.
+    /// dashboard's paths, `is_local` for a listener that other machines do not reach. `from` is the
+    /// client.
     pub(super) fn judge(
         &self,
         head: &Parts,
         is_dashboard: bool,
-        is_local: bool,
+        (is_local, from): (bool, Option<IpAddr>),
     ) -> Result<AdminRole, AccessRefusal> {
         if self.users.is_empty() {
             let is_open = is_local || !is_dashboard;
             return if is_open { Ok(AdminRole::Change) } else { Err(AccessRefusal::Everybody) };
         }
-        let role = self.role_of(&head.headers)?;
+        let role = self.role_of(&head.headers, from)?;
         let only_looks = head.method.is_safe() || (head.method == Method::POST && head.uri.path() == EXPLAIN);
         match role {
             AdminRole::Look if !only_looks => Err(AccessRefusal::Role),
@@ -93,11 +89,11 @@ impl AdminAccess {
         }
     }
 
-    fn role_of(&self, fields: &HeaderMap) -> Result<AdminRole, AccessRefusal> {
+    fn role_of(&self, fields: &HeaderMap, from: Option<IpAddr>) -> Result<AdminRole, AccessRefusal> {
         let Some(credentials) = fields.get(header::AUTHORIZATION) else {
             return Err(AccessRefusal::Unauthorized);
         };
-        if !self.guesses.lock().may_guess(Instant::now()) {
+        if !self.guesses.may_guess(from, Instant::now()) {
             return Err(AccessRefusal::Guessing);
         }
         // All users are asked, so that the time does not tell which one is there.
@@ -108,7 +104,7 @@ impl AdminAccess {
         let role = roles.next();
         roles.for_each(drop);
         if role.is_none() {
-            self.guesses.lock().left -= 1.0;
+            self.guesses.was_wrong(from, Instant::now());
         }
         role.ok_or(AccessRefusal::Unauthorized)
     }
@@ -125,17 +121,6 @@ impl AccessRefusal {
                 "the dashboard is for loopback and Unix sockets; elsewhere set admin.tls and admin.users"
             }
         }
-    }
-}
-
-impl Guesses {
-    /// Returns `true` if a password may be tried. One more may each second.
-    fn may_guess(&mut self, now: Instant) -> bool {
-        let seconds = now.saturating_duration_since(self.since).as_secs_f64();
-        self.left = (self.left + seconds).min(GUESSES);
-        self.since = now;
-        debug_assert!(self.left <= GUESSES, "guesses have a limit");
-        self.left >= 1.0
     }
 }
 
@@ -162,9 +147,6 @@ fn users_of(user: &AdminUser) -> Result<Users, String> {
 
 /// Path that changes nothing, though it takes POST.
 const EXPLAIN: &str = "/explain";
-
-/// Wrong passwords at once.
-const GUESSES: f64 = 10.0;
 
 #[cfg(test)]
 mod tests {
@@ -195,7 +177,9 @@ mod tests {
     fn roles_decide_access() {
         let access = access(&[("ann", AdminRole::Look), ("bob", AdminRole::Change)]);
         let judge = |method, path, credentials| {
-            access.judge(&head(method, path, credentials), false, true).map(|role| role == AdminRole::Change)
+            access
+                .judge(&head(method, path, credentials), false, (true, None))
+                .map(|role| role == AdminRole::Change)
         };
         let (ann, bob) = (Some("ann:secret"), Some("bob:secret"));
         assert_eq!(judge(Method::GET, "/status", ann), Ok(false));
@@ -210,19 +194,23 @@ mod tests {
     #[test]
     fn guesses_are_limited() {
         let access = access(&[("ann", AdminRole::Look)]);
-        let judge = |credentials| access.judge(&head(Method::GET, "/", Some(credentials)), true, false);
+        let judge =
+            |credentials| access.judge(&head(Method::GET, "/", Some(credentials)), true, (false, None));
         let refused: Vec<_> = (0..20).map(|_| judge("ann:wrong")).collect();
         assert_eq!(refused[0], Err(AccessRefusal::Unauthorized));
         assert_eq!(refused[19], Err(AccessRefusal::Guessing));
-        access.guesses.lock().left = 2.0;
-        assert!(judge("ann:secret").is_ok());
+        assert_eq!(judge("ann:secret"), Err(AccessRefusal::Guessing));
+        let from = Some(IpAddr::from([10, 0, 0, 1]));
+        let other = access.judge(&head(Method::GET, "/", Some("ann:secret")), true, (false, from));
+        assert_eq!(other, Ok(AdminRole::Look), "other clients are not locked out");
     }
 
     #[test]
     fn dashboard_needs_users_elsewhere() {
         let access = access(&[]);
-        let judge =
-            |is_dashboard, is_local| access.judge(&head(Method::GET, "/ui/", None), is_dashboard, is_local);
+        let judge = |is_dashboard, is_local| {
+            access.judge(&head(Method::GET, "/ui/", None), is_dashboard, (is_local, None))
+        };
         assert_eq!(judge(true, true), Ok(AdminRole::Change));
         assert_eq!(judge(false, false), Ok(AdminRole::Change));
         assert_eq!(judge(true, false), Err(AccessRefusal::Everybody));

@@ -23,6 +23,7 @@ use shoal_handover::{InheritedSockets, SocketUse};
 use shoal_settings::{AdminAddress, AdminRole};
 use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
@@ -77,6 +78,8 @@ struct Door {
     access: Arc<AdminAccess>,
     /// `true` if other machines do not reach the listener.
     is_local: bool,
+    /// Client; `None` at a Unix socket.
+    from: Option<IpAddr>,
 }
 
 /// Address of a bound listener. Dropping it removes the file of a Unix socket that is this
@@ -138,7 +141,7 @@ impl BoundAdmin {
     pub fn start(self, control: Arc<dyn Control>, access: Arc<AdminAccess>) -> io::Result<AdminListener> {
         let Self { socket, runtime, offer, place } = self;
         let guard = guard(&socket, &access);
-        let door = Door { guard, access, is_local: access::is_local(&place.address) };
+        let door = Door { guard, access, is_local: access::is_local(&place.address), from: None };
         let (stop, stopped) = oneshot::channel();
         let (is_paused, paused) = watch::channel(false);
         let changes = Arc::new(Semaphore::new(CHANGES));
@@ -266,7 +269,8 @@ async fn accept(socket: Socket, calls: ControlCalls, door: Door, mut paused: wat
         let (calls, door) = (calls.clone(), door.clone());
         let next = async {
             match &socket {
-                Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
+                Socket::Tcp(listener) => listener.accept().await.map(|(stream, client)| {
+                    let door = Door { from: Some(client.ip()), ..door };
                     tokio::spawn(async move {
                         tcp_connection(stream, calls, door).await;
                         drop(place);
@@ -329,7 +333,7 @@ async fn respond(request: Request<Incoming>, calls: ControlCalls, door: &Door) -
     }
     let is_dashboard = ui::is_ours(head.uri.path());
     let is_health = head.uri.path() == routes::HEALTH && head.method.is_safe();
-    let role = match door.access.judge(&head, is_dashboard, door.is_local) {
+    let role = match door.access.judge(&head, is_dashboard, (door.is_local, door.from)) {
         Err(_) if is_health => AdminRole::Look,
         Err(refusal) => return refused(refusal),
         Ok(role) => role,
@@ -468,7 +472,7 @@ mod tests {
             lists: Arc::new(Semaphore::new(1)),
         };
         let access = AdminAccess::new(&shoal_settings::Admin::default()).expect("sound");
-        let door = Door { guard: HostGuard::Open, access, is_local: true };
+        let door = Door { guard: HostGuard::Open, access, is_local: true, from: None };
         let serving = tokio::spawn(connection(server, calls, door));
         client.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("room");
         let ended = tokio::time::timeout(WRITE_TIMEOUT * 3, serving).await;

@@ -10,6 +10,7 @@ mod access;
 mod control;
 mod exposition;
 mod guard;
+mod guesses;
 mod impatient;
 mod listener;
 mod mirrors;

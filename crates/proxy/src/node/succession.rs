@@ -213,11 +213,16 @@ impl Node {
     /// any. Blocks on the disk.
     pub fn adopt(&self, object: &LateObject) {
         let Some(disk) = self.objects.disk() else { return };
-        if self.objects.on_disk(&object.key) || !self.exchange.cache().has_invalidated_nothing() {
+        let is_here = self.objects.on_disk(&object.key) || self.objects.memory_entry(&object.key).is_some();
+        if is_here || !self.exchange.cache().has_invalidated_nothing() {
             return;
         }
         if let Err(error) = store(&**disk, object) {
             tracing::debug!(%error, "an object of the process before is not stored");
+        }
+        // An invalidation marks first, then removes: one that came during the write found nothing.
+        if !self.exchange.cache().has_invalidated_nothing() {
+            self.remove_late(&object.key);
         }
     }
 

@@ -115,9 +115,10 @@ pub fn is_below_any(above: &[String], path: &str) -> bool {
     let plain = normal_path(path);
     let is_below = |above: &String| {
         let above = above.trim_end_matches('/');
-        plain.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        let rest = plain.strip_prefix(above).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        rest.is_some_and(|rest| !may_leave_prefix(rest))
     };
-    above.is_empty() || !may_leave_prefix(path) && above.iter().any(is_below)
+    above.is_empty() || above.iter().any(is_below)
 }
 
 /// Returns the fields with this Authorization and no other.

@@ -53,6 +53,9 @@ pub(super) struct JournalKeeper {
     pen: Arc<JournalPen>,
     /// Times that the pen had come back when the file was last written.
     returns: u64,
+    /// Purges of this node that could not be written down. They hold here, and a later turn numbers
+    /// them again for the other nodes.
+    unwritten: Vec<Scope>,
 }
 
 /// Right to write the journal, which one of two processes of a node has.
@@ -76,7 +79,21 @@ impl JournalPen {
 impl JournalKeeper {
     /// Creates a keeper over this journal.
     pub fn new(journal: Option<Journal>, state: JournalState, pen: Arc<JournalPen>) -> Self {
-        Self { is_needed: journal.is_some(), journal, state, pen, returns: 0 }
+        Self { is_needed: journal.is_some(), journal, state, pen, returns: 0, unwritten: Vec::new() }
+    }
+
+    /// Keeps purges of this node for a later turn.
+    fn keep(&mut self, scopes: Vec<Scope>) {
+        self.unwritten.extend(scopes);
+        if self.unwritten.len() > UNWRITTEN_MAX {
+            self.unwritten = vec![Scope::All];
+        }
+        debug_assert!(self.unwritten.len() <= UNWRITTEN_MAX, "the list is bounded");
+    }
+
+    /// Returns the kept purges, if the pen is here to write them down.
+    fn take_kept(&mut self) -> Vec<Scope> {
+        if self.pen.is_lent.load(SeqCst) { Vec::new() } else { std::mem::take(&mut self.unwritten) }
     }
 
     /// Writes records, or a new file if the old one is long or broken. `now` has the state that the
@@ -150,6 +167,8 @@ impl ClusterPurges {
                 TurnJob::Compared => self.note_compared(keeper).await,
             }
         }
+        // Nobody waits for the outcome of a purge that was kept.
+        own.extend(keeper.take_kept().into_iter().map(|scope| (scope, oneshot::channel().0)));
         if own.is_empty() && foreign_replies.is_empty() {
             return;
         }
@@ -158,6 +177,9 @@ impl ClusterPurges {
         let is_written = self.write_down(&purges, &outcomes, keeper).await;
         if is_written {
             self.record(purges.clone(), keeper).await;
+        } else {
+            self.state.lock().ledger.withdraw();
+            keeper.keep(own.iter().map(|(scope, _)| scope.clone()).collect());
         }
         for ((_, reply), number) in own.into_iter().zip(numbers) {
             let at =
@@ -308,5 +330,8 @@ const APPLIED_AT_ONCE: usize = 64;
 
 /// Interval at which the time of comparisons is written.
 const COMPARED_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Most purges that are kept for a later turn; of more, everything counts as purged.
+const UNWRITTEN_MAX: usize = 1024;
 
 const NOT_WRITTEN: &str = "purged on this node until its next start only, and sent to no other: the purge could not be written down";
