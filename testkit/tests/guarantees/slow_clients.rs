@@ -158,6 +158,7 @@ fn of_bodies_on_disk_that_ram_would_keep() {
     origin.on("/o", Answer::fresh(body("large", 5 * BODY), 600));
     let shoal = setup(&origin).set("cache.ram_object_max", "6 MiB").start();
     shoal.get("/o").expect_status(200);
+    shoal.wait_until_written();
     let idle = shoal.resident_bytes();
     let streams = ask(&shoal, count, |_| "/o".into());
     let (largest, _) = measure(&shoal, streams, u64::MAX);

@@ -42,7 +42,7 @@ impl GuessLimits {
         let full = Guesses { left: GUESSES, since: now };
         let guesses = table.entry(network).or_insert(full);
         *guesses = guesses.at(now);
-        guesses.left -= 1.0;
+        guesses.left = (guesses.left - 1.0).max(0.0);
         debug_assert!(table.len() <= NETWORKS_MAX + 1, "the table is bounded");
     }
 }
