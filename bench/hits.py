@@ -70,7 +70,7 @@ def arguments():
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 8192, 65536, 1048576])
     programs.add_shoal(parser)
     parser.add_argument("--no-rivals", action="store_true", help="leave out Varnish, Squid and Traffic Server")
-    parser.add_argument("--only-nginx", action="store_true")
+    parser.add_argument("--only-nginx", action="store_true", help="leave out Shoal too")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
     return parser.parse_args()
 
@@ -156,8 +156,9 @@ def report(options, names, points):
     spreads = [(max(us) - min(us)) / statistics.median(us) for us in ([m["us"] for m in cell] for cell in points.values())]
     busy = {name: statistics.median(median("busy", name, column) for column in columns) for name in names}
     ratios = {column: [theirs / measured["us"] for theirs, measured in zip(best[column], points[(SHOAL, *column)])] for column in columns if SHOAL in names}
-    lines += [f"| {SHOAL}: the rounds' quartiles | " + " | ".join(quartiles(ratios[column]) for column in columns) + " |"] * bool(ratios)
-    lines += [f"| {SHOAL}: round by round | " + " | ".join(" ".join(f"{ratio:.2f}" for ratio in ratios[column]) for column in columns) + " |"] * bool(ratios)
+    if ratios:
+        lines += [f"| {SHOAL}: the rounds' quartiles | " + " | ".join(quartiles(ratios[column]) for column in columns) + " |"]
+        lines += [f"| {SHOAL}: round by round | " + " | ".join(" ".join(f"{ratio:.2f}" for ratio in ratios[column]) for column in columns) + " |"]
     lines += ["", f"Spread of one cell over its rounds: {statistics.median(spreads):.0%} of its median (middle), {max(spreads):.0%} (widest)."]
     lines += [f"Share of its core that a server was busy (middle cell): {', '.join(f'{name} {share:.0%}' for name, share in busy.items())}."]
     lines += [f"Other processes took more than a tenth of a core in {disturbed} of {len(every)} points."]

@@ -210,9 +210,17 @@ impl PurgeTable {
     }
 
     /// Leaves the file to another process: purges hold in this process only, and the caller tells
-    /// the other one of them. Purges before this call are to be written first.
-    pub fn release_file(&self) {
-        *self.keeping.write() = TablePersistence::Nowhere;
+    /// the other one of them. The future ends once nothing more is written, with the failure to
+    /// write an earlier purge.
+    pub fn release_file(&self) -> impl Future<Output = Result<(), Arc<str>>> + use<> {
+        let before = std::mem::replace(&mut *self.keeping.write(), TablePersistence::Nowhere);
+        async move {
+            match before {
+                // The file's thread writes every order, and no more come.
+                TablePersistence::File(file) => file.written().await,
+                TablePersistence::Nowhere | TablePersistence::Lost(_) => Ok(()),
+            }
+        }
     }
 
     /// Returns `true` if purges are written to a file of this process.

@@ -104,6 +104,23 @@ async fn purges_survive_restarts_whatever_the_clock_says() {
     assert!(asked.iter().all(|asked| purge_table.is_purged(&[PurgeScope::All.slot()], &[], *asked)));
 }
 
+/// Another process writes the file next: earlier orders are in it, and no more come.
+#[tokio::test]
+async fn released_file_has_the_purges_before_it_alone() {
+    let world = World::new();
+    let asked = world.open().sequence();
+    let purge_table = world.open();
+    purge_table.purge(PurgeScope::Tag("news"));
+    let released = purge_table.release_file();
+    purge_table.purge(PurgeScope::Tag("weather"));
+    released.await.expect("written");
+    assert!(!purge_table.is_in_file() && !purge_table.are_lost());
+    assert!(purge_table.is_purged(&tag("weather"), &[], asked), "it holds in this process");
+    let next = world.open();
+    assert!(next.is_purged(&tag("news"), &[], asked));
+    assert!(!next.is_purged(&tag("weather"), &[], asked));
+}
+
 #[tokio::test]
 async fn purge_after_clock_step_back_reaches_requests() {
     let world = World::new();

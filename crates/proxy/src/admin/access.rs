@@ -8,13 +8,14 @@
 //! The role `look` reads, and explains. The role `change` does everything. `/healthz` needs no
 //! user. Passwords come with each request (RFC 7617); guesses are limited by client network.
 
-use super::guesses::GuessLimits;
 use crate::server::{self, PrivateTls};
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
+use shoal_access::rate_limit::{RateLimiter, limiter_time};
 use shoal_access::{Users, settings_file};
+use shoal_rules::ClientRate;
 use shoal_settings::{Admin, AdminAddress, AdminRole, AdminUser};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,7 +25,8 @@ pub struct AdminAccess {
     tls: Option<PrivateTls>,
     /// Further host names of the listener.
     hosts: Vec<String>,
-    guesses: GuessLimits,
+    /// Wrong passwords that came, by client network.
+    failures: RateLimiter,
 }
 
 /// Reason why a request is not served.
@@ -54,7 +56,7 @@ impl AdminAccess {
             users: settings.users.iter().enumerate().map(user).collect::<Result<_, String>>()?,
             tls: server::private_tls(&settings.tls).map_err(|error| error.to_string())?,
             hosts: settings.hosts.clone(),
-            guesses: GuessLimits::default(),
+            failures: RateLimiter::new(FAILURES, FAILURE_PLACES),
         }))
     }
 
@@ -93,7 +95,9 @@ impl AdminAccess {
         let Some(credentials) = fields.get(header::AUTHORIZATION) else {
             return Err(AccessRefusal::Unauthorized);
         };
-        if !self.guesses.may_guess(from, Instant::now()) {
+        let from = from.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let now = limiter_time(Instant::now());
+        if self.failures.check(from, now).is_err() {
             return Err(AccessRefusal::Guessing);
         }
         // All users are asked, so that the time does not tell which one is there.
@@ -104,7 +108,7 @@ impl AdminAccess {
         let role = roles.next();
         roles.for_each(drop);
         if role.is_none() {
-            self.guesses.was_wrong(from, Instant::now());
+            let _ = self.failures.take(from, now);
         }
         role.ok_or(AccessRefusal::Unauthorized)
     }
@@ -147,6 +151,12 @@ fn users_of(user: &AdminUser) -> Result<Users, String> {
 
 /// Path that changes nothing, though it takes POST.
 const EXPLAIN: &str = "/explain";
+
+/// Wrong passwords of a client network: ten at once, then one a second.
+const FAILURES: ClientRate = ClientRate { per_second: 1.0, burst: 10 };
+
+/// Networks that are counted; see [`RateLimiter`] for more of them.
+const FAILURE_PLACES: usize = 1024;
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,6 @@ mod access;
 mod control;
 mod exposition;
 mod guard;
-mod guesses;
 mod impatient;
 mod listener;
 mod mirrors;

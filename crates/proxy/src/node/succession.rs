@@ -27,6 +27,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
 /// Parts of a node that its process gets from the one before.
 #[derive(Default)]
@@ -126,13 +127,18 @@ impl Node {
         let purge_table = self.exchange.purge_table();
         if !purge_table.are_lost() {
             purge_table.note_time();
-            let written =
-                super::timers().map(|runtime| runtime.block_on(self.exchange.cache().purges_written()));
-            if let Err(error) = written {
+            let released = purge_table.release_file();
+            let written = super::timers()
+                .map(|runtime| runtime.block_on(async { timeout(PURGES_WAIT_MAX, released).await }));
+            let failure = match written {
+                Err(error) => Some(error.to_string()),
+                Ok(Err(_)) => Some("the disk does not answer".into()),
+                Ok(Ok(written)) => written.err().map(|why| why.to_string()),
+            };
+            if let Some(why) = failure {
                 self.take_back();
-                return Err(format!("the purges cannot be written: {error}"));
+                return Err(format!("the purges cannot be written: {why}"));
             }
-            purge_table.release_file();
         }
         match disks.release(Arc::new(NewsHeir(told))) {
             Ok(()) => Ok(left),
@@ -310,6 +316,9 @@ fn tell_left(sockets: &InheritedSockets) {
 
 /// Most members of the cluster that are passed on; they know the others.
 const MEMBERS_MAX: usize = 64;
+
+/// Longest wait for the purges before the release.
+const PURGES_WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// Longest wait for jobs that store.
 const JOBS_WAIT_MAX: Duration = Duration::from_millis(500);

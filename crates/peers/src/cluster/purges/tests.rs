@@ -216,6 +216,27 @@ async fn acknowledged_purges_are_known_after_a_restart() {
     assert!(confirmation.missing.is_empty(), "a new life is confirmed: {confirmation:?}");
 }
 
+/// The other process does not come up: no gap in the numbers holds later purges back.
+#[tokio::test]
+async fn purges_with_a_lent_journal_spread_later() {
+    let world = TestCluster::new(2);
+    let (one, other) = (world.start(0), world.start(1));
+    one.purges.freeze(true);
+    let (outcome, _) = one.purges.purge(tag("lent"), Duration::from_millis(50)).await;
+    assert!(matches!(outcome, PurgeOutcome::Failed(_)), "{outcome:?}");
+    assert_eq!(*one.notes.applied.lock(), [tag("lent")], "it holds here");
+    assert!(other.notes.applied.lock().is_empty());
+    one.purges.freeze(false);
+    let (_, confirmation) = one.purges.purge(tag("later"), PATIENCE).await;
+    assert!(confirmation.missing.is_empty(), "{confirmation:?}");
+    until("both arrive", || {
+        let applied = other.notes.applied.lock();
+        applied.contains(&tag("lent")) && applied.contains(&tag("later"))
+    })
+    .await;
+    assert_eq!(one.purges.recorded_hash(), other.purges.recorded_hash());
+}
+
 #[tokio::test]
 async fn lost_journal_makes_all_be_validated() {
     let world = TestCluster::new(2);
