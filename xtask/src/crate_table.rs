@@ -1,4 +1,4 @@
-//! The crate table of `docs/ARCHITECTURE.md`: who may depend on whom, and who may do what.
+//! The crate table of `docs/CRATES.md`: who may depend on whom, and who may do what.
 //!
 //! The page is the authority and the checks read it, so that the two cannot drift apart. A row is
 //!
@@ -45,7 +45,7 @@ enum Grant {
 }
 
 /// Where the table stands.
-pub const PAGE: &str = "docs/ARCHITECTURE.md";
+pub const PAGE: &str = "docs/CRATES.md";
 const MARK: &str = "<!-- crate table -->";
 
 impl CrateTable {

@@ -1,7 +1,7 @@
 //! Project tasks: `cargo xtask ci` and its parts.
 //!
 //! `ci` is the one command that says whether a change may go in, here and in continuous
-//! integration. Its rules are data: the crate table of `docs/ARCHITECTURE.md` ([`crate_table`]),
+//! integration. Its rules are data: the crate table of `docs/CRATES.md` ([`crate_table`]),
 //! the tables of bans in [`tidy`], and the excuses with their reasons in `xtask/exceptions.toml`
 //! ([`exceptions`]).
 

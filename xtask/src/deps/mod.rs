@@ -1,6 +1,6 @@
 //! `cargo xtask deps`: directions and reasons of dependencies, and cargo-deny over all packages.
 //!
-//! The crate table of `docs/ARCHITECTURE.md` is compared with what `cargo metadata` says of the
+//! The crate table of `docs/CRATES.md` is compared with what `cargo metadata` says of the
 //! workspace for the platform that is built and measured, [`PLATFORM`].
 
 mod deny;

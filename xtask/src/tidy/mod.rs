@@ -2,7 +2,7 @@
 //!
 //! The rules are tables: banned code with its replacement ([`bans`]), banned text ([`text`]), the
 //! shape of a file ([`shape`]), and pages that hang together ([`pages`]), and counts of [`house`]
-//! that only fall. What may be used where is read from the crate table of `docs/ARCHITECTURE.md`; a
+//! that only fall. What may be used where is read from the crate table of `docs/CRATES.md`; a
 //! breach is excused only by an entry with a reason in `xtask/exceptions.toml`.
 
 mod bans;
