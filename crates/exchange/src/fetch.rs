@@ -180,6 +180,11 @@ impl FetchFailure {
             _ if error.is_told => tracing::debug!(url, %error, "an upstream that is down could not be used"),
             _ => tracing::info!(url, %error, "an origin could not be used"),
         }
+        Self::untold(error)
+    }
+
+    /// Describes an error without a line in the log.
+    fn untold(error: &UpstreamError) -> Self {
         Self {
             status: error.status(),
             proxy_error: error.proxy_status(),
@@ -487,12 +492,20 @@ fn land(fetch: &Fetch, owner: oneshot::Sender<FetchOutcome>, arrived: Arc<Arrivi
 }
 
 fn fail(fetch: &Fetch, owner: oneshot::Sender<FetchOutcome>, error: &UpstreamError) {
-    land_failed(fetch, owner, Arc::new(FetchFailure::of(&fetch.ask.target.url, error)));
+    let failure = match fetch.ask.background {
+        None => FetchFailure::of(&fetch.ask.target.url, error),
+        Some(_) => FetchFailure::untold(error),
+    };
+    land_failed(fetch, owner, Arc::new(failure));
 }
 
 fn land_failed(fetch: &Fetch, owner: oneshot::Sender<FetchOutcome>, failure: Arc<FetchFailure>) {
     if let Some(leader) = &fetch.leader {
-        leader.publish(FlightOutcome::Failed(Arc::clone(&failure)));
+        // A prefetch may fail where a client's request would not: its followers ask for themselves.
+        leader.publish(match fetch.ask.background {
+            None => FlightOutcome::Failed(Arc::clone(&failure)),
+            Some(_) => FlightOutcome::Unshareable,
+        });
     }
     let _ = owner.send(FetchOutcome::Failed(failure));
 }

@@ -16,6 +16,7 @@
 //!   `stored_use`.
 //! - *Delivery* has no state: `deliver`, `answers`, `handling_report`, `body`, `blocks`.
 //! - `peers`: asks of other nodes of the cluster, and their answers; used by the fetcher.
+//! - `prefetch` fetches before clients ask; its requests take the same steps.
 //! - `explain` takes a supposed request through the decisions.
 //! - The *cache* is [`Cache`]: `lookup`, `store_plan`, `invalidate`, `hybrid_cache`, `purge_table`,
 //!   `metadata`.
@@ -56,6 +57,7 @@ mod outcomes;
 mod parts;
 mod pass;
 mod peers;
+pub mod prefetch;
 mod reloads;
 mod renewal;
 mod request;
@@ -131,6 +133,8 @@ pub struct CacheEngine {
     offers: AtomicUsize,
     /// Server of requests inside a CONNECT.
     inside: intercepted::InsideServers,
+    /// Fetches before clients ask.
+    prefetcher: Arc<prefetch::Prefetcher>,
 }
 
 /// Parts from which an exchange is built.
@@ -175,6 +179,7 @@ impl CacheEngine {
             cluster: parts.cluster,
             offers: AtomicUsize::new(0),
             inside: intercepted::InsideServers::default(),
+            prefetcher: Arc::default(),
         })
     }
 

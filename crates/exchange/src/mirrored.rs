@@ -33,6 +33,7 @@ mod together;
 mod written;
 
 pub(super) use for_peers::context_for_peer;
+pub(super) use documents::frames as body_frames;
 pub use own::{OwnAnswer, OwnFreshness, OwnRequest, own_client};
 pub(super) use replaced::PromisedFiles;
 pub(super) use shortcuts::ShortcutSearch;

@@ -11,6 +11,7 @@ use super::handling_report::HandlingReport;
 use super::hybrid_cache::HybridCache;
 use super::lookup::{Lookup, StoredResponse};
 use super::peers::may_lead_in_place;
+use super::prefetch;
 use super::reloads;
 use super::reloads::shared_directives;
 use super::request::RequestContext;
@@ -55,6 +56,13 @@ pub struct ForwardContext {
 impl CacheEngine {
     /// Answers a GET or HEAD without a body.
     pub(super) async fn serve(self: &Arc<Self>, ask: &Arc<RequestContext>) -> Reply {
+        let began = self.prefetcher.note_request(ask);
+        let reply = self.look_and_serve(ask).await;
+        prefetch::learn(self, ask, &reply, began);
+        reply
+    }
+
+    async fn look_and_serve(self: &Arc<Self>, ask: &Arc<RequestContext>) -> Reply {
         for _ in 0..LOOKS_MAX {
             match self.try_serve(ask).await {
                 ServeStep::Done(reply) => return *reply,

@@ -15,7 +15,7 @@
 
 use super::predicate::is_due;
 use super::{HintMatch, Hints, MissingPage, Stride};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// List of hints in use. Requests are numbered by the caller.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct HintedList {
     /// Time of the consumer's last matching request.
     matched_seconds: Option<f64>,
     /// Requests that are being fetched or were, with hints of theirs to come.
-    settled: HashMap<u64, ()>,
+    settled: HashSet<u64>,
     /// Times at which requests are needed at the latest, in seconds.
     deadlines: HashMap<u64, f64>,
     began_seconds: f64,
@@ -40,7 +40,7 @@ impl HintedList {
             hints: Hints::new(most),
             stride: pace_seconds.filter(|pace| pace.is_finite() && *pace > 0.0).map(Stride::new),
             matched_seconds: None,
-            settled: HashMap::new(),
+            settled: HashSet::new(),
             deadlines: HashMap::new(),
             began_seconds: now,
             passed: Vec::new(),
@@ -83,7 +83,7 @@ impl HintedList {
         let since = self.matched_seconds.unwrap_or(self.began_seconds);
         let missing = || {
             let upcoming = self.hints.upcoming_from(at).take(LOOK_AHEAD);
-            upcoming.filter(|(_, request)| !self.settled.contains_key(request))
+            upcoming.filter(|(_, request)| !self.settled.contains(request))
         };
         let (_, first) = missing().next()?;
         let until = |(place, request): (u64, u64)| {
@@ -99,8 +99,19 @@ impl HintedList {
     /// Records that a request needs no fetch: it has begun, is held, or was refused.
     pub fn settle(&mut self, request: u64) {
         if self.hints.next(request).is_some() {
-            self.settled.insert(request, ());
+            self.settled.insert(request);
         }
+    }
+
+    /// Records that a request must be fetched after all.
+    pub fn unsettle(&mut self, request: u64) {
+        self.settled.remove(&request);
+    }
+
+    /// Returns the first request that needs a fetch.
+    pub fn first_missing(&self) -> Option<u64> {
+        let upcoming = self.hints.upcoming_from(self.hints.at()).take(LOOK_AHEAD);
+        upcoming.map(|(_, request)| request).find(|request| !self.settled.contains(request))
     }
 
     /// Returns the seconds until the consumer needs a request, at its pace; `None` without a hint
@@ -123,7 +134,7 @@ impl HintedList {
     /// Returns `true` if no hint to come, within the look-ahead, needs a fetch.
     pub fn is_settled(&self) -> bool {
         let at = self.hints.at();
-        self.hints.upcoming_from(at).take(LOOK_AHEAD).all(|(_, request)| self.settled.contains_key(&request))
+        self.hints.upcoming_from(at).take(LOOK_AHEAD).all(|(_, request)| self.settled.contains(&request))
     }
 }
 

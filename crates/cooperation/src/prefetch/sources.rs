@@ -209,6 +209,12 @@ impl SourceAccount {
         self.unresolved_bytes += bytes;
     }
 
+    /// Records that a prefetch was not needed after all.
+    pub fn withdrawn(&mut self) {
+        self.counts.prefetched = self.counts.prefetched.saturating_sub(1);
+        self.resolve(0);
+    }
+
     /// Records that a prefetch ended without a usable answer, after `bytes` bytes.
     pub fn failed(&mut self, bytes: u64) {
         self.counts.failed += 1;

@@ -30,6 +30,7 @@ pub(super) use lease::{Checkout, Lease, StreamLease};
 pub(super) use stalled::HoldingBody;
 pub(super) use streams::STREAMS_MAX;
 
+use crate::background::{Background, Backgrounds, SPARE_SHARE};
 use crate::error::Cause;
 use crate::exchanged::Origin;
 use crate::http1::H1;
@@ -78,6 +79,10 @@ pub(super) struct OriginPool {
     streams: Arc<Gate>,
     /// Bodies that hold connections or streams.
     holding: Mutex<HoldingBodies>,
+    /// Requests that give way when a client's request waits.
+    background: Mutex<Backgrounds>,
+    /// Permits or streams that background requests leave free.
+    spare: usize,
     connections: Mutex<Connections>,
     /// Held while opening a connection that may become HTTP/2, so that a burst opens only one.
     opening: tokio::sync::Mutex<()>,
@@ -140,6 +145,8 @@ impl Pool {
             tunnels: Gate::new(self.settings.tunnels_per_origin.max(1), 0),
             streams: Gate::new(0, WAITING_MAX),
             holding: Mutex::default(),
+            background: Mutex::default(),
+            spare: (permits / SPARE_SHARE).max(1),
             connections: Mutex::new(Connections {
                 distrusted_until: self.distrusted.until(key),
                 ..Connections::default()
@@ -196,6 +203,31 @@ impl OriginPoolHandle {
         Some(self.ticket_with(permit, fresh, party))
     }
 
+    /// Returns a stream, a connection or a permit for a background request, if enough others stay
+    /// free. The request is then one of those that give way.
+    pub fn try_checkout_spare(&self, fresh: bool, background: &Arc<Background>) -> Option<Checkout> {
+        let place = &self.0;
+        let checkout = if !fresh && place.carries_streams() {
+            place.recount();
+            let permit = place.streams.try_acquire_spare(place.spare)?;
+            Checkout::Stream(self.stream(permit)?)
+        } else {
+            self.ticket_with(place.permits.try_acquire_spare(place.spare)?, fresh, None)
+        };
+        self.note_background(background);
+        Some(checkout)
+    }
+
+    /// Counts a background request among those that give way.
+    pub fn note_background(&self, background: &Arc<Background>) {
+        self.0.background.lock().add(Arc::downgrade(background));
+    }
+
+    /// Lets a background request give way to one that waits.
+    pub fn give_way(&self) -> bool {
+        self.0.background.lock().give_way()
+    }
+
     /// Waits for a stream, a connection or a permit until `deadline`.
     pub async fn checkout(
         &self,
@@ -210,6 +242,7 @@ impl OriginPoolHandle {
             return Err((Cause::ConnectionLimit, why));
         };
         let _counted = place.pool.upgrade().map(|pool| WaitCount::new(&pool.metrics));
+        self.give_way();
         while Instant::now() < deadline {
             place.make_way(for_stream);
             let pause = deadline.min(Instant::now() + SHED_PAUSE);
