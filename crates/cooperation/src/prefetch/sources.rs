@@ -86,6 +86,8 @@ pub struct SourceCounts {
     pub refused: u64,
     /// Hints for objects that the cache had.
     pub held: u64,
+    /// Hints that another node took, as the home of the object.
+    pub placed: u64,
     /// Prefetches begun.
     pub prefetched: u64,
     /// Prefetches without a usable answer.
@@ -175,6 +177,11 @@ impl SourceAccount {
     /// Counts a hint for an object that the cache had. It says nothing about precision.
     pub fn held(&mut self) {
         self.counts.held += 1;
+    }
+
+    /// Counts a hint that another node took. Its use is judged there.
+    pub fn placed(&mut self) {
+        self.counts.placed += 1;
     }
 
     /// Returns the number of bytes that a prefetch may bring now.

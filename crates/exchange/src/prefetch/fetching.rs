@@ -2,6 +2,7 @@
 
 use super::hint::{Hint, HintPlace, part_number};
 use super::state::FetchEnd;
+use super::remote::{self, Placed};
 use super::{Prefetcher, now_seconds, observe};
 use crate::CacheEngine;
 use crate::admit::{AdmitOutcome, may_look_up};
@@ -54,6 +55,10 @@ pub(super) async fn fetch(engine: &Arc<CacheEngine>, live: &ExchangeSettings, hi
     let Some(ask) = context else { return };
     if is_held(engine, &ask).await {
         report.end = FetchEnd::Held;
+        return;
+    }
+    if let Placed::AtHome = remote::place(engine, &ask, &report.hint).await {
+        report.end = FetchEnd::Placed;
         return;
     }
     if engine.fetcher.is_pass(&ask) || engine.fetcher.waits_in_vain(&ask, &ask.primary) {

@@ -14,6 +14,8 @@ pub(super) struct Hint {
     pub fields: Vec<(Box<str>, Box<[u8]>)>,
     /// First and last byte, for a part.
     pub range: Option<(u64, u64)>,
+    /// Seconds until a client needs it, at the pace of its list; 0 for now.
+    pub needed_in_seconds: f64,
 }
 
 /// Place of a hinted request at this node.
@@ -69,7 +71,7 @@ impl Hint {
     /// Makes a hint for a place.
     pub fn new(source: HintSource, place: HintPlace) -> Self {
         let number = place.number();
-        Self { number, source, place, fields: Vec::new(), range: None }
+        Self { number, source, place, fields: Vec::new(), range: None, needed_in_seconds: 0.0 }
     }
 
     /// Makes the hint one for bytes from the first to the last.

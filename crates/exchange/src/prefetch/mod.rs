@@ -21,13 +21,17 @@ mod hint;
 mod list;
 mod observe;
 mod place;
+mod remote;
 mod report;
 mod state;
 mod watched;
 
 pub use hint::{HintPlace, HintRefusal};
 pub use list::{HintLine, HintLines, LIST_MAX, parse};
-pub use report::{HintsReport, PrefetchStatus, SourceStatus, note_cpu, status, take_list};
+pub use report::{
+    HintedFile, HintsReport, PrefetchStatus, SourceStatus, note_cpu, status, take_files, take_list,
+};
+pub use remote::{MemoryReport, PrefetchService};
 pub(super) use early::tee;
 pub(super) use observe::learn;
 pub use shoal_cooperation::prefetch::HintSource;
@@ -37,6 +41,7 @@ use crate::clock;
 use crate::upstream::Background;
 use early::RememberedHints;
 use hint::Hint;
+use remote::RemoteMemory;
 use parking_lot::Mutex;
 use shoal_core::Key;
 use state::{NextStep, PrefetchState};
@@ -56,6 +61,8 @@ pub struct Prefetcher {
     early: RememberedHints,
     /// Fetches on their way that a client may join, by the hash of their key.
     running: Mutex<HashMap<u64, Arc<Background>>>,
+    /// Memory of the cluster's other nodes.
+    remote: RemoteMemory,
     wake: Notify,
     is_driven: AtomicBool,
     /// Share of the processors in use, in percent.
@@ -66,6 +73,11 @@ impl Prefetcher {
     /// Notes the share of the processors that this process uses, in percent.
     pub fn note_cpu(&self, percent: u32) {
         self.cpu.store(percent, Ordering::Relaxed);
+    }
+
+    /// Sets the source of the report by which other nodes prefetch into this node's memory.
+    pub fn set_memory_report(&self, report: Arc<dyn MemoryReport>) {
+        self.remote.set_report(report);
     }
 
     /// Notes a client's request for this key on the fast path.

@@ -28,7 +28,8 @@ impl Prefetcher {
     /// Notes a client's request before it is answered. A prefetch of the same becomes an ordinary
     /// request. Returns the time, if the answer's is of interest.
     pub(crate) fn note_request(&self, ask: &RequestContext) -> Option<Instant> {
-        if !is_clients(ask) {
+        // Another node asks for a client of its own.
+        if ask.background.is_some() || !is_clients(ask) && !ask.is_for_peer {
             return None;
         }
         early::send_again(&self.early, ask);
@@ -40,7 +41,7 @@ impl Prefetcher {
                 self.note_key(key);
             }
         }
-        (is_driven || learns(&ask.live.prefetch)).then(Instant::now)
+        (!ask.is_for_peer && (is_driven || learns(&ask.live.prefetch))).then(Instant::now)
     }
 
     fn note_key(&self, key: u64) {
@@ -73,6 +74,7 @@ pub(crate) fn learn(engine: &Arc<CacheEngine>, ask: &RequestContext, reply: &Rep
     if ask.method != Method::GET || !learns(settings) || !reply.head.status().is_success() {
         return;
     }
+    prefetcher.note_sharing(ask, is_shared(reply));
     let mut hints = Vec::new();
     if settings.links && is_miss {
         hints.extend(links_of(live, ask, reply));

@@ -1,6 +1,6 @@
 //! Reports about prefetching, for the operator.
 
-use super::hint::{Hint, HintRefusal};
+use super::hint::{Hint, HintPlace, HintRefusal};
 use super::list::HintLines;
 use super::place::{HintAuthor, place_of};
 use super::state::LIST_SECONDS;
@@ -52,6 +52,8 @@ pub struct SourceStatus {
     pub refused: u64,
     /// Hints for what the cache had.
     pub held: u64,
+    /// Hints that another node of the cluster took.
+    pub placed: u64,
     /// Prefetches begun.
     pub prefetched: u64,
     /// Prefetches without a usable answer.
@@ -74,6 +76,50 @@ pub struct SourceStatus {
     pub muted_seconds: Option<u64>,
 }
 
+/// File of a lockfile, at its place.
+#[derive(Clone, Debug)]
+pub enum HintedFile {
+    /// Path below a mirror of this name.
+    Mirror {
+        /// Name of the mirror.
+        mirror: String,
+        /// Path with its query.
+        path: String,
+    },
+    /// URL of a site, or of a host of forward mode.
+    Url(String),
+}
+
+/// Takes files of a lockfile as a list of hints. Must run within a worker's runtime.
+///
+/// # Errors
+/// If lists are switched off, or too many are in use.
+pub fn take_files(
+    engine: &Arc<CacheEngine>,
+    files: Vec<HintedFile>,
+    source: HintSource,
+) -> Result<HintsReport, HintRefusal> {
+    let live = engine.live();
+    let mut report = HintsReport::default();
+    let mut hints = Vec::with_capacity(files.len());
+    for file in files {
+        let place = match file {
+            HintedFile::Mirror { mirror, path } => Ok(HintPlace::Mirror { mirror, path }),
+            HintedFile::Url(url) => place_of(&live, &url, HintAuthor::Operator),
+        };
+        match place {
+            Ok(place) => hints.push((Hint::new(source, place), None)),
+            Err(refusal) => {
+                report.refused += 1;
+                if report.first.len() < FIRST_MAX {
+                    report.first.push(refusal.why().to_owned());
+                }
+            }
+        }
+    }
+    take(engine, hints, (source, None), report)
+}
+
 /// Takes a list of hints. Must run within a worker's runtime.
 ///
 /// # Errors
@@ -84,9 +130,6 @@ pub fn take_list(
     source: HintSource,
 ) -> Result<HintsReport, HintRefusal> {
     let live = engine.live();
-    if !live.prefetch.lists {
-        return Err(HintRefusal::Off);
-    }
     let mut report = HintsReport { refused: lines.malformed, ..HintsReport::default() };
     report.first.extend(lines.first_fault.map(|(line, why)| format!("line {line}: {why}")));
     let mut hints = Vec::with_capacity(lines.lines.len());
@@ -104,15 +147,28 @@ pub fn take_list(
             }
         }
     }
+    take(engine, hints, (source, lines.pace_seconds), report)
+}
+
+fn take(
+    engine: &Arc<CacheEngine>,
+    hints: Vec<(Hint, Option<f64>)>,
+    (source, pace_seconds): (HintSource, Option<f64>),
+    mut report: HintsReport,
+) -> Result<HintsReport, HintRefusal> {
+    let live = engine.live();
+    if !live.prefetch.lists {
+        return Err(HintRefusal::Off);
+    }
     report.accepted = hints.len() as u64;
     let now = now_seconds();
-    let paced = lines.pace_seconds.unwrap_or(0.0) * hints.len() as f64;
+    let paced = pace_seconds.unwrap_or(0.0) * hints.len() as f64;
     let last_deadline = hints.iter().filter_map(|(_, deadline)| *deadline).fold(0.0, f64::max);
     let ends = now + LIST_SECONDS.max(paced).max(last_deadline);
     {
         let mut state = engine.prefetcher.state.lock();
         state.account(source).refused(report.refused);
-        report.list = state.add_list(source, hints, (lines.pace_seconds, ends), now)?;
+        report.list = state.add_list(source, hints, (pace_seconds, ends), now)?;
         let demand = engine.metrics.upstream_body_bytes.value();
         report.held_back =
             state.hold_of(source, &live.prefetch, (now, demand)).map_or_else(String::new, hold_text);
@@ -133,6 +189,7 @@ pub fn status(engine: &CacheEngine) -> PrefetchStatus {
             received: counts.received,
             refused: counts.refused,
             held: counts.held,
+            placed: counts.placed,
             prefetched: counts.prefetched,
             failed: counts.failed,
             used: counts.used,

@@ -76,6 +76,8 @@ pub(super) enum FetchEnd {
     Held,
     /// The answer came and is kept under a key with this hash. `seconds` is the time to its head.
     Kept { key: u64, bytes: u64, seconds: f64, is_wanted: bool, next: Vec<Hint> },
+    /// Another node fetches the answer, as its home.
+    Placed,
     /// The answer is of no use.
     Useless { bytes: u64 },
     /// The origin asks for less, or failed.
@@ -245,7 +247,9 @@ impl PrefetchState {
             while let Some(number) = self.due(turn, at.0, at_once) {
                 let running = &mut self.lists[turn];
                 running.list.settle(number);
+                let needed_in_seconds = running.list.needed_in(number).unwrap_or(0.0);
                 let Some(hint) = running.hints.get(&number).cloned() else { continue };
+                let hint = Hint { needed_in_seconds, ..hint };
                 if self.pending.contains(&number) || self.unused.contains_key(&number) {
                     continue;
                 }
@@ -316,6 +320,11 @@ impl PrefetchState {
             FetchEnd::Held => {
                 let account = self.account(hint.source);
                 account.held();
+                account.withdrawn();
+            }
+            FetchEnd::Placed => {
+                let account = self.account(hint.source);
+                account.placed();
                 account.withdrawn();
             }
             FetchEnd::Kept { key, bytes, seconds, is_wanted, next } => {

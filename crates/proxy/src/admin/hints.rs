@@ -75,10 +75,11 @@ pub(super) fn write(page: &mut String, status: &PrefetchStatus) {
 /// Counters of one source: name, help, value.
 type SourceCounter = (&'static str, &'static str, fn(&SourceStatus) -> u64);
 
-const COUNTERS: [SourceCounter; 11] = [
+const COUNTERS: [SourceCounter; 12] = [
     ("shoal_prefetch_hints_total", "Hints received, by source.", |it| it.received),
     ("shoal_prefetch_hints_refused_total", "Hints refused, or dropped before their turn.", |it| it.refused),
     ("shoal_prefetch_hints_held_total", "Hints for what the cache had.", |it| it.held),
+    ("shoal_prefetch_hints_placed_total", "Hints that another node took, as home.", |it| it.placed),
     ("shoal_prefetch_fetches_total", "Prefetches begun, by source.", |it| it.prefetched),
     ("shoal_prefetch_failed_total", "Prefetches without a usable answer.", |it| it.failed),
     ("shoal_prefetch_used_total", "Prefetches that a client used.", |it| it.used),
