@@ -109,9 +109,9 @@ fn render(status: &Status) -> String {
 /// Writes a line for each source of hints.
 fn prefetching(text: &mut String, status: &Status) {
     for source in &status.prefetch.sources {
-        let muted = source.muted_seconds.map_or_else(String::new, |seconds| {
-            format!("; MUTED for {}", show::duration(seconds))
-        });
+        let muted = source
+            .muted_seconds
+            .map_or_else(String::new, |seconds| format!("; MUTED for {}", show::duration(seconds)));
         let _ = writeln!(
             text,
             "prefetch {} by {}: {} fetched, {} used, {} wasted ({}){muted}",

@@ -142,7 +142,9 @@ impl WarmOptions {
                 push_encoded(&mut path, &value);
             }
         }
-        for (name, is_set) in [("plan", self.plan), ("ahead", self.ahead), ("any-host", self.any_host), ("verify", self.verify)] {
+        for (name, is_set) in
+            [("plan", self.plan), ("ahead", self.ahead), ("any-host", self.any_host), ("verify", self.verify)]
+        {
             path += &if is_set { format!("&{name}") } else { String::new() };
         }
         path

@@ -250,7 +250,8 @@ impl Route {
     pub fn names_host(&self, host: &str) -> bool {
         let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
         self.settings.hosts.iter().any(|own| {
-            let bare = own.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(&**own, |(bare, _)| bare);
+            let bare =
+                own.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(&**own, |(bare, _)| bare);
             bare.eq_ignore_ascii_case(host) && !bare.contains('*')
         })
     }

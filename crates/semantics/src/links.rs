@@ -111,7 +111,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(value: &str) -> Vec<(String, LinkRelation)> {
-        announced(value.as_bytes()).into_iter().map(|link| (link.reference.to_owned(), link.relation)).collect()
+        announced(value.as_bytes())
+            .into_iter()
+            .map(|link| (link.reference.to_owned(), link.relation))
+            .collect()
     }
 
     #[test]

@@ -12,9 +12,7 @@
 //! reach all of them.
 
 use super::Inner;
-use super::channel::{
-    AcquiredChannel, Answer, AttemptTarget, ChannelRequirements, NO_SPARE, RequestChannel,
-};
+use super::channel::{AcquiredChannel, Answer, AttemptTarget, ChannelRequirements, NO_SPARE, RequestChannel};
 use super::connection_auth;
 use super::error::{Cause, UpstreamError};
 use super::exchanged::{Caller, Destination, UpstreamRequest, UpstreamResponse};

@@ -138,7 +138,8 @@ fn wrong_hints_cost_an_origin_little() {
 #[test]
 fn links_within_the_site_are_fetched() {
     let origin = Origin::start();
-    let links = "</style.css>; rel=preload; as=style, <http://other.test/stolen>; rel=preload, </next>; rel=next";
+    let links =
+        "</style.css>; rel=preload; as=style, <http://other.test/stolen>; rel=preload, </next>; rel=next";
     origin.on("/page", Answer::fresh("page", 600).field("Link", links));
     origin.on("/style.css", Answer::fresh("style", 600));
     origin.on("/next", Answer::fresh("second", 600).field("Link", "</third>; rel=next"));
@@ -209,7 +210,12 @@ fn next_ranges_are_fetched_ahead() {
     let before = origin.count("/film");
     ask(3);
     account(&shoal, "ranges", |it| count(it, "used") >= 1);
-    let again = origin.received().iter().skip(before).filter(|it| it.fields.first("range") == Some("bytes=30000-39999")).count();
+    let again = origin
+        .received()
+        .iter()
+        .skip(before)
+        .filter(|it| it.fields.first("range") == Some("bytes=30000-39999"))
+        .count();
     assert_eq!(again, 0, "the piece was there");
 }
 

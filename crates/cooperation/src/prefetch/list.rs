@@ -87,9 +87,9 @@ impl HintedList {
         };
         let (_, first) = missing().next()?;
         let until = |(place, request): (u64, u64)| {
-            let by_pace = self.stride.map_or(0.0, |stride| {
-                (place - at) as f64 * stride.seconds() - (now - since).max(0.0)
-            });
+            let by_pace = self
+                .stride
+                .map_or(0.0, |stride| (place - at) as f64 * stride.seconds() - (now - since).max(0.0));
             let by_deadline = self.deadlines.get(&request).map_or(f64::INFINITY, |deadline| deadline - now);
             MissingPage { until_seconds: by_pace.min(by_deadline), fetch_seconds: each_seconds }
         };

@@ -112,7 +112,10 @@ impl Successors {
         }
         if followed.all >= AGING {
             followed.all /= 2;
-            followed.candidates.iter_mut().for_each(|candidate| candidate.count = (candidate.count / 2).max(1));
+            followed
+                .candidates
+                .iter_mut()
+                .for_each(|candidate| candidate.count = (candidate.count / 2).max(1));
         }
     }
 

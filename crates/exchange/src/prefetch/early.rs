@@ -97,7 +97,11 @@ pub(super) fn send_again(remembered: &RememberedHints, ask: &RequestContext) {
 pub(crate) fn tee(engine: &Arc<CacheEngine>, ask: &mut RequestContext) {
     let settings = &ask.live.prefetch;
     let is_of_interest = settings.early_hints != EarlyHints::Off || settings.links;
-    if !is_of_interest || ask.method != Method::GET || ask.brings_credentials() || ask.client.address.port() == 0 {
+    if !is_of_interest
+        || ask.method != Method::GET
+        || ask.brings_credentials()
+        || ask.client.address.port() == 0
+    {
         return;
     }
     let (sink, interims) = mpsc::channel(INTERIM_MAX);

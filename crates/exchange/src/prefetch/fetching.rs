@@ -1,8 +1,8 @@
 //! One prefetch: from the hint to an answer in the cache.
 
 use super::hint::{Hint, HintPlace, part_number};
-use super::state::FetchEnd;
 use super::remote::{self, Placed};
+use super::state::FetchEnd;
 use super::{Prefetcher, now_seconds, observe};
 use crate::CacheEngine;
 use crate::admit::{AdmitOutcome, may_look_up};
@@ -40,7 +40,13 @@ impl Drop for EndReport<'_> {
         }
         let end = std::mem::replace(&mut self.end, FetchEnd::Held);
         let settings = &self.live.prefetch;
-        self.prefetcher.state.lock().ended(&self.hint, end, settings, now_seconds(), &self.prefetcher.watched);
+        self.prefetcher.state.lock().ended(
+            &self.hint,
+            end,
+            settings,
+            now_seconds(),
+            &self.prefetcher.watched,
+        );
         self.prefetcher.wake.notify_one();
     }
 }
@@ -50,8 +56,7 @@ pub(super) async fn fetch(engine: &Arc<CacheEngine>, live: &ExchangeSettings, hi
     let prefetcher = &*engine.prefetcher;
     let background = Arc::new(Background::default());
     let context = context(engine, &hint, &background);
-    let mut report =
-        EndReport { prefetcher, live, hint, end: FetchEnd::Useless { bytes: 0 }, running: None };
+    let mut report = EndReport { prefetcher, live, hint, end: FetchEnd::Useless { bytes: 0 }, running: None };
     let Some(ask) = context else { return };
     if is_held(engine, &ask).await {
         report.end = FetchEnd::Held;
@@ -114,9 +119,7 @@ fn judge(reply: &Reply, allowance: u64) -> Judgement {
     let is_shared = matches!(reply.head, ReplyHead::Stored { .. });
     match reply.record.outcome {
         // A client fetches the same already, or has.
-        CacheResult::Collapsed | CacheResult::Hit | CacheResult::MemoryHit => {
-            Judgement::End(FetchEnd::Held)
-        }
+        CacheResult::Collapsed | CacheResult::Hit | CacheResult::MemoryHit => Judgement::End(FetchEnd::Held),
         CacheResult::RefreshUnmodified if is_shared => Judgement::Keep,
         _ if !is_shared || !reply.record.is_stored => Judgement::End(FetchEnd::Useless { bytes: 0 }),
         _ if length_of(reply).is_some_and(|length| length > allowance) => {
@@ -146,7 +149,9 @@ fn retry_after(reply: &Reply) -> Option<f64> {
     let seconds = |value: &[u8]| std::str::from_utf8(value).ok()?.trim().parse::<u32>().ok().map(f64::from);
     match &reply.head {
         ReplyHead::Built(_, fields) => fields.get(header::RETRY_AFTER).and_then(|it| seconds(it.as_bytes())),
-        ReplyHead::Relayed(head) => head.lines.to_map().get(header::RETRY_AFTER).and_then(|it| seconds(it.as_bytes())),
+        ReplyHead::Relayed(head) => {
+            head.lines.to_map().get(header::RETRY_AFTER).and_then(|it| seconds(it.as_bytes()))
+        }
         ReplyHead::Stored { stored, .. } => {
             stored.fields().get(header::RETRY_AFTER).and_then(|it| seconds(it.as_bytes()))
         }

@@ -26,14 +26,14 @@ mod report;
 mod state;
 mod watched;
 
+pub(super) use early::tee;
 pub use hint::{HintPlace, HintRefusal};
 pub use list::{HintLine, HintLines, LIST_MAX, parse};
+pub(super) use observe::learn;
+pub use remote::{MemoryReport, PrefetchService};
 pub use report::{
     HintedFile, HintsReport, PrefetchStatus, SourceStatus, note_cpu, status, take_files, take_list,
 };
-pub use remote::{MemoryReport, PrefetchService};
-pub(super) use early::tee;
-pub(super) use observe::learn;
 pub use shoal_cooperation::prefetch::HintSource;
 
 use crate::CacheEngine;
@@ -41,8 +41,8 @@ use crate::clock;
 use crate::upstream::Background;
 use early::RememberedHints;
 use hint::Hint;
-use remote::RemoteMemory;
 use parking_lot::Mutex;
+use remote::RemoteMemory;
 use shoal_core::Key;
 use state::{NextStep, PrefetchState};
 use std::collections::HashMap;

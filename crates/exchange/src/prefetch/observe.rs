@@ -36,7 +36,9 @@ impl Prefetcher {
         let is_driven = self.is_driven.load(Ordering::Relaxed);
         if is_driven {
             let key = watch_key(ask);
-            for key in [Some(key), Some(ask.primary.hash().low()).filter(|whole| *whole != key)].into_iter().flatten()
+            for key in [Some(key), Some(ask.primary.hash().low()).filter(|whole| *whole != key)]
+                .into_iter()
+                .flatten()
             {
                 self.note_key(key);
             }
@@ -108,7 +110,8 @@ impl Prefetcher {
         let place = HintPlace::Url { url: ask.target.url.to_string(), listener: ask.client.listener, key };
         let piece = |at: u64| {
             let start = ahead.start + at * ahead.length;
-            let hint = Hint::new(HintSource::Ranges, place.clone()).with_range(start, start + ahead.length - 1);
+            let hint =
+                Hint::new(HintSource::Ranges, place.clone()).with_range(start, start + ahead.length - 1);
             Hint { fields: shared_fields(ask), ..hint }
         };
         (0..ahead.pieces).map(piece).collect()
@@ -167,7 +170,8 @@ pub(super) fn hints_of_links(
 
 /// Fetches the layers of an image, if the answer is its manifest.
 fn note_manifest(engine: &Arc<CacheEngine>, ask: &RequestContext) {
-    let Some(asked) = ask.mirror.as_ref().filter(|asked| asked.mirror.settings.kind == MirrorKind::Oci) else {
+    let Some(asked) = ask.mirror.as_ref().filter(|asked| asked.mirror.settings.kind == MirrorKind::Oci)
+    else {
         return;
     };
     let (Place::Below(path) | Place::Elsewhere(path)) = &asked.place;
@@ -178,9 +182,8 @@ fn note_manifest(engine: &Arc<CacheEngine>, ask: &RequestContext) {
     tokio::spawn(async move {
         let path = format!("/v2/{repository}/manifests/{reference}");
         let blobs = blobs_of(&engine, &mirror, &path, &repository).await;
-        let hint = |path: String| {
-            Hint::new(HintSource::Image, HintPlace::Mirror { mirror: mirror.clone(), path })
-        };
+        let hint =
+            |path: String| Hint::new(HintSource::Image, HintPlace::Mirror { mirror: mirror.clone(), path });
         give(&engine, blobs.into_iter().take(LAYERS_MAX).map(hint).collect());
     });
 }
@@ -237,7 +240,11 @@ fn is_shared(reply: &Reply) -> bool {
 }
 
 fn learns(settings: &Prefetch) -> bool {
-    settings.links || settings.ranges || settings.learn || settings.images || settings.early_hints != EarlyHints::Off
+    settings.links
+        || settings.ranges
+        || settings.learn
+        || settings.images
+        || settings.early_hints != EarlyHints::Off
 }
 
 /// Returns the name of the request's origin, as hints have it.
@@ -266,7 +273,9 @@ mod tests {
     #[test]
     fn manifests_are_told_by_their_path() {
         assert_eq!(manifest_of("/v2/library/x/manifests/latest"), Some(("library/x", "latest")));
-        for path in ["/v2/x/blobs/sha256:1", "/v2//manifests/a", "/v2/x/manifests/a/b", "/x", "/v2/manifests/a"] {
+        for path in
+            ["/v2/x/blobs/sha256:1", "/v2//manifests/a", "/v2/x/manifests/a/b", "/x", "/v2/manifests/a"]
+        {
             assert_eq!(manifest_of(path), None, "{path}");
         }
     }

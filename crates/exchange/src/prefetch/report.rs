@@ -202,7 +202,13 @@ pub fn status(engine: &CacheEngine) -> PrefetchStatus {
             muted_seconds: account.muted_until(now).map(|until| (until - now).ceil() as u64),
         }
     };
-    PrefetchStatus { waiting, in_flight, unused, unused_bytes, sources: state.accounts().map(source).collect() }
+    PrefetchStatus {
+        waiting,
+        in_flight,
+        unused,
+        unused_bytes,
+        sources: state.accounts().map(source).collect(),
+    }
 }
 
 /// Notes the share of the processors that this process uses, in percent.

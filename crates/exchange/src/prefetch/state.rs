@@ -210,7 +210,9 @@ impl PrefetchState {
         match self.next_listed((now, demand_bytes), settings.requests, &rules) {
             Some((hint, allowance)) => self.begin(hint, allowance.min(room)),
             // A list with a pace is looked at again soon.
-            None if self.lists.iter().any(|running| !running.list.is_settled()) => NextStep::Wait(TICK_SECONDS),
+            None if self.lists.iter().any(|running| !running.list.is_settled()) => {
+                NextStep::Wait(TICK_SECONDS)
+            }
             None => NextStep::Wait(PAUSE_SECONDS),
         }
     }
@@ -312,7 +314,14 @@ impl PrefetchState {
     }
 
     /// Records the end of a fetch.
-    pub fn ended(&mut self, hint: &Hint, end: FetchEnd, settings: &Prefetch, now: f64, watched: &WatchedKeys) {
+    pub fn ended(
+        &mut self,
+        hint: &Hint,
+        end: FetchEnd,
+        settings: &Prefetch,
+        now: f64,
+        watched: &WatchedKeys,
+    ) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.pending.remove(&hint.number);
         let origin = hint.origin();
@@ -394,7 +403,12 @@ impl PrefetchState {
     /// bytes.
     pub fn sizes(&self) -> [u64; 4] {
         let listed: usize = self.lists.iter().map(|running| running.list.len()).sum();
-        [(listed + self.singles.len()) as u64, self.in_flight as u64, self.unused.len() as u64, self.unused_bytes]
+        [
+            (listed + self.singles.len()) as u64,
+            self.in_flight as u64,
+            self.unused.len() as u64,
+            self.unused_bytes,
+        ]
     }
 
     /// Returns numbers, sources and lengths of the lists in use.

@@ -23,7 +23,8 @@ pub enum HintsFailure {
 pub(super) fn taken(control: &dyn Control, body: &[u8]) -> (StatusCode, Value) {
     let lines = match parse(body) {
         Ok(lines) if lines.lines.is_empty() => {
-            let fault = lines.first_fault.map_or_else(String::new, |(line, why)| format!(": line {line}: {why}"));
+            let fault =
+                lines.first_fault.map_or_else(String::new, |(line, why)| format!(": line {line}: {why}"));
             return (StatusCode::BAD_REQUEST, json!({ "error": format!("the list has no hint{fault}") }));
         }
         Ok(lines) => lines,
@@ -99,7 +100,8 @@ mod tests {
         let mut page = String::new();
         write(&mut page, &PrefetchStatus::default());
         assert_eq!(page, "");
-        let source = SourceStatus { source: "link".into(), used: 3, muted_seconds: Some(9), ..Default::default() };
+        let source =
+            SourceStatus { source: "link".into(), used: 3, muted_seconds: Some(9), ..Default::default() };
         write(&mut page, &PrefetchStatus { sources: vec![source], in_flight: 2, ..Default::default() });
         for line in [
             "shoal_prefetch_used_total{source=\"link\"} 3",

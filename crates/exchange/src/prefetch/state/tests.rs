@@ -86,7 +86,9 @@ fn overloaded_origin_is_left_alone() {
 #[test]
 fn what_gave_way_is_tried_again_from_a_list() {
     let (mut state, watched, settings) = (PrefetchState::default(), WatchedKeys::default(), settings());
-    state.add_list(HintSource::List, vec![(hint(HintSource::List, 7), None)], (None, 1e9), 0.0).expect("room");
+    state
+        .add_list(HintSource::List, vec![(hint(HintSource::List, 7), None)], (None, 1e9), 0.0)
+        .expect("room");
     let begun = begin(&mut state, &settings, 0.0, &watched);
     state.arrived(HintSource::List, 5);
     end(&mut state, &begun[0], FetchEnd::GaveWay { bytes: 5 }, 0.0, &watched);
