@@ -95,7 +95,9 @@ fn prefetch_gives_its_connection_to_clients() {
     origin.wait_for("/two", 1);
     assert!(!slow.is_open(), "the prefetch has no answer yet");
     quick.open();
-    clients.iter_mut().for_each(|client| client.response("GET").expect_body("quick"));
+    for client in &mut clients {
+        client.response("GET").expect_body("quick");
+    }
     slow.open();
 }
 

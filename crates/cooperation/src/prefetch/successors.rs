@@ -97,16 +97,17 @@ impl Successors {
             Some(candidate) => candidate.count += 1,
             None => {
                 let candidate = Candidate { key, url: url.into(), count: 1 };
+                let is_full = followed.candidates.len() >= CANDIDATES;
                 let rarest = followed.candidates.iter_mut().min_by_key(|candidate| candidate.count);
-                match rarest {
-                    Some(rarest) if followed.candidates.len() >= CANDIDATES => {
+                match rarest.filter(|_| is_full) {
+                    Some(rarest) => {
                         // An old candidate keeps its place while it follows more often.
                         rarest.count -= 1;
                         if rarest.count == 0 {
                             *rarest = candidate;
                         }
                     }
-                    _ => followed.candidates.push(candidate),
+                    None => followed.candidates.push(candidate),
                 }
             }
         }

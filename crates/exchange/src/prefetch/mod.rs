@@ -40,7 +40,6 @@ use crate::CacheEngine;
 use crate::clock;
 use crate::upstream::Background;
 use early::RememberedHints;
-use hint::Hint;
 use parking_lot::Mutex;
 use remote::RemoteMemory;
 use shoal_core::Key;

@@ -37,8 +37,22 @@ pub struct PrefetchStatus {
     pub unused: u64,
     /// Bytes of these.
     pub unused_bytes: u64,
+    /// Lists in use.
+    #[serde(default)]
+    pub lists: Vec<ListStatus>,
     /// Sources that have hinted anything.
     pub sources: Vec<SourceStatus>,
+}
+
+/// List of hints in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListStatus {
+    /// Number, as the report about the list has it.
+    pub list: u64,
+    /// Name of its source.
+    pub source: String,
+    /// Hints that clients have not passed yet.
+    pub left: u64,
 }
 
 /// Account of one source.
@@ -202,7 +216,13 @@ pub fn status(engine: &CacheEngine) -> PrefetchStatus {
             muted_seconds: account.muted_until(now).map(|until| (until - now).ceil() as u64),
         }
     };
+    let list = |(list, source, left): (u64, HintSource, usize)| ListStatus {
+        list,
+        source: source.name().to_owned(),
+        left: left as u64,
+    };
     PrefetchStatus {
+        lists: state.lists().into_iter().map(list).collect(),
         waiting,
         in_flight,
         unused,

@@ -396,7 +396,7 @@ impl PrefetchState {
 
     /// Returns the accounts, each with the end of its mute, in the order of the sources.
     pub fn accounts(&self) -> impl Iterator<Item = (HintSource, &SourceAccount)> {
-        HintSource::ALL.into_iter().filter_map(|source| Some((source, self.accounts.get(&source)?)))
+        HintSource::ALL.into_iter().filter_map(move |source| Some((source, self.accounts.get(&source)?)))
     }
 
     /// Returns hints that wait, fetches on their way, answers that nobody used yet, and their
