@@ -235,6 +235,7 @@ disk     out of service: RAM serves alone (squid in shoal-cache)
             upstreams: vec![UpstreamStatus { site: "*/".into(), url: "http://a".into(), healthy: false }],
             sites: Vec::new(),
             mirrors: Vec::new(),
+            prefetch: Default::default(),
         };
         let expected = "\
 shoal (shoal 0.1.0), ready, up 1 min 1 s

@@ -86,9 +86,11 @@ fn announced_link<'a>(reference: &'a str, parameters: &str) -> Option<AnnouncedL
 
 /// Splits at semicolons outside quotes.
 fn parameters_of(text: &str) -> impl Iterator<Item = &str> {
-    let mut is_quoted = false;
+    let (mut is_quoted, mut is_escaped) = (false, false);
     text.split(move |char: char| {
-        is_quoted ^= char == '"';
+        let was_escaped = std::mem::take(&mut is_escaped);
+        is_escaped = is_quoted && char == '\\' && !was_escaped;
+        is_quoted ^= char == '"' && !was_escaped;
         char == ';' && !is_quoted
     })
 }
