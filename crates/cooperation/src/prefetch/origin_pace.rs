@@ -52,9 +52,14 @@ impl OriginPace {
         self.mean_seconds > LOADED * self.rest_seconds + LEAST_DELAY_SECONDS
     }
 
+    /// Returns `true` if the origin is left alone at `now`, since it asked for less.
+    pub fn is_paused(&self, now: f64) -> bool {
+        now < self.paused_until
+    }
+
     /// Returns `true` if prefetches may be sent at `now`.
     pub fn may_ask(&self, now: f64) -> bool {
-        now >= self.paused_until && !self.is_loaded()
+        !self.is_paused(now) && !self.is_loaded()
     }
 
     /// Lets a loaded origin be tried again: nothing was asked for a while, and its old times say

@@ -127,6 +127,9 @@ pub struct SourceAccount {
     window: f64,
     unresolved: u64,
     unresolved_bytes: u64,
+    /// Prefetches on their way, and the mean length of earlier ones; `None` before the first.
+    in_flight: u64,
+    mean_bytes: Option<f64>,
     /// Used, and all resolved prefetches; older ones weigh less.
     recent: (f64, f64),
     muted_until: Option<f64>,
@@ -140,6 +143,8 @@ impl Default for SourceAccount {
             window: FIRST_WINDOW,
             unresolved: 0,
             unresolved_bytes: 0,
+            in_flight: 0,
+            mean_bytes: None,
             recent: (0.0, 0.0),
             muted_until: None,
             mutes_in_row: 0,
@@ -197,17 +202,25 @@ impl SourceAccount {
         }
         let share = (demand_bytes as f64 * rules.waste_share) as u64;
         let earned = rules.trial_bytes.saturating_add(share).saturating_add(self.counts.used_bytes);
+        // Those on their way will bring as much as earlier ones.
+        let mean = self.mean_bytes.unwrap_or(UNKNOWN_BYTES) as u64;
         let spent = self.unresolved_bytes.saturating_add(self.counts.wasted_bytes);
-        match earned.saturating_sub(spent) {
-            0 => Err(SourceHold::Allowance),
-            left => Ok(left),
-        }
+        let left = earned.saturating_sub(spent).saturating_sub(mean.saturating_mul(self.in_flight));
+        let least = self.mean_bytes.map_or(1, |mean| (mean as u64).max(1));
+        if left >= least { Ok(left) } else { Err(SourceHold::Allowance) }
     }
 
     /// Records that a prefetch has begun.
     pub fn begun(&mut self) {
         self.counts.prefetched += 1;
         self.unresolved += 1;
+        self.in_flight += 1;
+    }
+
+    /// Records that a prefetch of `bytes` bytes has arrived whole.
+    pub fn landed(&mut self, bytes: u64) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.note_size(bytes);
     }
 
     /// Records bytes that arrived for an unresolved prefetch.
@@ -219,6 +232,7 @@ impl SourceAccount {
     /// Records that a prefetch was not needed after all.
     pub fn withdrawn(&mut self) {
         self.counts.prefetched = self.counts.prefetched.saturating_sub(1);
+        self.in_flight = self.in_flight.saturating_sub(1);
         self.resolve(0);
     }
 
@@ -226,6 +240,7 @@ impl SourceAccount {
     pub fn failed(&mut self, bytes: u64) {
         self.counts.failed += 1;
         self.counts.wasted_bytes += bytes;
+        self.in_flight = self.in_flight.saturating_sub(1);
         self.resolve(bytes);
     }
 
@@ -241,10 +256,22 @@ impl SourceAccount {
         }
     }
 
+    /// Records that a prefetch brought nothing that clients may share, after `bytes` bytes. Returns
+    /// `true` if the source is muted for that.
+    pub fn useless(&mut self, bytes: u64, now: f64, rules: &SourceRules) -> bool {
+        self.counts.failed += 1;
+        self.landed(bytes);
+        self.lose(bytes, now, rules)
+    }
+
     /// Records that nobody used a prefetch of `bytes` bytes in time. Returns `true` if the source
     /// is muted for that.
     pub fn wasted(&mut self, bytes: u64, now: f64, rules: &SourceRules) -> bool {
         self.counts.wasted += 1;
+        self.lose(bytes, now, rules)
+    }
+
+    fn lose(&mut self, bytes: u64, now: f64, rules: &SourceRules) -> bool {
         self.counts.wasted_bytes += bytes;
         self.resolve(bytes);
         self.window = (self.window * CLOSING).max(SMALLEST_WINDOW);
@@ -267,6 +294,13 @@ impl SourceAccount {
         self.unresolved_bytes = self.unresolved_bytes.saturating_sub(bytes);
     }
 
+    fn note_size(&mut self, bytes: u64) {
+        if bytes > 0 {
+            let mean = self.mean_bytes.unwrap_or(bytes as f64);
+            self.mean_bytes = Some(mean + NEWEST_SIZE * (bytes as f64 - mean));
+        }
+    }
+
     fn weigh(&mut self, used: f64) {
         let (before, all) = self.recent;
         self.recent = (before * OLDER + used, all * OLDER + 1.0);
@@ -281,6 +315,10 @@ const SMALLEST_WINDOW: f64 = 4.0;
 const LARGEST_WINDOW: f64 = 4096.0;
 /// Factor of the window for each waste.
 const CLOSING: f64 = 0.75;
+/// Length that a prefetch is taken for before the first has come.
+const UNKNOWN_BYTES: f64 = 65_536.0;
+/// Weight of the newest length in the mean.
+const NEWEST_SIZE: f64 = 1.0 / 8.0;
 /// Weight of the older prefetches in the precision, for each newer one.
 const OLDER: f64 = 31.0 / 32.0;
 /// Weighed number of resolved prefetches from which precision is judged.
@@ -308,6 +346,7 @@ mod tests {
                 assert!(account.allowance(now, u64::MAX, &RULES).is_ok(), "try {tried}");
                 account.begun();
                 account.arrived(10);
+                account.landed(10);
                 tried += 1;
                 if account.wasted(10, now, &RULES) {
                     break;
@@ -331,12 +370,14 @@ mod tests {
         for _ in 0..16 {
             assert!(account.allowance(0.0, 0, &RULES).is_ok());
             account.begun();
+            account.landed(0);
         }
         assert_eq!(account.allowance(0.0, 0, &RULES), Err(SourceHold::Window));
         (0..16).for_each(|_| account.used(100));
         for _ in 0..32 {
             assert!(account.allowance(0.0, 0, &RULES).is_ok());
             account.begun();
+            account.landed(0);
         }
         assert_eq!(account.allowance(0.0, 0, &RULES), Err(SourceHold::Window));
         assert_eq!(account.precision(), Some(1.0));
@@ -347,7 +388,13 @@ mod tests {
         let mut account = SourceAccount::default();
         assert_eq!(account.allowance(0.0, 100_000, &RULES), Ok(6000), "1000 and 5 percent");
         account.begun();
+        assert_eq!(
+            account.allowance(0.0, 100_000, &RULES),
+            Err(SourceHold::Allowance),
+            "one of unknown length"
+        );
         account.arrived(5999);
+        account.landed(1);
         assert_eq!(account.allowance(0.0, 100_000, &RULES), Ok(1));
         account.arrived(1);
         assert_eq!(account.allowance(0.0, 100_000, &RULES), Err(SourceHold::Allowance));
@@ -383,6 +430,7 @@ mod tests {
                 account.begun();
                 let bytes = bytes.min(left);
                 account.arrived(bytes);
+                account.landed(bytes);
                 if is_used { account.used(bytes) } else { account.wasted(bytes, now, &RULES); }
                 let counts = account.counts();
                 let most = RULES.trial_bytes + (demand as f64 * RULES.waste_share) as u64 + counts.used_bytes;

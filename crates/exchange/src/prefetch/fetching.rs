@@ -121,11 +121,11 @@ fn judge(reply: &Reply, allowance: u64) -> Judgement {
         // A client fetches the same already, or has.
         CacheResult::Collapsed | CacheResult::Hit | CacheResult::MemoryHit => Judgement::End(FetchEnd::Held),
         CacheResult::RefreshUnmodified if is_shared => Judgement::Keep,
-        _ if !is_shared || !reply.record.is_stored => Judgement::End(FetchEnd::Useless { bytes: 0 }),
-        _ if length_of(reply).is_some_and(|length| length > allowance) => {
-            Judgement::End(FetchEnd::Useless { bytes: 0 })
+        _ if is_shared && reply.record.is_stored && length_of(reply).is_none_or(|it| it <= allowance) => {
+            Judgement::Keep
         }
-        _ => Judgement::Keep,
+        // The origin has sent some of the body before the connection ends.
+        _ => Judgement::End(FetchEnd::Useless { bytes: length_of(reply).unwrap_or(SENT_MAX).min(SENT_MAX) }),
     }
 }
 
@@ -136,6 +136,9 @@ fn gave_way_instead(end: FetchEnd) -> FetchEnd {
         end => end,
     }
 }
+
+/// Bytes that an origin may have sent of a body that nobody reads.
+const SENT_MAX: u64 = 128 << 10;
 
 fn length_of(reply: &Reply) -> Option<u64> {
     match &reply.body {

@@ -278,7 +278,10 @@ impl PrefetchState {
     fn may_ask(&self, origin: &str, now: f64) -> bool {
         let state = self.origins.get(origin);
         state.is_none_or(|state| {
-            now >= state.busy_until && (state.pace.may_ask(now) || now > state.used_at + FORGET_SECONDS)
+            let is_load_known = now <= state.used_at + FORGET_SECONDS;
+            now >= state.busy_until
+                && !state.pace.is_paused(now)
+                && !(is_load_known && state.pace.is_loaded())
         })
     }
 
@@ -338,6 +341,7 @@ impl PrefetchState {
             }
             FetchEnd::Kept { key, bytes, seconds, is_wanted, next } => {
                 self.origin_answered(origin, seconds, now);
+                self.account(hint.source).landed(bytes);
                 let expires_ms = ((now + settings.use_within.as_secs_f64()) * 1000.0) as u64;
                 let answer =
                     UnusedAnswer { source: hint.source, bytes, number: hint.number, expires_ms, next };
@@ -353,7 +357,11 @@ impl PrefetchState {
                     self.asked(key, now);
                 }
             }
-            FetchEnd::Useless { bytes } => self.lost(hint.source, bytes),
+            FetchEnd::Useless { bytes } => {
+                self.unused_bytes = self.unused_bytes.saturating_sub(bytes);
+                let is_muted = self.account(hint.source).useless(bytes, now, &rules(settings));
+                self.tell_mute(hint.source, is_muted, now);
+            }
             FetchEnd::Refused { retry_after_seconds } => {
                 self.origin_refused(origin, retry_after_seconds, now);
                 self.lost(hint.source, 0);
@@ -382,15 +390,20 @@ impl PrefetchState {
             watched.remove(key);
             let Some(wasted) = self.unused.remove(&key) else { continue };
             self.unused_bytes = self.unused_bytes.saturating_sub(wasted.bytes);
-            let account = self.account(wasted.source);
-            if account.wasted(wasted.bytes, now, rules) {
-                let until = account.muted_until(now).unwrap_or(now);
-                tracing::warn!(
-                    source = wasted.source.name(),
-                    seconds = (until - now) as u64,
-                    "a source of hints is muted, since clients use too little of what it hints"
-                );
-            }
+            let is_muted = self.account(wasted.source).wasted(wasted.bytes, now, rules);
+            self.tell_mute(wasted.source, is_muted, now);
+        }
+    }
+
+    /// Tells the operator that a source is muted.
+    fn tell_mute(&mut self, source: HintSource, is_muted: bool, now: f64) {
+        let until = self.account(source).muted_until(now).filter(|_| is_muted);
+        if let Some(until) = until {
+            tracing::warn!(
+                source = source.name(),
+                seconds = (until - now) as u64,
+                "a source of hints is muted, since clients use too little of what it hints"
+            );
         }
     }
 
