@@ -62,7 +62,7 @@ fn hinted_requests_become_hits() {
 fn client_joins_the_prefetch_of_the_same() {
     let origin = Origin::start();
     let gate = Gate::new();
-    origin.on("/a0", Answer::fresh("late", 600).wait_for(&gate));
+    origin.on("/a0", Answer::fresh("late", 600).held_by(&gate));
     let shoal = Setup::to(&origin).start();
     hint(&shoal, &paths("a", 1));
     origin.wait_for("/a0", 1);
@@ -77,26 +77,30 @@ fn client_joins_the_prefetch_of_the_same() {
 
 #[test]
 fn prefetch_gives_its_connection_to_clients() {
-    let origin = Origin::start();
-    let (slow, quick) = (Gate::new(), Gate::new());
-    origin.on("/a0", Answer::fresh("slow", 600).wait_for(&slow));
-    for path in ["/one", "/two"] {
-        origin.on(path, Answer::fresh("quick", 600).wait_for(&quick));
-    }
-    let shoal = Setup::to(&origin).set("upstream.connections_per_origin", 2).start();
-    hint(&shoal, &paths("a", 1));
-    origin.wait_for("/a0", 1);
-    let mut clients = [shoal.connect(), shoal.connect()];
-    for (client, path) in clients.iter_mut().zip(["/one", "/two"]) {
-        client.send(Request::get(path).to_bytes("site.test"));
-    }
-    // Both are at the origin, though the prefetch held one of its two connections.
-    origin.wait_for("/one", 1);
-    origin.wait_for("/two", 1);
-    assert!(!slow.is_open(), "the prefetch has no answer yet");
-    quick.open();
-    for client in &mut clients {
-        client.response("GET").expect_body("quick");
+    let slow = Gate::new();
+    let before_head = Answer::fresh("slow", 600).held_by(&slow);
+    let within_body = Answer::fresh("slow", 600).wait_for(&slow).piece("er");
+    for answer in [before_head, within_body] {
+        let (origin, quick) = (Origin::start(), Gate::new());
+        origin.on("/a0", answer);
+        for path in ["/one", "/two"] {
+            origin.on(path, Answer::fresh("quick", 600).held_by(&quick));
+        }
+        let shoal = Setup::to(&origin).set("upstream.connections_per_origin", 2).start();
+        hint(&shoal, &paths("a", 1));
+        origin.wait_for("/a0", 1);
+        let mut clients = [shoal.connect(), shoal.connect()];
+        for (client, path) in clients.iter_mut().zip(["/one", "/two"]) {
+            client.send(Request::get(path).to_bytes("site.test"));
+        }
+        // Both are at the origin, though the prefetch held one of its two connections.
+        let is_there = |path| wait::within(Duration::from_secs(10), || origin.count(path) == 1);
+        assert!(is_there("/one") && is_there("/two"), "a client waits behind a prefetch");
+        assert!(!slow.is_open(), "the prefetch has no answer yet");
+        quick.open();
+        for client in &mut clients {
+            client.response("GET").expect_body("quick");
+        }
     }
     slow.open();
 }

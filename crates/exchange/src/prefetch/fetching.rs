@@ -82,7 +82,7 @@ pub(super) async fn fetch(engine: &Arc<CacheEngine>, live: &ExchangeSettings, hi
         biased;
         reply = engine.serve(&ask) => reply,
         () = background.given_way() => {
-            report.end = FetchEnd::GaveWay { bytes: 0 };
+            report.end = FetchEnd::GaveWay { bytes: 0, was_asked: !background.was_turned_away() };
             return;
         }
     };
@@ -132,7 +132,9 @@ fn judge(reply: &Reply, allowance: u64) -> Judgement {
 /// A node without a connection to spare has not heard the origin.
 fn gave_way_instead(end: FetchEnd) -> FetchEnd {
     match end {
-        FetchEnd::Refused { .. } | FetchEnd::Useless { .. } => FetchEnd::GaveWay { bytes: 0 },
+        FetchEnd::Refused { .. } | FetchEnd::Useless { .. } => {
+            FetchEnd::GaveWay { bytes: 0, was_asked: false }
+        }
         end => end,
     }
 }
@@ -174,7 +176,7 @@ async fn read(
         let frame = tokio::select! {
             biased;
             frame = body.frame() => frame,
-            () = background.given_way() => return Err(FetchEnd::GaveWay { bytes }),
+            () = background.given_way() => return Err(FetchEnd::GaveWay { bytes, was_asked: true }),
         };
         match frame {
             None => return Ok(bytes),

@@ -16,6 +16,8 @@ pub(super) struct Hint {
     pub range: Option<(u64, u64)>,
     /// Seconds until a client needs it, at the pace of its list; 0 for now.
     pub needed_in_seconds: f64,
+    /// Times that an origin was asked, and the fetch then gave way.
+    pub tries: u8,
 }
 
 /// Place of a hinted request at this node.
@@ -71,7 +73,7 @@ impl Hint {
     /// Makes a hint for a place.
     pub fn new(source: HintSource, place: HintPlace) -> Self {
         let number = place.number();
-        Self { number, source, place, fields: Vec::new(), range: None, needed_in_seconds: 0.0 }
+        Self { number, source, place, fields: Vec::new(), range: None, needed_in_seconds: 0.0, tries: 0 }
     }
 
     /// Makes the hint one for bytes from the first to the last.

@@ -83,7 +83,7 @@ pub(super) enum FetchEnd {
     /// The origin asks for less, or failed.
     Refused { retry_after_seconds: Option<f64> },
     /// Clients needed the connection.
-    GaveWay { bytes: u64 },
+    GaveWay { bytes: u64, was_asked: bool },
 }
 
 impl Default for PrefetchState {
@@ -366,15 +366,24 @@ impl PrefetchState {
                 self.origin_refused(origin, retry_after_seconds, now);
                 self.lost(hint.source, 0);
             }
-            FetchEnd::GaveWay { bytes } => {
+            FetchEnd::GaveWay { bytes, was_asked } => {
                 self.origin(origin, now).busy_until = now + BUSY_SECONDS;
                 self.lost(hint.source, bytes);
-                for running in &mut self.lists {
-                    running.list.unsettle(hint.number);
-                }
+                self.try_again(hint, was_asked);
             }
         }
         self.invariants();
+    }
+
+    /// Lets a list fetch a hint once more, unless the origin has worked for it in vain too often.
+    fn try_again(&mut self, hint: &Hint, was_asked: bool) {
+        for running in &mut self.lists {
+            let Some(own) = running.hints.get_mut(&hint.number) else { continue };
+            own.tries += u8::from(was_asked);
+            if own.tries < TRIES_MAX {
+                running.list.unsettle(hint.number);
+            }
+        }
     }
 
     fn lost(&mut self, source: HintSource, bytes: u64) {
@@ -467,6 +476,8 @@ const UNUSED_MAX: usize = 4096;
 const ORIGINS_MAX: usize = 1024;
 /// Most runs of ranges.
 const RUNS_MAX: usize = 1024;
+/// Times that an origin is asked for a hint whose fetch gives way.
+const TRIES_MAX: u8 = 3;
 /// Seconds for which a single hint is of use.
 const SINGLE_SECONDS: f64 = 5.0;
 /// Seconds for which a list stays after a client followed it.

@@ -91,9 +91,15 @@ fn what_gave_way_is_tried_again_from_a_list() {
         .expect("room");
     let begun = begin(&mut state, &settings, 0.0, &watched);
     state.arrived(HintSource::List, 5);
-    end(&mut state, &begun[0], FetchEnd::GaveWay { bytes: 5 }, 0.0, &watched);
+    end(&mut state, &begun[0], FetchEnd::GaveWay { bytes: 5, was_asked: true }, 0.0, &watched);
     assert!(begin(&mut state, &settings, 0.05, &watched).is_empty(), "a moment later at the earliest");
-    assert_eq!(begin(&mut state, &settings, 0.2, &watched).len(), 1);
+    for now in [0.2, 0.4] {
+        let again = begin(&mut state, &settings, now, &watched);
+        assert_eq!(again.len(), 1, "at {now} s");
+        let gave_way = FetchEnd::GaveWay { bytes: 0, was_asked: true };
+        end(&mut state, &again[0], gave_way, now, &watched);
+    }
+    assert!(begin(&mut state, &settings, 9.0, &watched).is_empty(), "three times are enough");
     assert_eq!(state.account(HintSource::List).counts().wasted_bytes, 5);
 }
 
@@ -166,7 +172,7 @@ proptest! {
                     let how = match key % 4 {
                         0 => FetchEnd::Held,
                         1 => FetchEnd::Useless { bytes: 0 },
-                        2 => FetchEnd::GaveWay { bytes: 0 },
+                        2 => FetchEnd::GaveWay { bytes: 0, was_asked: false },
                         _ => kept(hint.number, key),
                     };
                     end(&mut state, &hint, how, now, &watched);
