@@ -7,6 +7,7 @@
 //! own. A hit in RAM gets no 103, since its answer comes as soon.
 
 use super::Prefetcher;
+use super::hint::HintFields;
 use super::observe::{give, hints_of_links, shared_fields};
 use crate::CacheEngine;
 use crate::message::InterimSink;
@@ -123,7 +124,7 @@ struct TeedHints {
     own: Option<InterimSink>,
     key: u64,
     target: Target,
-    fields: Vec<(Box<str>, Box<[u8]>)>,
+    fields: HintFields,
     has_given: bool,
 }
 

@@ -3,6 +3,9 @@
 use shoal_cooperation::prefetch::HintSource;
 use shoal_core::Key;
 
+/// Fields of a hinted request: names in lower case, and values.
+pub(super) type HintFields = Vec<(Box<str>, Box<[u8]>)>;
+
 /// Request that is likely to come.
 #[derive(Clone, Debug)]
 pub(super) struct Hint {
@@ -11,7 +14,7 @@ pub(super) struct Hint {
     pub source: HintSource,
     pub place: HintPlace,
     /// Fields by which answers differ.
-    pub fields: Vec<(Box<str>, Box<[u8]>)>,
+    pub fields: HintFields,
     /// First and last byte, for a part.
     pub range: Option<(u64, u64)>,
     /// Seconds until a client needs it, at the pace of its list; 0 for now.

@@ -2,7 +2,7 @@
 
 use super::early;
 use super::fetching::watch_key;
-use super::hint::Hint;
+use super::hint::{Hint, HintFields};
 use super::place::{HintAuthor, place_of};
 use super::{HintPlace, Prefetcher, now_seconds};
 use crate::CacheEngine;
@@ -153,7 +153,7 @@ pub(super) fn links_of(live: &ExchangeSettings, ask: &RequestContext, reply: &Re
 /// Returns the hints of values of `Link`.
 pub(super) fn hints_of_links(
     live: &ExchangeSettings,
-    (target, fields): (&Target, Vec<(Box<str>, Box<[u8]>)>),
+    (target, fields): (&Target, HintFields),
     values: &[&[u8]],
     source: HintSource,
 ) -> Vec<Hint> {
@@ -221,7 +221,7 @@ pub(super) fn single_range(range: &str) -> Option<(u64, u64)> {
 }
 
 /// Returns the client's fields by which a page's parts are likely to differ.
-pub(super) fn shared_fields(ask: &RequestContext) -> Vec<(Box<str>, Box<[u8]>)> {
+pub(super) fn shared_fields(ask: &RequestContext) -> HintFields {
     let kept = [http::header::ACCEPT_ENCODING, http::header::ACCEPT_LANGUAGE];
     let value = |name: &http::HeaderName| {
         let value = ask.fields.value(name).filter(|value| value.len() <= super::hint::VALUE_MAX)?;
