@@ -13,6 +13,7 @@ use super::denials;
 use super::fetcher::Fetcher;
 use super::flight::{FlightOutcome, Leader};
 use super::invalidations::ValiditySnapshot;
+use super::landing::{fail, land, land_failed};
 use super::lookup::StoredResponse;
 use super::metadata::{ObjectMetadata, ResponseMetadata};
 use super::peers::HomeOutcome;
@@ -184,7 +185,7 @@ impl FetchFailure {
     }
 
     /// Describes an error without a line in the log.
-    fn untold(error: &UpstreamError) -> Self {
+    pub(super) fn untold(error: &UpstreamError) -> Self {
         Self {
             status: error.status(),
             proxy_error: error.proxy_status(),
@@ -481,33 +482,6 @@ async fn next_frame(body: &mut StreamBody, readers: &SharedBody, may_go_on: bool
         Poll::Pending => readers.poll_deserted(context).map(|()| BodyEvent::Deserted),
     })
     .await
-}
-
-/// Lands a fetch as a flight that this node made as home of the key.
-fn land(fetch: &Fetch, owner: oneshot::Sender<FetchOutcome>, arrived: Arc<ArrivingResponse>) {
-    if let Some(leader) = &fetch.leader {
-        leader.publish(FlightOutcome::Shared(Arc::clone(&arrived)));
-    }
-    let _ = owner.send(FetchOutcome::Shared(Arc::clone(&arrived), arrived.body.attach(0)));
-}
-
-fn fail(fetch: &Fetch, owner: oneshot::Sender<FetchOutcome>, error: &UpstreamError) {
-    let failure = match fetch.ask.background {
-        None => FetchFailure::of(&fetch.ask.target.url, error),
-        Some(_) => FetchFailure::untold(error),
-    };
-    land_failed(fetch, owner, Arc::new(failure));
-}
-
-fn land_failed(fetch: &Fetch, owner: oneshot::Sender<FetchOutcome>, failure: Arc<FetchFailure>) {
-    if let Some(leader) = &fetch.leader {
-        // A prefetch may fail where a client's request would not: its followers ask for themselves.
-        leader.publish(match fetch.ask.background {
-            None => FlightOutcome::Failed(Arc::clone(&failure)),
-            Some(_) => FlightOutcome::Unshareable,
-        });
-    }
-    let _ = owner.send(FetchOutcome::Failed(failure));
 }
 
 const LEFT: &str = "every client has left";

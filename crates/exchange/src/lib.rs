@@ -48,6 +48,7 @@ mod handling_report;
 mod hit_for_miss;
 mod intercepted;
 mod invalidate;
+mod landing;
 mod location;
 mod lookup;
 mod mirrored;

@@ -85,6 +85,7 @@ impl Backgrounds {
         if self.0.len() >= self.0.capacity().max(FORGET_FROM) {
             self.0.retain(|one| one.strong_count() > 0);
         }
+        debug_assert!(background.strong_count() > 0, "the request goes on");
         self.0.push(background);
     }
 
@@ -141,7 +142,8 @@ mod tests {
     fn ended_requests_are_forgotten() {
         let mut all = Backgrounds::default();
         for _ in 0..10_000 {
-            all.add(Arc::downgrade(&Arc::new(Background::default())));
+            let one = Arc::new(Background::default());
+            all.add(Arc::downgrade(&one));
         }
         assert!(all.0.len() <= 2 * FORGET_FROM, "{}", all.0.len());
         assert!(!all.give_way());

@@ -1,7 +1,8 @@
 //! Messages of global prefetching between nodes, as bytes.
 //!
-//! Voelker 2000, section 4.3.3, has three: a request to prefetch a page, its acknowledgement when
-//! the fetch begins, and the report of a node to the coordinator with the epoch that comes back.
+//! Voelker 2000, section 4.3.3, has three kinds. A request asks for the prefetch of a page. Its
+//! acknowledgement comes when the fetch begins. A report goes to the coordinator, and the epoch
+//! comes back.
 //!
 //! ```text
 //!   ask    1 | number 8 | value 8 | url length 2 | url

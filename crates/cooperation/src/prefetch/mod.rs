@@ -27,7 +27,7 @@
 //! | [`victim`] | the page that goes for a prefetched one | 4.2.2 |
 //! | [`glfd`] | the idealized replacement over three levels, with its bound | 4.2.3 |
 //!
-//! A node adds what a program of the paper has for nothing, right hints and a disk of its own:
+//! A program of the paper has right hints, and a disk of its own. A node needs more:
 //!
 //! | module | decision |
 //! |---|---|

@@ -4,11 +4,11 @@
 //! Each prefetch is *resolved* once: a client used it, or nobody did in time and its bytes were
 //! wasted. Three rules bound the cost of a source before it has proven anything, and after:
 //!
-//! - **Window.** Only so many prefetches are unresolved at a time. The window opens by one with
-//!   each use and closes by a quarter with each waste, as TCP's does (Jacobson, *Congestion
-//!   avoidance and control*, SIGCOMM 1988).
-//! - **Allowance.** Bytes that are unresolved or wasted stay below a fixed trial, plus the bytes
-//!   that clients used, plus a share of the bytes that clients' own misses brought.
+//! - **Window.** The number of unresolved prefetches has a limit. It rises by one with each use, and
+//!   falls by a quarter with each waste, as TCP's window does. That is by Jacobson, *Congestion
+//!   avoidance and control*, SIGCOMM 1988.
+//! - **Allowance.** Bytes that are unresolved or wasted have a limit. It is a fixed trial, plus the
+//!   bytes that clients used, plus a share of the bytes of clients' own misses.
 //! - **Floor.** Precision is the share of resolved prefetches that were used, over the last ones.
 //!   Below the floor the source is muted for a time, which doubles from mute to mute.
 //!
@@ -416,7 +416,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a source does, its waste stays within its allowance.
+        /// Waste stays within the allowance, for any uses.
         #[test]
         fn waste_never_exceeds_the_allowance(
             turns in proptest::collection::vec((0u64..4000, any::<bool>()), 0..300),

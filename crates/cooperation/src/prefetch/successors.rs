@@ -1,13 +1,13 @@
 //! Successors learnt: the URL that clients ask for after another one.
 //!
-//! Each URL of the table has a few candidates with counts, as in the first-order predictor of
+//! Each URL of the table has a few candidates with counts. This is the first-order predictor of
 //! Padmanabhan and Mogul, *Using predictive prefetching to improve World Wide Web latency*, ACM CCR
 //! 26(3), 1996. A candidate is predicted once it followed often enough, and in a large enough share
-//! of the cases. That share is the *floor*. Whether the predictions are good enough is measured
-//! apart, by the source's account ([`super::sources`]).
+//! of the cases. That share is the *floor*. The source's account ([`super::sources`]) measures the
+//! quality of the predictions apart.
 //!
-//! Strangers choose the URLs. The table has a fixed number of URLs and of clients, keys are the
-//! caller's keyed hashes, and the oldest entry goes for a new one. O(candidates) a request.
+//! Strangers choose the URLs. The table has a fixed number of URLs and of clients. Keys are the
+//! caller's keyed hashes. The oldest entry goes for a new one. O(candidates) a request.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Table of successors of one site.
 #[derive(Clone, Debug)]
 pub struct Successors {
-    urls: HashMap<u64, Followed>,
+    urls: HashMap<u64, NextUrls>,
     url_order: VecDeque<u64>,
     /// Last URL of each client.
     clients: HashMap<u64, u64>,
@@ -25,7 +25,7 @@ pub struct Successors {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Followed {
+struct NextUrls {
     /// Times that any URL followed.
     all: u32,
     candidates: Vec<Candidate>,

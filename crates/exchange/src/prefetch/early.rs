@@ -79,7 +79,7 @@ impl HintTable {
     }
 }
 
-/// Sends the remembered hints of a URL to a client whose request is to be answered.
+/// Sends the remembered hints of a URL to a client that waits.
 pub(super) fn send_again(remembered: &RememberedHints, ask: &RequestContext) {
     let takes_it = match ask.live.prefetch.early_hints {
         EarlyHints::Off => false,

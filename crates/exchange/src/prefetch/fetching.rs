@@ -1,14 +1,14 @@
 //! One prefetch: from the hint to an answer in the cache.
 
 use super::hint::{Hint, HintPlace, part_number};
-use super::remote::{self, Placed};
+use super::remote::{self, FetchPlace};
 use super::state::FetchEnd;
 use super::{Prefetcher, now_seconds, observe};
 use crate::CacheEngine;
 use crate::admit::{AdmitOutcome, may_look_up};
 use crate::lookup::Lookup;
 use crate::message::{CacheResult, Reply, ReplyHead, Request, StreamBody};
-use crate::mirrored::{body_frames, own_client};
+use crate::mirrored::{body_frames, own_client, prefetch_context};
 use crate::request::RequestContext;
 use crate::settings::ExchangeSettings;
 use crate::stored_use::StoredUse;
@@ -51,7 +51,7 @@ impl Drop for EndReport<'_> {
     }
 }
 
-/// Fetches what is hinted, at most `allowance` bytes.
+/// Fetches a hinted answer of at most `allowance` bytes.
 pub(super) async fn fetch(engine: &Arc<CacheEngine>, live: &ExchangeSettings, hint: Hint, allowance: u64) {
     let prefetcher = &*engine.prefetcher;
     let background = Arc::new(Background::default());
@@ -62,7 +62,7 @@ pub(super) async fn fetch(engine: &Arc<CacheEngine>, live: &ExchangeSettings, hi
         report.end = FetchEnd::Held;
         return;
     }
-    if let Placed::AtHome = remote::place(engine, &ask, &report.hint).await {
+    if let FetchPlace::AtHome = remote::place(engine, &ask, &report.hint).await {
         report.end = FetchEnd::Placed;
         return;
     }
@@ -109,7 +109,7 @@ enum Judgement {
     End(FetchEnd),
 }
 
-/// Judges a reply by its head: only what other clients may have is kept.
+/// Judges a reply by its head. Only an answer for all clients is kept.
 fn judge(reply: &Reply, allowance: u64) -> Judgement {
     let status = reply.head.status();
     if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
@@ -223,7 +223,7 @@ fn context(
         HintPlace::Mirror { mirror, path } => {
             let accept = hint.fields.iter().find(|(name, _)| &**name == "accept");
             let accept = accept.and_then(|(_, value)| std::str::from_utf8(value).ok());
-            engine.prefetch_at_mirror(mirror, path, accept)?
+            prefetch_context(engine, (mirror, path), accept)?
         }
         HintPlace::Url { url, listener, .. } => {
             let head = head(url, hint)?;
@@ -245,7 +245,7 @@ fn head(url: &str, hint: &Hint) -> Option<RequestParts> {
     let mut fields = vec![
         (b"host".to_vec(), hint.origin().as_bytes().to_vec()),
         (b"user-agent".to_vec(), concat!("shoal/", env!("CARGO_PKG_VERSION")).as_bytes().to_vec()),
-        // Resource Hints: an origin may refuse what no user has asked for.
+        // Resource Hints: an origin may refuse a request that no user has made.
         (b"sec-purpose".to_vec(), b"prefetch".to_vec()),
     ];
     for (name, value) in &hint.fields {

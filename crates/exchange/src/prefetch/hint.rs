@@ -81,10 +81,11 @@ impl Hint {
 
     /// Makes the hint one for bytes from the first to the last.
     pub fn with_range(self, first: u64, last: u64) -> Self {
+        debug_assert!(first <= last, "a part has a byte");
         Self { number: part_number(self.number, first), range: Some((first, last)), ..self }
     }
 
-    /// Returns the name of the origin whose pace counts.
+    /// Returns the name of the origin, for its pace.
     pub fn origin(&self) -> &str {
         match &self.place {
             HintPlace::Mirror { mirror, .. } => mirror,

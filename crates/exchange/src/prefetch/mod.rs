@@ -97,7 +97,7 @@ impl Prefetcher {
     }
 }
 
-/// Fetches what is due until nothing is left.
+/// Fetches due hints until nothing is left.
 async fn drive(engine: Arc<CacheEngine>) {
     let prefetcher = Arc::clone(&engine.prefetcher);
     loop {

@@ -1,4 +1,4 @@
-//! Clients' requests as prefetching sees them: uses of what was fetched, and new hints.
+//! Clients' requests as prefetching sees them: uses of prefetched answers, and new hints.
 
 use super::early;
 use super::fetching::watch_key;
@@ -61,6 +61,7 @@ impl Prefetcher {
 /// Learns from the answer to a client's request, which began at `began`.
 pub(crate) fn learn(engine: &Arc<CacheEngine>, ask: &RequestContext, reply: &Reply, began: Option<Instant>) {
     let Some(began) = began else { return };
+    debug_assert!(ask.background.is_none(), "a prefetch teaches nothing");
     let (prefetcher, live) = (&engine.prefetcher, &*ask.live);
     let settings = &live.prefetch;
     let is_miss = matches!(reply.record.outcome, CacheResult::Miss | CacheResult::RefreshModified);

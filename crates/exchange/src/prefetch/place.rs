@@ -8,7 +8,7 @@ use shoal_settings::Mode;
 /// Trust in the author of a hint.
 #[derive(Clone, Copy)]
 pub(super) enum HintAuthor<'a> {
-    /// The operator, who may name any host that forward mode serves.
+    /// The operator: any host that forward mode serves may be named.
     Operator,
     /// An answer to a request for this target, which may name its own origin, and sites and mirrors
     /// that the settings name.

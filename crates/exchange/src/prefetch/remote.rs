@@ -2,21 +2,20 @@
 //!
 //! Voelker 2000, section 4.3. The paper prefetches into the memory of any node that gives pages,
 //! and a directory says later which one has them. A cluster of Shoal has homes by hash instead, so
-//! that the home alone is asked. What stays of the paper is the rest: values, an epoch with the
-//! weights of the nodes, at most B requests outstanding, and acknowledgements that say how much is
-//! left.
+//! that the home alone is asked. The rest is the paper's: values, an epoch with the weights of the
+//! nodes, at most B requests outstanding, and acknowledgements that tell the rest of a weight.
 //!
 //! ```text
 //!   this node                               the home
 //!   prefetch/report ───────────────────────►  NodeReport, every epoch
 //!   w > 0, value > MaxValue, B not reached?
-//!   prefetch/ask    ───────────────────────►  hint of the source `peer`: own budgets, own precision
-//!                   ◄───────────────────────  begun or refused, and what is left of w
+//!   prefetch/ask    ───────────────────────►  hint of the source `peer`, its own budgets
+//!                   ◄───────────────────────  begun or refused, and the rest of w
 //! ```
 //!
 //! A node plans an epoch for itself from the reports: it alone prefetches by it. A home that
-//! refuses, or gives nothing, leaves the object to this node's own cache. Another node may lie: what
-//! it asks for is a hint like any other, and what it promises costs a request at most.
+//! refuses, or gives nothing, leaves the object to this node's own cache. Another node may lie: its
+//! request is a hint like any other, and its promise costs a request at most.
 
 use super::hint::{Hint, HintPlace};
 use super::now_seconds;
@@ -62,7 +61,7 @@ struct RemoteEpoch {
 }
 
 /// Result of an ask.
-pub(super) enum Placed {
+pub(super) enum FetchPlace {
     /// The home fetches the object.
     AtHome,
     /// The object is this node's own to fetch.
@@ -102,6 +101,7 @@ impl RemoteMemory {
         let mut state = self.state.lock();
         let Some(known) = state.as_mut() else { return };
         known.requester.acknowledged();
+        debug_assert!(known.epoch.left().len() <= NODES_MAX, "an epoch has a limit");
         if let Some(at) = known.nodes.iter().position(|node| *node == home) {
             known.epoch.acknowledged(at, left);
         }
@@ -122,14 +122,14 @@ enum BeginOutcome {
 }
 
 /// Lets the home of a key fetch a hinted object, if it is another node and gives memory.
-pub(super) async fn place(engine: &Arc<CacheEngine>, ask: &RequestContext, hint: &Hint) -> Placed {
+pub(super) async fn place(engine: &Arc<CacheEngine>, ask: &RequestContext, hint: &Hint) -> FetchPlace {
     let Some(cluster) = ask.live.cluster.as_ref().filter(|_| ask.live.asks_homes && may_ask(ask)) else {
-        return Placed::Here;
+        return FetchPlace::Here;
     };
-    let HintPlace::Url { url, .. } = &hint.place else { return Placed::Here };
+    let HintPlace::Url { url, .. } = &hint.place else { return FetchPlace::Here };
     let home = cluster.members().view.homes(ask.primary.full()).first();
     let Some(home) = home.filter(|home| *home != cluster.own() && hint.range.is_none()) else {
-        return Placed::Here;
+        return FetchPlace::Here;
     };
     let remote = &engine.prefetcher.remote;
     let value = Value::until(hint.needed_in_seconds);
@@ -139,7 +139,7 @@ pub(super) async fn place(engine: &Arc<CacheEngine>, ask: &RequestContext, hint:
         begun = remote.begin(home, value, now_seconds());
     }
     if !matches!(begun, BeginOutcome::Ask) {
-        return Placed::Here;
+        return FetchPlace::Here;
     }
     let number = remote.number.fetch_add(1, Ordering::Relaxed);
     let message = PrefetchMessage::Ask { number, value, url: url.clone() };
@@ -147,12 +147,12 @@ pub(super) async fn place(engine: &Arc<CacheEngine>, ask: &RequestContext, hint:
     match answer {
         Some(PrefetchMessage::Begun { number: of, is_taken, left }) if of == number => {
             remote.acknowledged(home, left);
-            if is_taken { Placed::AtHome } else { Placed::Here }
+            if is_taken { FetchPlace::AtHome } else { FetchPlace::Here }
         }
         // Silent, or a liar: it gives nothing until the next epoch.
         _ => {
             remote.acknowledged(home, 0);
-            Placed::Here
+            FetchPlace::Here
         }
     }
 }
@@ -225,7 +225,7 @@ impl PeerService for PrefetchService {
     }
 }
 
-/// Takes another node's hint. Returns what is left to give, too.
+/// Takes another node's hint. Returns the number of objects left to give, too.
 fn take(engine: &Arc<CacheEngine>, url: &str, value: Value) -> (bool, u64) {
     let live = engine.live();
     let left = own_report(engine).buffers.iter().map(|group| group.count).sum::<u64>();

@@ -64,7 +64,7 @@ pub struct SourceStatus {
     pub received: u64,
     /// Hints refused.
     pub refused: u64,
-    /// Hints for what the cache had.
+    /// Hints for answers that the cache had.
     pub held: u64,
     /// Hints that another node of the cluster took.
     pub placed: u64,
@@ -175,6 +175,7 @@ fn take(
         return Err(HintRefusal::Off);
     }
     report.accepted = hints.len() as u64;
+    debug_assert!(report.first.len() <= FIRST_MAX + 1, "few refusals are told");
     let now = now_seconds();
     let paced = pace_seconds.unwrap_or(0.0) * hints.len() as f64;
     let last_deadline = hints.iter().filter_map(|(_, deadline)| *deadline).fold(0.0, f64::max);

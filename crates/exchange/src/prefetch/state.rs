@@ -61,9 +61,9 @@ struct OriginState {
 
 /// Next action of the driver.
 pub(super) enum NextStep {
-    /// Fetch this, at most so many bytes.
+    /// Fetch this, up to a number of bytes.
     Fetch(Box<Hint>, u64),
-    /// Look again after so many seconds, or when woken.
+    /// Look again after this time in seconds, or when woken.
     Wait(f64),
     /// Nothing is left.
     Idle,
@@ -177,7 +177,7 @@ impl PrefetchState {
         Some(used.source)
     }
 
-    /// Records what hits on the fast path have used. Returns the keys with their sources.
+    /// Records uses by hits on the fast path. Returns the keys with their sources.
     pub fn settle_seen(&mut self, watched: &WatchedKeys, now: f64) -> Vec<(u64, HintSource)> {
         let seen = watched.take_seen();
         seen.into_iter().filter_map(|key| Some((key, self.asked(key, now)?))).collect()
@@ -476,7 +476,7 @@ const UNUSED_MAX: usize = 4096;
 const ORIGINS_MAX: usize = 1024;
 /// Most runs of ranges.
 const RUNS_MAX: usize = 1024;
-/// Times that an origin is asked for a hint whose fetch gives way.
+/// Times that an origin is asked for a hint, while its fetch gives way.
 const TRIES_MAX: u8 = 3;
 /// Seconds for which a single hint is of use.
 const SINGLE_SECONDS: f64 = 5.0;

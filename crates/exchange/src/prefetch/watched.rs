@@ -24,6 +24,7 @@ impl WatchedKeys {
 
     /// Watches a key.
     pub fn add(&self, key: u64) {
+        debug_assert!(self.count.load(Ordering::Relaxed) <= PLACES, "a key has one place");
         let places = self.places.get_or_init(|| (0..PLACES).map(|_| AtomicU64::new(0)).collect());
         let set = set_of(key);
         let is_there = set.clone().any(|at| places[at].load(Ordering::Relaxed) == key);

@@ -4,17 +4,18 @@ use shoal_core::ByteCount;
 use std::time::Duration;
 
 section! {
-    /// Prefetching: answers are fetched before clients ask for them. Clients' own requests always go
-    /// first, and a source of hints that is often wrong is muted.
+    /// Prefetching: answers are fetched before clients ask for them. Clients' own requests always
+    /// go first, and a source of hints that is often wrong is muted.
     pub struct Prefetch {
         /// Take lists of hints, at `POST /hints` and from `shoal warm --ahead`.
         pub lists: bool = true,
         /// Fetch the layers of an image when its manifest passes through a mirror.
         pub images: bool = false,
-        /// Fetch what `Link` fields of answers announce by `preload`, `prefetch` or `next`, within
-        /// the sites and mirrors of this node, and in forward mode within the answer's own host.
+        /// Fetch the resources that `Link` fields of answers announce by `preload`, `prefetch` or
+        /// `next`. They must be of a site or mirror of this node. In forward mode they must be of
+        /// the answer's own host.
         pub links: bool = false,
-        /// Fetch the next ranges of what a client reads in ranges, one after the other.
+        /// Fetch the next ranges of a file that a client reads in ranges, one after the other.
         pub ranges: bool = false,
         /// Learn the URL that clients of a site ask for after another one, and fetch it.
         pub learn: bool = false,
@@ -27,7 +28,7 @@ section! {
         /// Most bytes fetched that no client has used yet.
         #[limits(ByteCount(64 << 10)..=ByteCount(1 << 40))]
         pub bytes: ByteCount = ByteCount(256 << 20),
-        /// Time in which a client must use what was fetched. After this time it counts as wasted.
+        /// Time in which a client must use a fetched answer. After this time it counts as wasted.
         #[limits(Duration::from_secs(1)..=Duration::from_secs(86_400))]
         pub use_within: Duration = Duration::from_secs(300),
         /// Least share of fetches that clients use, in percent. A source below it is muted.

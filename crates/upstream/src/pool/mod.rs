@@ -22,6 +22,7 @@ mod few;
 mod gate;
 mod lease;
 mod pinned;
+mod spare;
 mod stalled;
 mod streams;
 
@@ -30,7 +31,7 @@ pub(super) use lease::{Checkout, Lease, StreamLease};
 pub(super) use stalled::HoldingBody;
 pub(super) use streams::STREAMS_MAX;
 
-use crate::background::{Background, Backgrounds, SPARE_SHARE};
+use crate::background::{Backgrounds, SPARE_SHARE};
 use crate::error::Cause;
 use crate::exchanged::Origin;
 use crate::http1::H1;
@@ -201,31 +202,6 @@ impl OriginPoolHandle {
         }
         let permit = self.0.permits.try_acquire(party)?;
         Some(self.ticket_with(permit, fresh, party))
-    }
-
-    /// Returns a stream, a connection or a permit for a background request, if enough others stay
-    /// free. The request is then one of those that give way.
-    pub fn try_checkout_spare(&self, fresh: bool, background: &Arc<Background>) -> Option<Checkout> {
-        let place = &self.0;
-        let checkout = if !fresh && place.carries_streams() {
-            place.recount();
-            let permit = place.streams.try_acquire_spare(place.spare)?;
-            Checkout::Stream(self.stream(permit)?)
-        } else {
-            self.ticket_with(place.permits.try_acquire_spare(place.spare)?, fresh, None)
-        };
-        self.note_background(background);
-        Some(checkout)
-    }
-
-    /// Counts a background request among those that give way.
-    pub fn note_background(&self, background: &Arc<Background>) {
-        self.0.background.lock().add(Arc::downgrade(background));
-    }
-
-    /// Lets a background request give way to one that waits.
-    pub fn give_way(&self) -> bool {
-        self.0.background.lock().give_way()
     }
 
     /// Waits for a stream, a connection or a permit until `deadline`.

@@ -84,7 +84,7 @@ fn overloaded_origin_is_left_alone() {
 }
 
 #[test]
-fn what_gave_way_is_tried_again_from_a_list() {
+fn listed_hint_is_tried_three_times() {
     let (mut state, watched, settings) = (PrefetchState::default(), WatchedKeys::default(), settings());
     state
         .add_list(HintSource::List, vec![(hint(HintSource::List, 7), None)], (None, 1e9), 0.0)
@@ -151,7 +151,7 @@ fn page_that_is_used_gives_its_links() {
 }
 
 proptest! {
-    /// Whatever comes, nothing grows without bound and every fetch ends in one count.
+    /// Nothing grows without bound, and every fetch ends in one count.
     #[test]
     fn counts_add_up(turns in proptest::collection::vec((0u8..6, 1u64..30), 0..300)) {
         let (mut state, watched, settings) = (PrefetchState::default(), WatchedKeys::default(), settings());
