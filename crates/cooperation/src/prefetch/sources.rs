@@ -4,8 +4,8 @@
 //! Each prefetch is *resolved* once: a client used it, or nobody did in time and its bytes were
 //! wasted. Three rules bound the cost of a source before it has proven anything, and after:
 //!
-//! - **Window.** The number of unresolved prefetches has a limit. It rises by one with each use, and
-//!   falls by a quarter with each waste, as TCP's window does. That is by Jacobson, *Congestion
+//! - **Window.** The number of unresolved prefetches has a limit. It rises by one with each use,
+//!   and falls by a quarter with each waste, as TCP's window does. That is by Jacobson, *Congestion
 //!   avoidance and control*, SIGCOMM 1988.
 //! - **Allowance.** Bytes that are unresolved or wasted have a limit. It is a fixed trial, plus the
 //!   bytes that clients used, plus a share of the bytes of clients' own misses.

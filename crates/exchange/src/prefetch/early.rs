@@ -105,6 +105,7 @@ pub(crate) fn tee(engine: &Arc<CacheEngine>, ask: &mut RequestContext) {
     {
         return;
     }
+    debug_assert!(ask.background.is_none(), "a prefetch has no client");
     let (sink, interims) = mpsc::channel(INTERIM_MAX);
     let own = ask.interim.replace(sink.clone());
     let teed = TeedHints {

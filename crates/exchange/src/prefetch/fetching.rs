@@ -53,6 +53,7 @@ impl Drop for EndReport<'_> {
 
 /// Fetches a hinted answer of at most `allowance` bytes.
 pub(super) async fn fetch(engine: &Arc<CacheEngine>, live: &ExchangeSettings, hint: Hint, allowance: u64) {
+    debug_assert!(allowance > 0, "nothing is fetched for nothing");
     let prefetcher = &*engine.prefetcher;
     let background = Arc::new(Background::default());
     let context = context(engine, &hint, &background);

@@ -71,6 +71,7 @@ pub struct Prefetcher {
 impl Prefetcher {
     /// Notes the share of the processors that this process uses, in percent.
     pub fn note_cpu(&self, percent: u32) {
+        debug_assert!(percent <= 100, "a share of all processors");
         self.cpu.store(percent, Ordering::Relaxed);
     }
 

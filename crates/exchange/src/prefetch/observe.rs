@@ -108,6 +108,7 @@ impl Prefetcher {
         let key = ask.primary.hash().low();
         let found = self.state.lock().runs.asked(key, first, last.saturating_add(1));
         let Some(ahead) = found else { return Vec::new() };
+        debug_assert!(ahead.pieces > 0 && ahead.length > 0, "there is something to fetch");
         let place = HintPlace::Url { url: ask.target.url.to_string(), listener: ask.client.listener, key };
         let piece = |at: u64| {
             let start = ahead.start + at * ahead.length;

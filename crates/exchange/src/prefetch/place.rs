@@ -30,6 +30,7 @@ pub(super) fn place_of(
     if let Some((mirror, below)) = live.mirrors.for_origin_url(scheme, authority, path) {
         return Ok(HintPlace::Mirror { mirror: mirror.settings.name().to_owned(), path: below });
     }
+    debug_assert!(path.starts_with('/'), "a target has a path");
     let is_own = match author {
         HintAuthor::Operator => true,
         HintAuthor::Answer(of) => of.authority() == authority && of.https == target.https,

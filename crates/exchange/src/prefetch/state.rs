@@ -149,6 +149,7 @@ impl PrefetchState {
             list.add(hint.number, deadline);
             by_number.insert(hint.number, hint);
         }
+        debug_assert!(by_number.len() >= usize::from(!list.is_empty()), "each hint has its request");
         self.lists.push(RunningList { number: self.last_list, source, list, hints: by_number, ends });
         Ok(self.last_list)
     }
@@ -218,6 +219,8 @@ impl PrefetchState {
     }
 
     fn begin(&mut self, hint: Hint, allowance: u64) -> NextStep {
+        debug_assert!(allowance > 0, "a fetch may bring something");
+        debug_assert!(!self.unused.contains_key(&hint.number), "nothing is fetched twice");
         self.account(hint.source).begun();
         self.pending.insert(hint.number);
         self.in_flight += 1;
@@ -229,6 +232,11 @@ impl PrefetchState {
     fn next_single(&mut self, at: (f64, u64), rules: &SourceRules) -> Option<(Hint, u64)> {
         while let Some((hint, useful_until)) = self.singles.pop_front() {
             self.pending.remove(&hint.number);
+            // Another source may have hinted the same meanwhile.
+            if self.unused.contains_key(&hint.number) {
+                self.account(hint.source).held();
+                continue;
+            }
             let allowance = self.account(hint.source).allowance(at.0, at.1, rules);
             match allowance {
                 Ok(bytes) if at.0 < useful_until && self.may_ask(hint.origin(), at.0) => {
@@ -307,6 +315,7 @@ impl PrefetchState {
                 self.origins.clear();
             }
         }
+        debug_assert!(self.origins.len() <= ORIGINS_MAX, "the table has a limit");
         self.origins.entry(name.to_owned()).or_default()
     }
 
@@ -325,6 +334,7 @@ impl PrefetchState {
         now: f64,
         watched: &WatchedKeys,
     ) {
+        debug_assert!(self.in_flight > 0, "a fetch ends once");
         self.in_flight = self.in_flight.saturating_sub(1);
         self.pending.remove(&hint.number);
         let origin = hint.origin();
@@ -398,6 +408,7 @@ impl PrefetchState {
             self.expiries.remove(&(expires_ms, key));
             watched.remove(key);
             let Some(wasted) = self.unused.remove(&key) else { continue };
+            debug_assert_eq!(wasted.expires_ms, expires_ms, "an answer has one end");
             self.unused_bytes = self.unused_bytes.saturating_sub(wasted.bytes);
             let is_muted = self.account(wasted.source).wasted(wasted.bytes, now, rules);
             self.tell_mute(wasted.source, is_muted, now);
