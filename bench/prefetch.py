@@ -253,7 +253,7 @@ def wrong(folder, options, size):
     return "\n".join(["", "### Wrong hints only", "", *rows, ""])
 
 
-def npm_answers(number):
+def npm_answers(number, base):
     """Documents and tarballs of packages, and their lockfile."""
     answers, packages = {}, {}
     for at in range(number):
@@ -261,10 +261,10 @@ def npm_answers(number):
         tarball = (hashlib.sha512(name.encode()).digest() * (PACKAGE // 64 + 1))[:PACKAGE]
         integrity = "sha512-" + base64.b64encode(hashlib.sha512(tarball).digest()).decode()
         file = f"/{name}/-/{name}-1.0.0.tgz"
-        version = {"name": name, "version": "1.0.0", "dist": {"tarball": "http://registry.test" + file, "integrity": integrity}}
+        version = {"name": name, "version": "1.0.0", "dist": {"tarball": base + file, "integrity": integrity}}
         answers[file] = tarball
         answers[f"/{name}"] = json.dumps({"name": name, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}).encode()
-        packages[f"node_modules/{name}"] = {"version": "1.0.0", "resolved": "http://registry.test" + file, "integrity": integrity}
+        packages[f"node_modules/{name}"] = {"version": "1.0.0", "resolved": base + file, "integrity": integrity}
     return answers, json.dumps({"lockfileVersion": 3, "packages": packages}).encode()
 
 
@@ -275,8 +275,8 @@ def install(folder, options, size):
     for is_hinted in (False, True):
         points = []
         for _ in range(size["rounds"]):
-            answers, lock = npm_answers(size["packages"])
-            registry = Disk(size["delay"], serial=False, answers=answers)
+            registry = Disk(size["delay"], serial=False)
+            registry.answers, lock = npm_answers(size["packages"], registry.url)
             mirror = f'[[mirror]]\nkind = "npm"\nupstream = "{registry.url}"\n[prefetch]\nrequests = 32\n'
             node = Node(folder, options.shoal, mirror)
             try:
@@ -294,7 +294,7 @@ def install(folder, options, size):
 def install_once(node, registry, lock, size, is_hinted):
     began = time.perf_counter()
     if is_hinted:
-        node.ask_admin("POST", "/warm?file=package-lock.json&ahead&any-host=1", lock)
+        node.ask_admin("POST", "/warm?file=package-lock.json&ahead", lock)
     jobs = JOBS // 2
 
     def fetch(number):
