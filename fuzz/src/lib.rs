@@ -14,6 +14,7 @@
 pub mod cluster;
 pub mod dashboard;
 pub mod gossip;
+pub mod hints;
 mod hit_ways;
 pub mod lists;
 pub mod mirrors;
@@ -56,6 +57,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cache_control", run: semantics::cache_control, replays: QUICK },
     Target { name: "range", run: semantics::range, replays: QUICK },
     Target { name: "vary", run: semantics::vary, replays: QUICK },
+    Target { name: "hint_lists", run: hints::lists, replays: QUICK },
+    Target { name: "links", run: hints::links, replays: QUICK },
+    Target { name: "prefetch_messages", run: hints::messages, replays: QUICK },
     Target { name: "storing", run: semantics::storing, replays: QUICK },
     Target { name: "store_object", run: store::store_object, replays: SLOW },
     Target { name: "store_index", run: store::store_index, replays: SLOW },

@@ -98,11 +98,31 @@ fn render(status: &Status) -> String {
         let state = if upstream.healthy { "healthy" } else { "down" };
         let _ = writeln!(text, "upstream {} {state} (of {})", upstream.url, upstream.site);
     }
+    prefetching(&mut text, status);
     text.push_str(&sites::render(&status.sites));
     if !status.mirrors.is_empty() {
         let _ = write!(text, "\n{}", crate::mirror::ls::render(&status.mirrors, None));
     }
     text
+}
+
+/// Writes a line for each source of hints.
+fn prefetching(text: &mut String, status: &Status) {
+    for source in &status.prefetch.sources {
+        let muted = source
+            .muted_seconds
+            .map_or_else(String::new, |seconds| format!("; MUTED for {}", show::duration(seconds)));
+        let _ = writeln!(
+            text,
+            "prefetch {} by {}: {} fetched, {} used, {} wasted ({}){muted}",
+            show::counted(source.received, "hint"),
+            source.source,
+            show::count(source.prefetched),
+            show::count(source.used),
+            show::count(source.wasted),
+            show::size(source.wasted_bytes)
+        );
+    }
 }
 
 fn disk(text: &mut String, store: &StoreStatus) {
@@ -215,6 +235,7 @@ disk     out of service: RAM serves alone (squid in shoal-cache)
             upstreams: vec![UpstreamStatus { site: "*/".into(), url: "http://a".into(), healthy: false }],
             sites: Vec::new(),
             mirrors: Vec::new(),
+            prefetch: Default::default(),
         };
         let expected = "\
 shoal (shoal 0.1.0), ready, up 1 min 1 s

@@ -42,6 +42,10 @@ pub struct WarmOptions {
     /// End with the plan: held files, missing files, bytes
     #[arg(long, visible_alias = "dry-run")]
     plan: bool,
+    /// Hand the files over to prefetching and end: a client, such as a build that starts now, will
+    /// ask for them in about this order
+    #[arg(long, conflicts_with_all = ["plan", "pin", "verify"])]
+    ahead: bool,
     /// Wheels to take, by name with *, such as '*-cp312-*linux*x86_64*'; wheels for any platform
     /// are always taken, a source if no wheel fits
     #[arg(long, value_name = "PATTERN")]
@@ -138,7 +142,9 @@ impl WarmOptions {
                 push_encoded(&mut path, &value);
             }
         }
-        for (name, is_set) in [("plan", self.plan), ("any-host", self.any_host), ("verify", self.verify)] {
+        for (name, is_set) in
+            [("plan", self.plan), ("ahead", self.ahead), ("any-host", self.any_host), ("verify", self.verify)]
+        {
             path += &if is_set { format!("&{name}") } else { String::new() };
         }
         path

@@ -85,7 +85,7 @@ class App {
   view() {
     const page = PAGES.some(([name]) => name === this.route.page) ? this.route.page : 'now'
     const parameters = new URLSearchParams(location.hash.split('?')[1] ?? '')
-    for (const name of ['explain', 'range', 'sort', 'sort2']) parameters.delete(name)
+    for (const name of ['explain', 'range', 'sort', 'sort2', 'sort3']) parameters.delete(name)
     return { page, key: `${page}?${parameters}` }
   }
 

@@ -2,6 +2,7 @@
 
 use super::awaited::AbandonGuard;
 use super::handling_report::HandlingReport;
+use super::prefetch;
 use super::request::{AdmittedRequest, RequestContext};
 use super::settings::ExchangeSettings;
 use super::target::{Target, TargetError};
@@ -110,8 +111,9 @@ impl CacheEngine {
         if is_mirror {
             return self.at_mirror(admitted, (interim, requested, sequence), (body, received));
         }
-        let ask = Arc::new(RequestContext::new(admitted, (interim, requested, sequence)));
-        AdmitOutcome::Asked(ask, body, received)
+        let mut ask = RequestContext::new(admitted, (interim, requested, sequence));
+        prefetch::tee(self, &mut ask);
+        AdmitOutcome::Asked(Arc::new(ask), body, received)
     }
 
     /// Answers a request without a usable target.

@@ -117,6 +117,7 @@ impl CacheEngine {
         (meter, (key, url, body_bytes)): (&SiteMeter, (Key, &[u8], usize)),
         received: Instant,
     ) {
+        self.prefetcher.note_hit(key);
         let place = place();
         hit.count(&self.metrics, place, sent);
         self.metrics.samples.hit(place, key, body_bytes);

@@ -16,6 +16,7 @@
 //!   `stored_use`.
 //! - *Delivery* has no state: `deliver`, `answers`, `handling_report`, `body`, `blocks`.
 //! - `peers`: asks of other nodes of the cluster, and their answers; used by the fetcher.
+//! - `prefetch` fetches before clients ask; its requests take the same steps.
 //! - `explain` takes a supposed request through the decisions.
 //! - The *cache* is [`Cache`]: `lookup`, `store_plan`, `invalidate`, `hybrid_cache`, `purge_table`,
 //!   `metadata`.
@@ -47,6 +48,7 @@ mod handling_report;
 mod hit_for_miss;
 mod intercepted;
 mod invalidate;
+mod landing;
 mod location;
 mod lookup;
 mod mirrored;
@@ -56,6 +58,7 @@ mod outcomes;
 mod parts;
 mod pass;
 mod peers;
+pub mod prefetch;
 mod reloads;
 mod renewal;
 mod request;
@@ -131,6 +134,8 @@ pub struct CacheEngine {
     offers: AtomicUsize,
     /// Server of requests inside a CONNECT.
     inside: intercepted::InsideServers,
+    /// Fetches before clients ask.
+    prefetcher: Arc<prefetch::Prefetcher>,
 }
 
 /// Parts from which an exchange is built.
@@ -175,6 +180,7 @@ impl CacheEngine {
             cluster: parts.cluster,
             offers: AtomicUsize::new(0),
             inside: intercepted::InsideServers::default(),
+            prefetcher: Arc::default(),
         })
     }
 

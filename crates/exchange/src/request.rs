@@ -12,6 +12,7 @@ use crate::by_site::SiteMeter;
 use crate::message::{Client, InterimSink};
 use crate::mirror::MirroredAsk;
 use crate::route::{FieldStatement, Route, Way};
+use crate::upstream::Background;
 use http::uri::PathAndQuery;
 use http::{HeaderName, Method, Version, header};
 use shoal_cooperation::Homes;
@@ -67,6 +68,8 @@ pub struct RequestContext {
     pub is_for_peer: bool,
     /// Another node asks for a stored copy, and may have one that arrives from the origin.
     pub joins_origin_flights: bool,
+    /// State of a prefetch, which gives way to clients' requests; `None` for a client's.
+    pub background: Option<Arc<Background>>,
     /// Homes of the key, once computed; see [`Self::homes`].
     homes: OnceLock<Option<Homes>>,
 }
@@ -127,6 +130,7 @@ impl RequestContext {
             sequence,
             is_for_peer: false,
             joins_origin_flights: false,
+            background: None,
             homes: OnceLock::new(),
         }
     }
@@ -158,7 +162,8 @@ impl RequestContext {
     /// request that other nodes answer as this one would, unless this node is the first home. With
     /// placement by digests, the probable holders stand in their place.
     pub fn homes(&self) -> Option<&Homes> {
-        let cluster = self.live.cluster.as_ref()?;
+        // A prefetch of this node asks the origin alone: another node prefetches for itself.
+        let cluster = self.live.cluster.as_ref().filter(|_| self.background.is_none())?;
         let find = || {
             if self.live.asks_holders {
                 let asked = peers::may_ask(self).then(|| cluster.holders(self.primary.full()));

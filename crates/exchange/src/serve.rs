@@ -11,6 +11,7 @@ use super::handling_report::HandlingReport;
 use super::hybrid_cache::HybridCache;
 use super::lookup::{Lookup, StoredResponse};
 use super::peers::may_lead_in_place;
+use super::prefetch;
 use super::reloads;
 use super::reloads::shared_directives;
 use super::request::RequestContext;
@@ -55,15 +56,10 @@ pub struct ForwardContext {
 impl CacheEngine {
     /// Answers a GET or HEAD without a body.
     pub(super) async fn serve(self: &Arc<Self>, ask: &Arc<RequestContext>) -> Reply {
-        for _ in 0..LOOKS_MAX {
-            match self.try_serve(ask).await {
-                ServeStep::Done(reply) => return *reply,
-                ServeStep::Again => {}
-                ServeStep::Alone(why) => return self.fetch_alone(ask, why).await,
-            }
-        }
-        let why = ForwardContext { forwarded: ForwardReason::Miss, key: ask.primary.clone(), stored: None };
-        self.fetch_alone(ask, why).await
+        let began = self.prefetcher.note_request(ask);
+        let reply = look_and_serve(self, ask).await;
+        prefetch::learn(self, ask, &reply, began);
+        reply
     }
 
     async fn try_serve(self: &Arc<Self>, ask: &Arc<RequestContext>) -> ServeStep {
@@ -307,6 +303,19 @@ impl CacheEngine {
                 Reuse::Fresh
             )
     }
+}
+
+/// Looks at the cache until there is a reply, a few times at most.
+async fn look_and_serve(engine: &Arc<CacheEngine>, ask: &Arc<RequestContext>) -> Reply {
+    for _ in 0..LOOKS_MAX {
+        match engine.try_serve(ask).await {
+            ServeStep::Done(reply) => return *reply,
+            ServeStep::Again => {}
+            ServeStep::Alone(why) => return engine.fetch_alone(ask, why).await,
+        }
+    }
+    let why = ForwardContext { forwarded: ForwardReason::Miss, key: ask.primary.clone(), stored: None };
+    engine.fetch_alone(ask, why).await
 }
 
 impl Fetcher {

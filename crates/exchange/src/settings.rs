@@ -20,7 +20,7 @@ use shoal_core::Key;
 use shoal_rules::RuleSet;
 use shoal_semantics::status_fields::{CacheStatus, HandlingWay};
 use shoal_semantics::{CacheRules, HeuristicQuery, SetCookie, surrogate};
-use shoal_settings::{Cache, Mode, Placement, Settings, Site};
+use shoal_settings::{Cache, Mode, Placement, Prefetch, Settings, Site};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,6 +45,8 @@ pub struct ExchangeSettings {
     pub collapse: bool,
     /// Time after a reload during which further reloads are answered from storage.
     pub reload_interval: Duration,
+    /// Prefetching.
+    pub prefetch: Prefetch,
     /// Fields that carry tags.
     pub tag_fields: Vec<HeaderName>,
     /// Node name in Cache-Status and Proxy-Status.
@@ -154,6 +156,7 @@ impl ExchangeSettings {
             site_rules: sites.iter().map(|site| rules(cache, Some(site))).collect(),
             collapse: cache.collapse,
             reload_interval: cache.reload_interval,
+            prefetch: settings.prefetch.clone(),
             tag_fields: cache.tag_fields.iter().map(field).collect::<Result<_, _>>()?,
             name: name.clone(),
             hop: hop(&cache.name, identity),

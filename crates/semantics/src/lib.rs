@@ -20,6 +20,7 @@ pub mod fields;
 pub mod groups;
 pub mod invalidation;
 mod lapsing;
+pub mod links;
 mod lists;
 mod next_hop_fields;
 mod overrides;

@@ -11,6 +11,7 @@ mod made;
 mod mirror;
 mod neighbour;
 mod operation;
+mod prefetch;
 mod rule;
 mod upstream_server;
 
@@ -24,6 +25,7 @@ pub use listen::{Certificate, ClientCertificate, Listen, Mode};
 pub use mirror::{Mirror, MirrorKind, MirrorRights};
 pub use neighbour::{CARP_KEY_PARTS, CarpMode, Neighbour, NeighbourKind, Neighbours};
 pub use operation::{Admin, AdminRole, AdminUser, Drain, Log, LogFormat, LogLevel, Warm};
+pub use prefetch::{EarlyHints, Prefetch};
 pub use rule::{OriginDirective, Rule, Satisfy};
 use shoal_core::ByteCount;
 use std::path::PathBuf;
@@ -88,6 +90,8 @@ section! {
         pub admin: Admin = Admin::default(),
         /// Warming from lockfiles.
         pub warm: Warm = Warm::default(),
+        /// Fetching before clients ask.
+        pub prefetch: Prefetch = Prefetch::default(),
     }
 }
 

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
+mod background;
 mod channel;
 mod check;
 pub mod connection_auth;
@@ -37,6 +38,7 @@ pub mod tunnel;
 mod tunnelled;
 
 pub use attempt::PreparedCall;
+pub use background::Background;
 pub use credentials::Credentials;
 pub use error::{Cause, UpstreamError};
 pub use exchanged::{Caller, Destination, Origin, PeerTerms, Scheme, UpstreamRequest, UpstreamResponse};

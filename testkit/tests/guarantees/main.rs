@@ -57,6 +57,7 @@ mod mixed_load;
 mod neighbours;
 mod nothing_blocks_a_core;
 mod pins;
+mod prefetching;
 mod ranges;
 mod recipes;
 mod reloads;

@@ -7,7 +7,9 @@ use crate::failure::Failure;
 use parking_lot::Mutex;
 use shoal_cluster::ClusterError;
 use shoal_exchange::Whereabouts;
+use shoal_exchange::prefetch::{HintLines, HintsReport};
 use shoal_peers::cluster::ClusterReport;
+use shoal_proxy::admin::HintsFailure;
 use shoal_proxy::admin::{
     Control, DiskRequest, ExplainRequest, Explanation, PurgeOutcome, PurgeRequest, Readiness, Status,
     TopMisses, TopRequest,
@@ -154,6 +156,10 @@ impl Control for RunningNode {
 
     fn stop_warm(&self, job: u64) -> bool {
         self.node.warming().stop(job)
+    }
+
+    fn hints(&self, lines: HintLines) -> Result<HintsReport, HintsFailure> {
+        self.node.take_hints(lines)
     }
 
     fn explain(&self, request: ExplainRequest) -> Result<Explanation, String> {

@@ -178,7 +178,7 @@ fn kept_fields(fields: &HeaderMap) -> HeaderMap {
 }
 
 /// Returns the frames of a reply's body.
-pub(super) fn frames(body: ReplyBody) -> StreamBody {
+pub(crate) fn frames(body: ReplyBody) -> StreamBody {
     match body {
         ReplyBody::Memory(bytes) => Full::new(bytes).map_err(|never| match never {}).boxed_unsync(),
         ReplyBody::Stream { frames, .. } => frames,

@@ -1,10 +1,11 @@
 //! The admin listener's calls to a node: requests and answers, free of HTTP.
 
-use super::{ExplainRequest, Explanation};
+use super::{ExplainRequest, Explanation, HintsFailure};
 use super::{MirrorStatus, SiteStatus, TopMisses, TopRequest};
 use crate::cluster::ClusterReport;
 use crate::dashboard::Dashboard;
 use crate::exchange::Whereabouts;
+use crate::exchange::prefetch::{HintLines, HintsReport, PrefetchStatus};
 use crate::message::CacheResult;
 use crate::metrics::{Metrics, PerCoreCounter};
 use crate::purge::{PurgeOutcome, PurgeRequest};
@@ -45,6 +46,9 @@ pub trait Control: Send + Sync + 'static {
 
     /// Stops a job. Returns `false` if there is none of this number.
     fn stop_warm(&self, job: u64) -> bool;
+
+    /// Takes a list of requests that clients will make soon.
+    fn hints(&self, lines: HintLines) -> Result<HintsReport, HintsFailure>;
 
     /// Explains the handling of a request. The error is one line.
     fn explain(&self, request: ExplainRequest) -> Result<Explanation, String>;
@@ -148,6 +152,9 @@ pub struct Status {
     /// Mirrors of package registries.
     #[serde(default)]
     pub mirrors: Vec<MirrorStatus>,
+    /// Fetches before clients ask.
+    #[serde(default)]
+    pub prefetch: PrefetchStatus,
 }
 
 /// Interception of https.

@@ -1,5 +1,6 @@
 //! The page of `GET /metrics`: the counters, then current values of the node and the process.
 
+use super::hints;
 use super::mirrors;
 use super::process;
 use super::sites;
@@ -32,6 +33,7 @@ pub(super) fn page(metrics: &Metrics, status: &Status) -> String {
     }
     sites::write(&mut page, &status.sites);
     mirrors::write(&mut page, &status.mirrors);
+    hints::write(&mut page, &status.prefetch);
     for (kind, name, help, value) in process::rows() {
         header(&mut page, kind, name, help);
         let _ = writeln!(page, "{name} {value}");

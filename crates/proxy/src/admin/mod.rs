@@ -10,6 +10,7 @@ mod access;
 mod control;
 mod exposition;
 mod guard;
+mod hints;
 mod impatient;
 mod listener;
 mod mirrors;
@@ -33,6 +34,7 @@ pub use control::{
     Control, DiskRequest, DiskStatus, InterceptionStatus, Ram, Readiness, Responses, Space, Status,
     StoreStatus, UpstreamStatus,
 };
+pub use hints::HintsFailure;
 pub use listener::{AdminListener, BoundAdmin};
 pub use mirrors::MirrorStatus;
 pub use sites::{ResultCounts, SiteStatus, SourceTimes};

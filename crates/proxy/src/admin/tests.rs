@@ -56,6 +56,14 @@ impl Control for Scripted {
         job == 1
     }
 
+    fn hints(
+        &self,
+        lines: crate::exchange::prefetch::HintLines,
+    ) -> Result<crate::exchange::prefetch::HintsReport, HintsFailure> {
+        let accepted = lines.lines.len() as u64;
+        Ok(crate::exchange::prefetch::HintsReport { list: 1, accepted, ..Default::default() })
+    }
+
     fn whereabouts(&self, _: &str) -> Result<crate::exchange::Whereabouts, String> {
         Err("this node is in no cluster".into())
     }
@@ -149,6 +157,7 @@ impl Control for Scripted {
                 .into(),
             sites: vec![SiteStatus::of(&self.site.0.read())],
             mirrors: vec![MirrorStatus { name: "npm".into(), ..MirrorStatus::default() }],
+            prefetch: Default::default(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Starts the part of a node in the purges and the digests of its cluster.
 
 use crate::cluster::ClusterHandle;
+use crate::exchange::prefetch::PrefetchService;
 use crate::exchange::{CacheEngine, EngineContents, EngineTarget, HitService};
 use shoal_settings::Settings;
 use std::io;
@@ -21,6 +22,7 @@ pub(super) fn start(
         purges.set_validate_after(settings.cluster.validate_after);
     }
     cluster.services().add("objects/", Arc::new(HitService(Arc::downgrade(exchange))));
+    cluster.services().add("prefetch/", Arc::new(PrefetchService(Arc::downgrade(exchange))));
     let contents = Arc::new(EngineContents(Arc::downgrade(exchange)));
     cluster.start_digests(contents, (settings, exchange.metrics()))
 }

@@ -4,6 +4,7 @@ mod cluster_purges;
 mod dashboard;
 mod disks;
 mod error;
+mod hints;
 mod in_cluster;
 mod in_force;
 mod named_files;
@@ -324,6 +325,7 @@ impl Node {
                 settings.listen.iter().any(|listen| listen.mode == Mode::Forward),
             ),
             mirrors: MirrorStatus::all(&live.mirrors, live.routes.meters()),
+            prefetch: self.prefetch_status(),
         }
     }
 
