@@ -241,9 +241,7 @@ mod tests {
         let status = |service: &str| DiskStatus {
             path: "shoal-cache".into(),
             service: service.into(),
-            why: String::new(),
-            space: Default::default(),
-            failures: 0,
+            ..DiskStatus::default()
         };
         let shown = |service| text(&settings, &[([127, 0, 0, 1], 3128).into()], None, &[status(service)]);
         assert!(shown("unopened").contains("/shoal-cache OUT OF SERVICE: "), "{}", shown("unopened"));

@@ -97,6 +97,7 @@ impl Control for Scripted {
         let (service, why) = (ServiceState::InService, String::new());
         let disks = [
             DiskState {
+                number: 0,
                 path: "/d1".into(),
                 bytes: 700,
                 service,
@@ -105,8 +106,10 @@ impl Control for Scripted {
                 failures: 0,
                 is_recovering: false,
                 ring: None,
+                change: None,
             },
             DiskState {
+                number: 0,
                 path: "/d2".into(),
                 bytes: 700,
                 service: ServiceState::Failed,
@@ -115,6 +118,7 @@ impl Control for Scripted {
                 failures: 32,
                 is_recovering: false,
                 ring: None,
+                change: None,
             },
         ];
         Status {

@@ -1,5 +1,6 @@
 //! A node: every part of the proxy put together, started, reloaded and stopped.
 
+mod changing;
 mod cluster_purges;
 mod dashboard;
 mod disks;
@@ -34,6 +35,7 @@ use crate::server::{self, RunningServer};
 use crate::storage::StorageStack;
 use crate::upstream::{GroupMember, Upstreams};
 use crate::warming::WarmJobs;
+use changing::DiskChanges;
 pub use error::NodeError;
 use in_force::in_force;
 pub use named_files::{file_mistakes, file_warnings};
@@ -80,6 +82,8 @@ pub struct Node {
     neighbours: Mutex<Option<NeighbourThread>>,
     /// Retries disks that could not be opened; `None` if all disks were opened.
     reopening: Option<RetryThread>,
+    /// Thread that changes the disks; `None` without a disk store.
+    changes: Option<DiskChanges>,
     started: Instant,
     identity: u64,
     warming: WarmJobs,
@@ -151,6 +155,9 @@ impl Node {
         let reopening = disks.as_ref().and_then(|disks| {
             RetryThread::start(disks, &metrics, Purges::of(exchange.purge_table(), &settings.store))
         });
+        let changes = disks.as_ref().and_then(|disks| {
+            DiskChanges::start(disks, &objects, exchange.purge_table(), &settings)
+        });
         let node = Self {
             exchange,
             objects,
@@ -167,6 +174,7 @@ impl Node {
             neighbours: Mutex::new(neighbours),
             draining: Arc::default(),
             reopening,
+            changes,
             started: Instant::now(),
             identity,
             warming: WarmJobs::default(),
@@ -213,6 +221,9 @@ impl Node {
         if new.cache.ram != settings.cache.ram {
             let held = self.objects.set_ram(new.cache.ram.0);
             tracing::info!(ram = %new.cache.ram, before = %settings.cache.ram, held, "the RAM of the cache has changed");
+        }
+        if let Some(changes) = self.changes.as_ref().filter(|_| new.store != settings.store) {
+            changes.apply(&new);
         }
         if let Some(cluster) = &self.cluster {
             cluster.reload(&new);

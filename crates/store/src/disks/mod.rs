@@ -12,21 +12,26 @@
 //! remembered, and repeated on it before it serves again, so that a purge holds. An object stored
 //! on one disk is removed from the others. Another disk may have an older one, from a time when a
 //! third was out. While no disk is in service, the store misses and declines until an operator
-//! brings one back. A disk may also be released to another process: see `handed_over`.
+//! brings one back. A disk may also be released to another process: see `handed_over`. Disks come,
+//! go and change their size while the store serves: see `changing`.
 //!
 //! A call costs that of the disk's own store, plus a logarithm for each disk. With any number of
 //! disks, a call goes to one device only. A removal goes to each disk that has the key.
 
+mod carrying;
+mod changing;
 mod disk;
 mod handed_over;
 mod heir;
 mod missed;
 mod serving;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod watched;
 
-pub use disk::{DiskState, ServiceState};
+pub use changing::{DiskChange, DrainStep};
+pub use disk::{ChangeKind, DiskState, ServiceState};
 pub use heir::{Heir, LATE_BODY_MAX, LateObject};
 
 use crate::patience::{all_within, within};
@@ -35,10 +40,12 @@ use crate::{
     StoreUpkeep, StoreView, TryInsert, Usage,
 };
 use bytes::Bytes;
+use carrying::CarryTurns;
 use disk::Disk;
 use parking_lot::RwLock;
 use serving::OpenStore;
 use shoal_core::{Key, ObjectKey, rendezvous_score};
+use slots::DiskSlots;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -52,12 +59,14 @@ pub struct Disks {
 
 /// State shared by the store, its bodies and its inserts.
 struct DisksState {
-    disks: Vec<Disk>,
+    disks: DiskSlots,
     gave_up: OnceLock<EvictionCallback>,
     /// Receiver of objects while another process has the disks.
     heir: RwLock<Option<Arc<dyn Heir>>>,
     /// Bytes gathered for the receiver.
     gathered: Arc<AtomicU64>,
+    /// Turns of objects that are copied from one disk to another.
+    carrying: CarryTurns,
 }
 
 /// A disk as an operator describes it.
@@ -71,7 +80,7 @@ pub struct DiskSpec {
 }
 
 /// Opens a disk's store.
-pub type DiskOpener = Box<dyn Fn() -> Result<Arc<dyn Store>, Error> + Send + Sync>;
+pub type DiskOpener = Arc<dyn Fn() -> Result<Arc<dyn Store>, Error> + Send + Sync>;
 
 /// Called when a disk's store is open, before it serves.
 pub type Ready = Arc<dyn Fn() -> Result<(), Error> + Send + Sync>;
@@ -92,13 +101,14 @@ impl Disks {
             debug_assert!(same.is_none(), "two disks of one name");
         }
         let (gave_up, heir, gathered) = (OnceLock::new(), RwLock::default(), Arc::default());
-        let shared = Arc::new(DisksState { disks, gave_up, heir, gathered });
+        let (disks, carrying) = (DiskSlots::new(disks), CarryTurns::default());
+        let shared = Arc::new(DisksState { disks, gave_up, heir, gathered, carrying });
         let start = |at: usize| {
             let shared = Arc::clone(&shared);
             move || shared.disks[at].start()
         };
         all_within(limit, "shoal-open", (0..shared.disks.len()).map(start).collect());
-        for disk in &shared.disks {
+        for disk in shared.disks.iter() {
             if let Err(why) = disk.end_start() {
                 error!(disk = disk.path(), %why, "this disk cannot be used");
             }
@@ -106,9 +116,11 @@ impl Disks {
         Self { shared }
     }
 
-    /// Returns the state of each disk, in the order of the settings.
+    /// Returns the state of each disk, in the order of their coming. A disk that has been removed
+    /// is none any more.
     pub fn states(&self) -> Vec<DiskState> {
-        self.shared.disks.iter().map(Disk::state).collect()
+        let disks = self.shared.disks.iter().enumerate().filter(|(_, disk)| !disk.is_removed());
+        disks.map(|(number, disk)| DiskState { number, ..disk.state() }).collect()
     }
 
     /// Takes a disk out of service: writes its unwritten objects, and closes it once its last body
@@ -190,18 +202,34 @@ impl DisksState {
         })
     }
 
-    /// Returns the disk in service that has this key, with its number.
+    /// Returns the disk in service that takes objects of this key, with its number.
     fn disk_for(&self, key: Key) -> Option<(usize, Arc<OpenStore>)> {
-        if let [only] = &self.disks[..] {
-            return Some((0, only.store()?));
+        if self.disks.len() == 1 {
+            let only = &self.disks[0];
+            return Some((0, only.store().filter(|_| only.takes_keys())?));
         }
         let scored = |(at, disk): (usize, &Disk)| {
-            disk.is_in_service().then(|| (at, rendezvous_score(key, disk.number(), disk.weight())))
+            disk.takes_keys().then(|| (at, rendezvous_score(key, disk.number(), disk.weight())))
         };
         let best = self.disks.iter().enumerate().filter_map(scored);
         let (at, score) = best.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
         debug_assert!(score.is_finite(), "a disk that always wins");
         Some((at, self.disks[at].store()?))
+    }
+
+    /// Returns the disk in service that holds an object of the key: the one that takes it, or
+    /// another from a time when that one was out or not there.
+    fn holder(&self, key: &ObjectKey) -> Option<(usize, Arc<OpenStore>)> {
+        let home = self.disk_for(key.hash());
+        if let Some((at, store)) = &home
+            && (self.disks.len() == 1 || (may_come(&***store, key) && !self.disks[*at].hides(key)))
+        {
+            return home;
+        }
+        let others = self.disks.iter().enumerate();
+        let others = others.filter(|(at, _)| home.as_ref().is_none_or(|(home, _)| home != at));
+        let mut others = others.filter_map(|(at, disk)| Some((at, disk.store()?)));
+        others.find(|(at, store)| store.may_contain(key) && !self.disks[*at].hides(key)).or(home)
     }
 
     /// Declines an object, since no disk is in service. Notes that objects of its key on the disks
@@ -212,7 +240,11 @@ impl DisksState {
     }
 
     /// Returns the disk's result, and takes the disk out of service if it keeps failing.
-    fn record_result<T>(&self, at: usize, outcome: Result<T, Error>) -> Result<T, Error> {
+    fn record_result<T>(
+        &self,
+        (at, store): (usize, &Arc<OpenStore>),
+        outcome: Result<T, Error>,
+    ) -> Result<T, Error> {
         assert!(at < self.disks.len());
         let disk = &self.disks[at];
         if disk.is_released() {
@@ -220,6 +252,8 @@ impl DisksState {
         }
         match &outcome {
             Ok(_) => disk.succeeded(),
+            // A store that another one has replaced says nothing about the disk.
+            Err(_) if !disk.has(store) => {}
             Err(error) => {
                 if disk.count_failure(error)
                     && let Some(store) = disk.take_offline(ServiceState::Failed, &error.to_string())
@@ -233,27 +267,24 @@ impl DisksState {
     }
 
     /// Removes the object from every disk except `but`. Disks that are out of service learn of it
-    /// when they come back.
+    /// when they come back. A copy that became visible meanwhile is removed too.
     fn remove(&self, key: &ObjectKey, but: Option<usize>) -> Result<bool, Error> {
+        let turn = self.carrying.now();
+        let found = self.remove_once(key, but);
+        match self.carrying.passed_since(turn) {
+            None => found,
+            Some(_no_copy) => Ok(found? | self.remove_once(key, but)?),
+        }
+    }
+
+    fn remove_once(&self, key: &ObjectKey, but: Option<usize>) -> Result<bool, Error> {
         let mut found = Ok(false);
         self.remove_late(key);
         // The key's own disk gets the removal even if it does not find the object. Only then does
         // the removal hold after a crash.
         let home = but.or_else(|| self.disk_for(key.hash()).map(|(at, _)| at));
         for (at, disk) in self.disks.iter().enumerate().filter(|(at, _)| Some(*at) != but) {
-            let removed = match disk.store() {
-                Some(store) if disk.is_released() => Ok(self.remove_released(at, &**store, key)),
-                Some(store) if Some(at) == home || may_come(&**store, key) => {
-                    let removed = store.remove(key);
-                    if removed.is_err() {
-                        disk.note_unremoved(key);
-                    }
-                    self.record_result(at, removed)
-                }
-                _ => Ok(false),
-            };
-            // Also note a disk that was taken out during the call.
-            disk.note_if_out(key, but.is_none());
+            let removed = self.remove_on(disk, at, (key, but.is_none()), Some(at) == home);
             found = match (found, removed) {
                 (Ok(before), Ok(now)) => Ok(before | now),
                 (Err(error), _) | (_, Err(error)) => Err(error),
@@ -262,14 +293,54 @@ impl DisksState {
         found
     }
 
+    /// Removes the object from a disk; again if another store took the place of the disk's
+    /// meanwhile.
+    fn remove_on(
+        &self,
+        disk: &Disk,
+        at: usize,
+        (key, is_removed): (&ObjectKey, bool),
+        is_home: bool,
+    ) -> Result<bool, Error> {
+        loop {
+            let Some(store) = disk.store() else {
+                disk.note_if_out(key, is_removed);
+                return Ok(false);
+            };
+            let removed = if disk.is_released() {
+                Ok(self.remove_released(at, &**store, key))
+            } else if is_home || may_come(&**store, key) {
+                let removed = store.remove(key);
+                if removed.is_err() && disk.has(&store) {
+                    disk.note_unremoved(key);
+                }
+                self.record_result((at, &store), removed)
+            } else {
+                Ok(false)
+            };
+            // Also note a disk that was taken out during the call.
+            disk.note_if_out(key, is_removed);
+            if disk.has(&store) || !disk.is_in_service() {
+                return removed;
+            }
+        }
+    }
+
     /// Returns `true` if a disk other than `but` may have an object of the key.
     fn is_elsewhere(&self, key: &ObjectKey, but: usize) -> bool {
         let others = self.disks.iter().enumerate().filter(|(at, _)| *at != but);
         others.filter_map(|(_, disk)| disk.store()).any(|store| may_come(&**store, key))
     }
 
-    /// Removes older objects of the key from the other disks, now that disk `at` has the object.
-    fn supersede(&self, key: &ObjectKey, at: usize) {
+    /// Removes older objects of the key from the other disks, now that disk `at` has the object. If
+    /// the copy of an older one became visible since the turn, all of them are removed.
+    fn supersede(&self, key: &ObjectKey, at: usize, turn: u64) {
+        if let Some(_no_copy) = self.carrying.passed_since(turn) {
+            if let Err(error) = self.remove_once(key, None) {
+                tracing::debug!(%error, "an older object may be left on a disk");
+            }
+            return;
+        }
         if self.disks.len() > 1
             && let Err(error) = self.remove(key, Some(at))
         {
@@ -293,7 +364,7 @@ fn may_come(store: &dyn Store, key: &ObjectKey) -> bool {
 impl Store for Disks {
     fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
         let Some((at, store)) = self.shared.readable(key) else { return Ok(None) };
-        let Some(stored) = self.shared.record_result(at, store.open(key))? else { return Ok(None) };
+        let Some(stored) = self.shared.record_result((at, &store), store.open(key))? else { return Ok(None) };
         let body = Arc::new(MeteredBody::new(stored.body, at, &self.shared, store));
         Ok(Some(OpenObject { metadata: stored.metadata, body }))
     }
@@ -304,7 +375,7 @@ impl Store for Disks {
         metadata: &[u8],
         body_bytes: Option<u64>,
     ) -> Result<Box<dyn Insert>, Error> {
-        let Some((at, store)) = self.shared.writable(key) else {
+        let Some((at, _)) = self.shared.writable(key) else {
             return self.shared.begin_late(key, metadata, body_bytes);
         };
         let begun = BegunInsert::new(at, &self.shared);
@@ -312,7 +383,11 @@ impl Store for Disks {
         if self.shared.disks[at].is_released() {
             return self.shared.begin_late(key, metadata, body_bytes);
         }
-        let insert = self.shared.record_result(at, store.insert(key, metadata, body_bytes))?;
+        // From here on the disk's store stays the same, or is released by waiting for this insert.
+        let Some(store) = self.shared.disks[at].store() else {
+            return self.shared.begin_late(key, metadata, body_bytes);
+        };
+        let insert = self.shared.record_result((at, &store), store.insert(key, metadata, body_bytes))?;
         Ok(Box::new(MeteredInsert::new(insert, (key.clone(), begun), &self.shared, store)))
     }
 
@@ -322,8 +397,15 @@ impl Store for Disks {
         metadata: &[u8],
         replaces: &dyn Fn(&[u8]) -> bool,
     ) -> Result<bool, Error> {
-        let Some((at, store)) = self.shared.writable(key) else { return Ok(false) };
-        self.shared.record_result(at, store.update_metadata(key, metadata, replaces))
+        let (shared, turn) = (&self.shared, self.shared.carrying.now());
+        let holder = shared.holder(key).filter(|(at, _)| !shared.disks[*at].is_released());
+        let Some((at, store)) = holder else { return Ok(false) };
+        let is_updated = shared.record_result((at, &store), store.update_metadata(key, metadata, replaces))?;
+        // A copy with the earlier metadata may have become visible.
+        if is_updated && shared.carrying.passed_since(turn).is_some() {
+            shared.remove(key, None)?;
+        }
+        Ok(is_updated)
     }
 
     fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
@@ -357,10 +439,14 @@ impl PromptStore for Disks {
         body: &Bytes,
         still: &dyn Fn() -> bool,
     ) -> Result<TryInsert, Error> {
-        let Some((at, store)) = self.shared.writable(key) else {
+        let Some((at, _)) = self.shared.writable(key) else {
             return self.shared.bequeath_if((key, metadata, body), still);
         };
         let Some(_inserting) = self.shared.disks[at].insert_at_once() else {
+            return self.shared.bequeath_if((key, metadata, body), still);
+        };
+        // The store cannot be released or replaced while the guard lives.
+        let Some(store) = self.shared.disks[at].store() else {
             return self.shared.bequeath_if((key, metadata, body), still);
         };
         // An older object on another disk must be removed there, and the removal may need that
@@ -368,9 +454,10 @@ impl PromptStore for Disks {
         if self.shared.is_elsewhere(key, at) {
             return Ok(TryInsert::WouldBlock);
         }
+        let turn = self.shared.carrying.now();
         let made = store.try_insert(key, metadata, body, still)?;
         if made != TryInsert::WouldBlock {
-            self.shared.supersede(key, at);
+            self.shared.supersede(key, at, turn);
         }
         Ok(made)
     }
@@ -390,6 +477,10 @@ impl StoreView for Disks {
         self.shared.disk_for(key).map_or(0, |(at, _)| at)
     }
 
+    fn holder_index(&self, key: &ObjectKey) -> usize {
+        self.shared.holder(key).map_or(0, |(at, _)| at)
+    }
+
     fn may_contain(&self, key: &ObjectKey) -> bool {
         self.shared.readable(key).is_some_and(|(_, store)| store.may_contain(key))
     }
@@ -399,13 +490,13 @@ impl StoreView for Disks {
     }
 
     fn position(&self, key: &ObjectKey) -> Option<u64> {
-        self.shared.disk_for(key.hash())?.1.position(key)
+        self.shared.holder(key)?.1.position(key)
     }
 
     /// Returns `false` while a disk is out of service: it learns nothing of removals. Only this
     /// process's RAM remembers them.
     fn removals_last(&self) -> bool {
-        self.shared.disks.iter().all(Disk::is_in_service)
+        self.shared.disks.iter().all(|disk| disk.is_in_service() || disk.is_removed())
     }
 
     fn largest_body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
@@ -436,7 +527,7 @@ impl StoreUpkeep for Disks {
         if self.shared.disks[at].is_released() {
             return Ok(());
         }
-        self.shared.record_result(at, store.flush_due(key))
+        self.shared.record_result((at, &store), store.flush_due(key))
     }
 
     fn fail_disk(&self, lane: usize, key: &ObjectKey) -> bool {

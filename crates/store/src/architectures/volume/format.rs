@@ -26,7 +26,7 @@ use crate::fs::PAGE_BYTES;
 use shoal_core::Key;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Numbers that never change in the life of a volume.
+/// Numbers that change only with the size of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct VolumeGeometry {
     /// Volume id, chosen when the volume was made; seeds the checks of the volume.
@@ -36,6 +36,10 @@ pub(super) struct VolumeGeometry {
     pub(super) stripes: u32,
     /// Buckets of the index.
     pub(super) buckets: u64,
+    /// First chunk that a rebuild of the index may enter. A volume that was made smaller lost newer
+    /// chunks, and with them the removals and replacements of older objects. 0 in a volume that was
+    /// not.
+    pub(super) oldest: u64,
 }
 
 impl VolumeGeometry {
@@ -72,6 +76,10 @@ impl VolumeGeometry {
         }
         assert_eq!(block.len(), SUPERBLOCK_CHECKED);
         block.extend_from_slice(&xxh3_64(&block).to_le_bytes());
+        if self.oldest > 0 {
+            block.extend_from_slice(&self.oldest.to_le_bytes());
+            block.extend_from_slice(&xxh3_64(&block).to_le_bytes());
+        }
         block.resize(SUPERBLOCK_BYTES, 0);
         block
     }
@@ -93,8 +101,21 @@ impl VolumeGeometry {
             id: u64_at(fields, 16),
             stripe_bytes: u64_at(fields, 24),
             buckets: u64_at(fields, 32),
+            oldest: Self::decode_oldest(block)?,
         };
         geometry.is_plausible().then_some(geometry).ok_or("of no size that a volume may have")
+    }
+
+    /// Decodes the number that only volumes have that were made smaller.
+    fn decode_oldest(block: &[u8]) -> Result<u64, &'static str> {
+        let Some(field) = block.get(OLDEST_AT..OLDEST_AT + 16) else { return Ok(0) };
+        match field.iter().all(|byte| *byte == 0) {
+            true => Ok(0),
+            false if xxh3_64(&block[..OLDEST_AT + 8]) == u64_at(block, OLDEST_AT + 8) => {
+                Ok(u64_at(block, OLDEST_AT))
+            }
+            false => Err(DAMAGED),
+        }
     }
 
     /// Returns `true` if a volume may have this size. All other code relies on this check.
@@ -490,5 +511,7 @@ const VERSION: u32 = 1;
 const UNSEALED: u8 = 1;
 const SEALED: u8 = 2;
 const SUPERBLOCK_CHECKED: usize = 40;
+/// Place of the number behind the check.
+const OLDEST_AT: usize = SUPERBLOCK_CHECKED + 8;
 const END_CHECKED: usize = END_BYTES - 8;
 const HEAD_CHECKED: usize = HEAD_BYTES - 8;

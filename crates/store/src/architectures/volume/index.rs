@@ -146,6 +146,25 @@ impl VolumeIndex {
         self.loaded.read_ahead();
     }
 
+    /// Clears the entries in these words of an index file that lead behind `end`. Returns the number
+    /// of the others.
+    pub(super) fn clear_behind(words: &mut [u8], end: u64) -> u64 {
+        let mut kept = 0;
+        for word in words.as_chunks_mut::<8>().0 {
+            match VolumeEntry(u64::from_le_bytes(*word)) {
+                VolumeEntry(0) => {}
+                entry if entry.position() >= end => *word = [0; 8],
+                _ => kept += 1,
+            }
+        }
+        kept
+    }
+
+    /// Returns the bytes of all places in an index file with `buckets` buckets.
+    pub(super) fn places_bytes(buckets: u64) -> u64 {
+        buckets * WAYS as u64 * 8
+    }
+
     /// Returns the buckets for `objects` objects, at ten bytes each.
     pub(super) fn buckets_for(objects: u64) -> u64 {
         (objects * 10).div_ceil(8 * WAYS as u64).max(BUCKETS_MIN)
@@ -158,7 +177,12 @@ impl VolumeIndex {
 
     /// Returns the number of objects that find a place without evictions.
     pub(super) fn objects_max(&self) -> u64 {
-        self.buckets * WAYS as u64 * 8 / 10
+        Self::objects_in(self.buckets)
+    }
+
+    /// Returns the number of objects that find a place in `buckets` buckets without evictions.
+    pub(super) fn objects_in(buckets: u64) -> u64 {
+        buckets * WAYS as u64 * 8 / 10
     }
 
     /// Returns the number of entries.
