@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::show::print;
 use serde_json::json;
 use shoal_proxy::node::NodeError;
-use shoal_settings::{AdminAddress, Mistake, Settings};
+use shoal_settings::{AdminAddress, LogTarget, Mistake, Settings};
 use std::path::{Path, PathBuf};
 
 /// Check a configuration file and name every mistake
@@ -105,7 +105,7 @@ fn placed(warnings: &[String], file: &str, text: &str) -> Vec<String> {
 /// Returns the files that a node must create to start, each with its setting.
 fn places(settings: &Settings) -> Vec<(&'static str, &Path)> {
     let mut places = Vec::new();
-    if !["", "none", "stdout"].contains(&&*settings.log.access) {
+    if let Ok(LogTarget::File(_)) = LogTarget::parse(&settings.log.access) {
         places.push(("log.access", Path::new(&settings.log.access)));
     }
     if let Some(AdminAddress::Unix(path)) = &settings.admin.listen {

@@ -12,6 +12,9 @@ mod entry;
 mod escape;
 mod format;
 mod queue;
+mod remote;
+mod rotation;
+mod template;
 mod writer;
 
 pub use entry::LogEntry;
@@ -20,12 +23,14 @@ pub use escape::escape_invisible;
 use crate::metrics::Metrics;
 use parking_lot::Mutex;
 use queue::Queue;
-use shoal_settings::{Log, LogFormat};
+use remote::{Remote, RemoteAddress};
+use rotation::RotationRules;
+use shoal_settings::{Log, LogField, LogFormat, LogTarget, LogTemplate};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
-use writer::Ended;
+use writer::{Ended, LogOutput};
 
 /// The access log, open or disabled. Dropping the log writes pending lines in the background.
 pub struct AccessLog {
@@ -34,9 +39,15 @@ pub struct AccessLog {
 }
 
 struct Output {
-    format: LogFormat,
+    format: LineFormat,
     queue: Arc<Queue>,
     writer: Mutex<Option<Ended>>,
+}
+
+/// Format of a line.
+enum LineFormat {
+    Named(LogFormat),
+    Template(LogTemplate),
 }
 
 /// Failure to open the access log.
@@ -55,15 +66,22 @@ impl AccessLog {
     ///
     /// If the file cannot be opened for appending, or the writer thread cannot be started.
     pub fn open(settings: &Log, metrics: Arc<Metrics>) -> Result<Self, OpenError> {
-        let target = match settings.access.as_str() {
-            "" | "none" => return Ok(Self { output: None, metrics }),
-            "stdout" => writer::LogTarget::Stdout,
-            path => writer::LogTarget::File(path.into()),
+        let failed = |source| OpenError { path: settings.access.clone().into(), source };
+        let wrong = |why: String| failed(std::io::Error::other(why));
+        let output = match LogTarget::parse(&settings.access).map_err(wrong)? {
+            LogTarget::None => return Ok(Self { output: None, metrics }),
+            LogTarget::Stdout => LogOutput::Stdout,
+            LogTarget::File(path) => LogOutput::File(path, rotation_of(settings)),
+            LogTarget::Syslog(address) => LogOutput::Remote(Remote::new(RemoteAddress::Syslog(address))),
+            LogTarget::Journal(path) => LogOutput::Remote(Remote::new(RemoteAddress::Journal(path))),
+        };
+        let format = match settings.template.as_str() {
+            "" => LineFormat::Named(settings.format),
+            text => LineFormat::Template(LogTemplate::parse(text).map_err(wrong)?),
         };
         let queue = Arc::new(Queue::new());
-        let writer = writer::start(target, queue.clone(), metrics.clone())
-            .map_err(|source| OpenError { path: settings.access.clone().into(), source })?;
-        let output = Output { format: settings.format, queue, writer: Mutex::new(Some(writer)) };
+        let writer = writer::start(output, queue.clone(), metrics.clone()).map_err(failed)?;
+        let output = Output { format, queue, writer: Mutex::new(Some(writer)) };
         Ok(Self { output: Some(output), metrics })
     }
 
@@ -74,7 +92,7 @@ impl AccessLog {
 
     /// Returns `true` if the format includes the reply's Cache-Status.
     pub fn tells_cache_status(&self) -> bool {
-        self.output.as_ref().is_some_and(|output| output.format != LogFormat::Squid)
+        self.output.as_ref().is_some_and(|output| output.format.tells_cache_status())
             || self.metrics.samples.tail.is_watched()
     }
 
@@ -85,7 +103,7 @@ impl AccessLog {
             self.metrics.samples.tail.push(entry);
         }
         let Some(output) = &self.output else { return };
-        if !output.queue.push(|lines| format::append(output.format, entry, lines)) {
+        if !output.queue.push(|lines| output.format.append(entry, lines)) {
             self.metrics.log_lines_dropped.increment();
         }
     }
@@ -110,6 +128,38 @@ impl AccessLog {
             tracing::error!("the access log takes nothing; its last lines are lost");
         }
     }
+}
+
+impl LineFormat {
+    /// Returns `true` if lines have the reply's Cache-Status.
+    fn tells_cache_status(&self) -> bool {
+        match self {
+            Self::Named(format) => *format != LogFormat::Squid,
+            Self::Template(template) => template.names(LogField::CacheStatus),
+        }
+    }
+
+    /// Appends the line of `entry`, its newline included.
+    fn append(&self, entry: &LogEntry<'_>, lines: &mut Vec<u8>) {
+        match self {
+            Self::Named(format) => format::append(*format, entry, lines),
+            Self::Template(template) => {
+                template::append(template, entry, lines);
+                lines.push(b'\n');
+            }
+        }
+    }
+}
+
+/// Returns the rules of rotation, if there are any.
+fn rotation_of(settings: &Log) -> Option<RotationRules> {
+    let rules = RotationRules {
+        bytes_max: settings.rotate_size.0,
+        age_max: settings.rotate_age,
+        keep: settings.rotate_keep,
+        compresses: settings.rotate_gzip,
+    };
+    (rules.bytes_max > 0 || rules.age_max > Duration::ZERO).then_some(rules)
 }
 
 impl Drop for AccessLog {
