@@ -31,6 +31,7 @@ pub mod storage;
 pub mod surrogate;
 pub mod targeted;
 pub mod validation;
+pub mod trace_context;
 pub mod vary;
 
 pub use entity_tag::EntityTag;

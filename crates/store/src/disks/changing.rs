@@ -145,9 +145,9 @@ impl Disks {
             disk.counts().percent.store(100, Relaxed);
             return Ok(DrainStep { next: None, bytes: 0 });
         };
-        let mut bytes = part.bytes_read;
+        let (mut bytes, is_shrinking) = (part.bytes_read, !disk.is_leaving());
         for object in part.objects {
-            let object = WalkedObject { is_wanted: object.is_wanted || part.is_young, ..object };
+            let object = WalkedObject { is_wanted: object.is_wanted || (is_shrinking && part.is_young), ..object };
             match self.shared.carry(at, &store, &object) {
                 Ok(Some(0)) => {}
                 Ok(Some(copied)) => {

@@ -1,7 +1,7 @@
 //! Disks that come, go and change their size, with readers and writers meanwhile.
 
 use super::*;
-use crate::{OpenOptions, PromptStore, StoreView, TryInsert};
+use crate::{OpenOptions, Peek, PromptStore, StoreView, TryInsert};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -91,12 +91,14 @@ fn added_disk_takes_its_share_and_moves_nothing() {
     assert!((0..300).all(|number| found(&disks, number) == Some(1)), "objects are found where they lie");
     assert!((0..300).all(|number| disks.may_contain(&key(number)) && disks.peek(&key(number)).unwrap().is_some()));
     (300..600).for_each(|number| put(&disks, number, 1).expect("stored"));
+    disks.close().expect("written");
     let objects: Vec<u64> = disks.states().iter().map(|state| state.usage.objects).collect();
     assert_eq!(objects.iter().sum::<u64>(), 600);
     assert!((90..210).contains(&objects[1]), "half of the later objects: {objects:?}");
     // A new version goes to the disk of its key, and the old one is gone.
     (0..300).for_each(|number| put(&disks, number, 2).expect("stored"));
     assert!((0..300).all(|number| found(&disks, number) == Some(2)));
+    disks.close().expect("written");
     assert_eq!(disks.states().iter().map(|state| state.usage.objects).sum::<u64>(), 600);
     for number in 0..300 {
         assert!(disks.remove(&key(number)).expect("removed") && found(&disks, number).is_none());
@@ -266,7 +268,11 @@ fn readers_and_writers_notice_no_change() {
                     match put(disks, mine, version + 1) {
                         Ok(()) => drop(own.insert(mine, version + 1)),
                         // A disk that is opened again declines.
-                        Err(Error::Declined(_)) => drop(own.insert(mine, version + 1)),
+                        Err(Error::Declined(_)) => {
+                            // As the cache does: the older one must not be found again.
+                            let _ = disks.remove(&key(mine));
+                            own.insert(mine, version + 1);
+                        }
                         Err(error) => panic!("{error}"),
                     }
                     std::thread::yield_now();

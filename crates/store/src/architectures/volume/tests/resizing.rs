@@ -3,7 +3,7 @@
 use super::*;
 use crate::architectures::volume::resizing::{NEXT, stripes_within};
 use crate::fs::{CrashPoint, Faults, FaultyFs};
-use crate::{StoreUpkeep, StoreView};
+use crate::{Peek, StoreUpkeep, StoreView};
 
 /// Limits of the volume in these tests.
 const SMALL: u64 = 8 << 20;
@@ -18,8 +18,20 @@ impl World {
     }
 }
 
+/// Returns the objects that are found, each with its right bytes.
 fn found(store: &VolumeStore, numbers: impl Iterator<Item = u32>) -> Vec<u32> {
     numbers.filter(|number| version_of(store, *number).is_some()).collect()
+}
+
+/// Returns the objects that would be found, without a hit on them.
+fn present(store: &VolumeStore, numbers: impl Iterator<Item = u32>) -> Vec<u32> {
+    numbers.filter(|number| store.peek(&key(*number)).expect("a sound disk").is_some()).collect()
+}
+
+/// Stores an object also where objects with hits are in its way: a search gives up after some.
+fn put_at_last(store: &VolumeStore, number: u32, version: u32) {
+    let is_stored = (0..200).any(|_| put(store, number, version, LENGTH).is_ok() && store.volume.flush(true).is_ok());
+    assert!(is_stored, "{number} finds no place");
 }
 
 /// Copies a world, all of which is on disk.
@@ -83,9 +95,8 @@ fn smaller_volume_keeps_objects_before_its_end() {
         assert_eq!(store.volume.geometry.volume_bytes(), end);
         assert_eq!(found(&store, 0..objects), before, "{objects} objects");
         for number in 3000..5000 {
-            put(&store, number, 1, LENGTH).expect("it goes round");
+            put_at_last(&store, number, 1);
         }
-        store.write_all();
         assert!(found(&store, 3000..5000).len() > 500);
         store.close().expect("closed");
         drop(store);
@@ -106,7 +117,7 @@ fn confined_volume_moves_its_tail_before_the_end() {
     for objects in [500, 1000, 1600, 2500] {
         let world = filled(LARGE, objects);
         let store = world.open();
-        let all = found(&store, 0..objects);
+        let all = present(&store, 0..objects);
         let tail = store.confine(SMALL).expect("it can be as small").expect("a tail");
         let (mut place, mut copied) = (tail, 0);
         while let Some(part) = store.walk(place).expect("a sound disk") {
@@ -231,7 +242,7 @@ fn check_after(world: &World, objects: u32, expected: Option<&[u32]>, what: &str
         assert_eq!(now, expected, "{what}");
     }
     assert!(world.files.length(NEXT).is_err(), "{what}: a copy of the index stays behind");
-    put(&store, 9000, 3, LENGTH).expect("it takes objects");
+    put_at_last(&store, 9000, 3);
     store.close().unwrap_or_else(|error| panic!("{what}: {error}"));
     drop(store);
     assert_eq!(version_of(&world.open(), 9000), Some(3), "{what}");
