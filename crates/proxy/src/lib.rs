@@ -11,7 +11,7 @@ pub mod node;
 pub mod reasons;
 pub mod warming;
 
-use shoal_cache::{hybrid_cache, purge, purge_table, room, storage};
+use shoal_cache::{hybrid_cache, io_pool, leaving, purge, purge_table, room, storage};
 use shoal_exchange as exchange;
 use shoal_intercept as intercept;
 use shoal_message as message;

@@ -51,9 +51,13 @@ impl TraceContext {
     pub fn to_field(self) -> String {
         let mut text = String::with_capacity(FIXED);
         text.push_str("00-");
-        self.trace_id.iter().for_each(|byte| drop(write!(text, "{byte:02x}")));
+        for byte in self.trace_id {
+            let _ = write!(text, "{byte:02x}");
+        }
         text.push('-');
-        self.span_id.iter().for_each(|byte| drop(write!(text, "{byte:02x}")));
+        for byte in self.span_id {
+            let _ = write!(text, "{byte:02x}");
+        }
         text.push_str(if self.is_sampled { "-01" } else { "-00" });
         debug_assert_eq!(Self::parse(text.as_bytes()), Some(self));
         text

@@ -51,7 +51,7 @@ struct Walk {
 }
 
 /// Step of a change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Action {
     /// Opens a disk of the settings, or keeps one that was leaving.
     Add(Disk),

@@ -17,7 +17,7 @@
 use super::disk::{ChangeKind, Disk};
 use super::serving::OpenStore;
 use super::{DiskOpener, DiskSpec, Disks, DisksState, Ready, ServiceState, close_in_background, may_come};
-use crate::{Error, InsertRefusal, OpenObject, Store, WalkedObject};
+use crate::{Error, InsertRefusal, OpenObject, WalkedObject};
 use bytes::Bytes;
 use shoal_core::ObjectKey;
 use std::sync::Arc;

@@ -193,7 +193,7 @@ fn json(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
 }
 
 /// Returns the outcome's name, equal to its label in the metrics.
-pub(super) fn outcome_name(outcome: CacheResult) -> &'static str {
+pub(crate) fn outcome_name(outcome: CacheResult) -> &'static str {
     match outcome {
         CacheResult::None => "none",
         CacheResult::MemoryHit => "memory_hit",

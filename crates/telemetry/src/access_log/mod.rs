@@ -19,6 +19,7 @@ mod writer;
 
 pub use entry::LogEntry;
 pub use escape::escape_invisible;
+pub(crate) use format::outcome_name;
 
 use crate::metrics::Metrics;
 use parking_lot::Mutex;
