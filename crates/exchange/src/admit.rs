@@ -110,8 +110,9 @@ impl CacheEngine {
         if is_mirror {
             return self.at_mirror(admitted, (interim, requested, sequence), (body, received));
         }
-        let ask = Arc::new(RequestContext::new(admitted, (interim, requested, sequence)));
-        AdmitOutcome::Asked(ask, body, received)
+        let mut ask = RequestContext::new(admitted, (interim, requested, sequence));
+        self.in_force.load().log.traces().into_iter().for_each(|traces| ask.begin_trace(traces));
+        AdmitOutcome::Asked(Arc::new(ask), body, received)
     }
 
     /// Answers a request without a usable target.

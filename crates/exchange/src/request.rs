@@ -1,5 +1,6 @@
 //! A request that the cache may answer, in the form that the steps of the exchange pass on.
 
+use crate::otlp::{RequestTrace, TraceSink};
 use super::flight::FlightKey;
 use super::hit_for_miss::{Kind, PassKey};
 use super::peers;
@@ -20,6 +21,7 @@ use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::fields;
 use shoal_settings::Mode;
 use shoal_wire::RequestParts;
+use shoal_semantics::trace_context::{TRACEPARENT, TRACESTATE, TraceContext, is_trace_state};
 use std::sync::{Arc, OnceLock};
 
 /// A request on its way through the exchange. A body travels separately.
@@ -67,6 +69,8 @@ pub struct RequestContext {
     pub is_for_peer: bool,
     /// Another node asks for a stored copy, and may have one that arrives from the origin.
     pub joins_origin_flights: bool,
+    /// Trace of the request; `None` unless traces are on.
+    pub trace: Option<Arc<RequestTrace>>,
     /// Homes of the key, once computed; see [`Self::homes`].
     homes: OnceLock<Option<Homes>>,
 }
@@ -127,8 +131,24 @@ impl RequestContext {
             sequence,
             is_for_peer: false,
             joins_origin_flights: false,
+            trace: None,
             homes: OnceLock::new(),
         }
+    }
+
+    /// Begins the request's trace. A valid context of the client is its parent; any other is dropped
+    /// with its state. Servers that are asked get the context of this node.
+    pub(super) fn begin_trace(&mut self, traces: &TraceSink) {
+        let (parent, state) = (TRACEPARENT, TRACESTATE);
+        let is_one = self.fields.values(&parent).count() == 1;
+        let caller = self.fields.value(&parent).filter(|_| is_one).and_then(TraceContext::parse);
+        let keeps_state = caller.is_some() && is_trace_state(self.fields.values(&state));
+        let trace = traces.begin(caller);
+        let own = trace.context.to_field();
+        let is_kept = |name: &[u8]| name != b"traceparent" && (keeps_state || name != b"tracestate");
+        let kept = self.fields.lines().filter(|(name, _)| is_kept(name));
+        self.fields = kept.chain([(&b"traceparent"[..], own.as_bytes())]).collect();
+        self.trace = Some(Arc::new(trace));
     }
 
     /// Makes the request one at a mirror.

@@ -19,6 +19,6 @@ use shoal_peers::{cluster, neighbours};
 use shoal_registries as mirror;
 use shoal_route as route;
 use shoal_server as server;
-use shoal_telemetry::{access_log, by_site, metrics, per_core};
+use shoal_telemetry::{access_log, by_site, metrics, otlp, per_core};
 use shoal_transport as transport;
 use shoal_upstream as upstream;

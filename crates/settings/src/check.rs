@@ -14,7 +14,7 @@ use crate::host::{
 };
 use crate::mistake::{Mistakes, closest};
 use crate::tree::Table;
-use crate::{AdminAddress, LogTarget, LogTemplate, Mode, Settings, Site, Store};
+use crate::{AdminAddress, LogTarget, LogTemplate, Mode, Settings, Site, Store, collector};
 use shoal_core::ByteCount;
 use std::path::Path;
 use std::time::Duration;
@@ -87,6 +87,9 @@ impl Rules<'_> {
             }
         }
         self.result("log.access", target.map(drop));
+        if !settings.otlp.endpoint.is_empty() {
+            self.result("otlp.endpoint", collector(&settings.otlp.endpoint).map(drop));
+        }
     }
 
     fn listeners(&mut self, settings: &Settings) {

@@ -73,6 +73,23 @@ impl LogTarget {
     }
 }
 
+/// Returns the host with its port, and the path, of an OTLP collector's URL.
+///
+/// # Errors
+/// The mistake, in a line.
+pub fn collector(endpoint: &str) -> Result<(String, String), String> {
+    let Some(rest) = endpoint.strip_prefix("http://") else {
+        return Err(format!("{endpoint:?} is no http:// URL; traces go to a collector on this machine or in its network"));
+    };
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte)) {
+        return Err(format!("{endpoint:?} has a path that is none"));
+    }
+    let path = path.trim_end_matches('/');
+    let path = if path.is_empty() { String::new() } else { format!("/{path}") };
+    Ok((host_and_port(authority, 4318)?, path))
+}
+
 /// Returns `host:port`, with the port that the protocol has by default.
 fn host_and_port(address: &str, default: u16) -> Result<String, String> {
     let bad = || format!("{address:?} is no host with a port");
@@ -101,6 +118,21 @@ const JOURNAL: &str = "/run/systemd/journal/socket";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn collector_has_a_host_and_a_path() {
+        for (endpoint, authority, path) in [
+            ("http://127.0.0.1:4318", "127.0.0.1:4318", ""),
+            ("http://otel.test/", "otel.test:4318", ""),
+            ("http://otel.test:80/a/b/", "otel.test:80", "/a/b"),
+            ("http://[::1]:4318/x", "[::1]:4318", "/x"),
+        ] {
+            assert_eq!(collector(endpoint), Ok((authority.into(), path.into())), "{endpoint}");
+        }
+        for endpoint in ["https://otel.test", "otel.test:4318", "http://", "http://a b", "http://a/x y", "http://a/?b"] {
+            assert!(collector(endpoint).is_err(), "{endpoint}");
+        }
+    }
 
     #[test]
     fn destinations_are_told_by_their_beginning() {

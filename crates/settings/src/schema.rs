@@ -23,7 +23,7 @@ use ipnet::IpNet;
 pub use listen::{Certificate, ClientCertificate, Listen, Mode};
 pub use mirror::{Mirror, MirrorKind, MirrorRights};
 pub use neighbour::{CARP_KEY_PARTS, CarpMode, Neighbour, NeighbourKind, Neighbours};
-pub use operation::{Admin, AdminRole, AdminUser, Drain, Log, LogFormat, LogLevel, Warm};
+pub use operation::{Admin, AdminRole, AdminUser, Drain, Log, LogFormat, LogLevel, Otlp, Warm};
 pub use rule::{OriginDirective, Rule, Satisfy};
 use shoal_core::ByteCount;
 use std::path::PathBuf;
@@ -83,6 +83,9 @@ section! {
         pub neighbours: Neighbours = Neighbours::default(),
         /// Access and error logs.
         pub log: Log = Log::default(),
+        /// Traces and metrics for an OpenTelemetry collector.
+        #[takes_effect(restart)]
+        pub otlp: Otlp = Otlp::default(),
         /// Metrics, status and purge.
         pub admin: Admin = Admin::default(),
         /// Warming from lockfiles.

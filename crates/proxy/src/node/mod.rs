@@ -11,6 +11,7 @@ mod named_files;
 mod reopening;
 mod stopping;
 mod succession;
+mod tracing_out;
 mod warming;
 
 use crate::access_log::AccessLog;
@@ -27,6 +28,7 @@ use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSetti
 use crate::hybrid_cache::HybridCache;
 use crate::intercept::Interception;
 use crate::metrics::Metrics;
+use crate::otlp::Exporter;
 use crate::neighbours::{NeighbourCaches, NeighbourThread};
 use crate::per_core::own_place;
 use crate::room;
@@ -84,6 +86,8 @@ pub struct Node {
     reopening: Option<RetryThread>,
     /// Thread that changes the disks; `None` without a disk store.
     changes: Option<DiskChanges>,
+    /// Exporter of traces and metrics.
+    exporter: Option<Exporter>,
     started: Instant,
     identity: u64,
     warming: WarmJobs,
@@ -119,7 +123,8 @@ impl Node {
         let identity = identity(&addresses);
         let own = own_addresses(&settings, &addresses);
         let live = ExchangeSettings::new(&settings, &own, identity).map_err(NodeError::Live)?;
-        let log = AccessLog::open(&settings.log, Arc::clone(&metrics)).map_err(NodeError::Log)?;
+        let exporter = tracing_out::start(&settings, identity, &metrics).map_err(NodeError::Threads)?;
+        let log = tracing_out::log(&settings, &metrics, exporter.as_ref()).map_err(NodeError::Log)?;
         let upstreams =
             Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).map_err(NodeError::Upstream)?);
         let (StorageStack { objects, disks, purge_table, calls }, members) =
@@ -175,6 +180,7 @@ impl Node {
             draining: Arc::default(),
             reopening,
             changes,
+            exporter,
             started: Instant::now(),
             identity,
             warming: WarmJobs::default(),
@@ -209,7 +215,7 @@ impl Node {
         let live =
             ExchangeSettings::after(&previous.routes, &new, &own, self.identity).map_err(NodeError::Live)?;
         let log = match new.log != settings.log {
-            true => Some(AccessLog::open(&new.log, Arc::clone(&self.metrics)).map_err(NodeError::Log)?),
+            true => Some(tracing_out::log(&new, &self.metrics, self.exporter.as_ref()).map_err(NodeError::Log)?),
             false => None,
         };
         // The last step that can fail.
@@ -255,6 +261,7 @@ impl Node {
     /// ends.
     pub fn close_logs(&self) {
         self.exchange.close_log();
+        self.exporter.iter().for_each(Exporter::stop);
     }
 
     /// Removes or invalidates stored responses. Blocks.

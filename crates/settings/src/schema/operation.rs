@@ -45,6 +45,25 @@ section! {
 }
 
 section! {
+    /// Traces and metrics for an OpenTelemetry collector, by OTLP over HTTP. Off by default.
+    pub struct Otlp {
+        /// Collector, such as `http://127.0.0.1:4318`; empty for none. Traces go to `/v1/traces`
+        /// below it, metrics to `/v1/metrics`. The node speaks http: have a collector on its
+        /// machine or in its network. With a collector, `traceparent` and `tracestate` of a client
+        /// are checked and passed on to origins with the node's own span.
+        pub endpoint: String = String::new(),
+        /// Share of requests that are traced. The `traceparent` of a client decides for its request.
+        #[limits(0.0..=1.0)]
+        pub sample: f64 = 0.01,
+        /// Interval at which metrics are sent; 0 sends none.
+        #[limits(Duration::ZERO..=Duration::from_secs(86_400))]
+        pub metrics_interval: Duration = Duration::ZERO,
+        /// Name of the service in traces and metrics.
+        pub service: String = "shoal".into(),
+    }
+}
+
+section! {
     /// Steps of a stop.
     pub struct Drain {
         /// Time in which a node that is told to stop still accepts clients, while `/healthz`

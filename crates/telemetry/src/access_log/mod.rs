@@ -22,6 +22,7 @@ pub use escape::escape_invisible;
 pub(crate) use format::outcome_name;
 
 use crate::metrics::Metrics;
+use crate::otlp::TraceSink;
 use parking_lot::Mutex;
 use queue::Queue;
 use remote::{Remote, RemoteAddress};
@@ -39,7 +40,13 @@ pub struct AccessLog {
     metrics: Arc<Metrics>,
 }
 
+/// Receivers of finished requests; at least one of the two.
 struct Output {
+    lines: Option<Lines>,
+    traces: Option<Arc<TraceSink>>,
+}
+
+struct Lines {
     format: LineFormat,
     queue: Arc<Queue>,
     writer: Mutex<Option<Ended>>,
@@ -82,8 +89,28 @@ impl AccessLog {
         };
         let queue = Arc::new(Queue::new());
         let writer = writer::start(output, queue.clone(), metrics.clone()).map_err(failed)?;
-        let output = Output { format, queue, writer: Mutex::new(Some(writer)) };
+        let lines = Lines { format, queue, writer: Mutex::new(Some(writer)) };
+        let output = Output { lines: Some(lines), traces: None };
         Ok(Self { output: Some(output), metrics })
+    }
+
+    /// Tells of each request to this receiver too.
+    pub fn with_traces(mut self, traces: Option<Arc<TraceSink>>) -> Self {
+        self.output = match (self.output.take(), traces) {
+            (None, None) => None,
+            (before, traces) => Some(Output { lines: before.and_then(|before| before.lines), traces }),
+        };
+        self
+    }
+
+    /// Returns the receiver of traces, if they are on.
+    #[inline]
+    pub fn traces(&self) -> Option<&TraceSink> {
+        self.output.as_ref()?.traces.as_deref()
+    }
+
+    fn lines(&self) -> Option<&Lines> {
+        self.output.as_ref()?.lines.as_ref()
     }
 
     /// Returns `true` if the log is enabled, or somebody looks at its tail.
@@ -93,7 +120,7 @@ impl AccessLog {
 
     /// Returns `true` if the format includes the reply's Cache-Status.
     pub fn tells_cache_status(&self) -> bool {
-        self.output.as_ref().is_some_and(|output| output.format.tells_cache_status())
+        self.lines().is_some_and(|lines| lines.format.tells_cache_status())
             || self.metrics.samples.tail.is_watched()
     }
 
@@ -104,7 +131,11 @@ impl AccessLog {
             self.metrics.samples.tail.push(entry);
         }
         let Some(output) = &self.output else { return };
-        if !output.queue.push(|lines| output.format.append(entry, lines)) {
+        if let Some(traces) = &output.traces {
+            traces.end(entry, entry.trace);
+        }
+        let Some(Lines { format, queue, .. }) = &output.lines else { return };
+        if !queue.push(|lines| format.append(entry, lines)) {
             self.metrics.log_lines_dropped.increment();
         }
     }
@@ -112,15 +143,15 @@ impl AccessLog {
     /// Makes the writer open the file again by its name, after it has written the pending lines. A
     /// log rotator has moved the file away.
     pub fn reopen(&self) {
-        if let Some(output) = &self.output {
-            output.queue.reopen();
+        if let Some(lines) = self.lines() {
+            lines.queue.reopen();
         }
     }
 
     /// Writes the pending lines and waits for the writer, at most `CLOSE_PATIENCE` if the disk or
     /// reader has stopped. Later lines are dropped and counted.
     pub fn close(&self) {
-        let Some(output) = &self.output else { return };
+        let Some(output) = self.lines() else { return };
         output.queue.close();
         // The panic hook has already reported a writer that panicked.
         if let Some(writer) = output.writer.lock().take()
@@ -166,8 +197,8 @@ fn rotation_of(settings: &Log) -> Option<RotationRules> {
 impl Drop for AccessLog {
     fn drop(&mut self) {
         // Does not wait: the last owner may be a thread that serves clients.
-        if let Some(output) = &self.output {
-            output.queue.close();
+        if let Some(lines) = self.lines() {
+            lines.queue.close();
         }
     }
 }

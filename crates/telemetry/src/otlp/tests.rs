@@ -163,9 +163,9 @@ fn spans_arrive_with_their_steps() {
     let metrics = Arc::new(Metrics::default());
     let exporter = Exporter::start(endpoint(authority, 0.0, 0), 7, &metrics).expect("a thread");
     let caller = TraceContext { trace_id: [1; 16], span_id: [2; 8], is_sampled: true };
-    let mut trace = exporter.sink().begin(Some(caller));
+    let trace = exporter.sink().begin(Some(caller));
     assert_eq!((trace.context.trace_id, trace.parent_id), ([1; 16], Some([2; 8])));
-    trace.steps.push(TraceStep { name: "fetch", kind: SpanKind::Client, from_us: 100, to_us: 1400 });
+    trace.push(TraceStep { name: "fetch", kind: SpanKind::Client, from_us: 100, to_us: 1400 });
     exporter.sink().end(&entry(), Some(&trace));
     // Without a caller none is sampled here, and one that is not sampled is not told.
     exporter.sink().end(&entry(), None);

@@ -6,8 +6,10 @@ use crate::access_log::LogEntry;
 use crate::metrics::Metrics;
 use crate::record::NextHop;
 use shoal_semantics::trace_context::TraceContext;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::time::Instant;
 
 /// Receiver of finished requests, which samples them.
 pub struct TraceSink {
@@ -19,14 +21,30 @@ pub struct TraceSink {
 }
 
 /// Trace of one request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct RequestTrace {
     /// Context for servers that are asked: the span is this request's.
     pub context: TraceContext,
     /// Span of the caller.
     pub parent_id: Option<[u8; 8]>,
     /// Finished steps.
-    pub steps: Vec<TraceStep>,
+    steps: Mutex<Vec<TraceStep>>,
+    began: Instant,
+}
+
+impl RequestTrace {
+    /// Notes a step that ends now and took `duration_us`. Steps beyond a limit are left out.
+    pub fn note_step(&self, name: &'static str, kind: SpanKind, duration_us: u64) {
+        let to_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.push(TraceStep { name, kind, from_us: to_us.saturating_sub(duration_us), to_us });
+    }
+
+    pub(super) fn push(&self, step: TraceStep) {
+        let mut steps = self.steps.lock();
+        if steps.len() < STEPS_MAX {
+            steps.push(step);
+        }
+    }
 }
 
 /// Step of a request, in microseconds since it arrived.
@@ -54,7 +72,7 @@ impl TraceSink {
                 TraceContext { trace_id: self.ids.trace_id(), span_id, is_sampled }
             }
         };
-        RequestTrace { context, parent_id: caller.map(|caller| caller.span_id), steps: Vec::new() }
+        RequestTrace { context, parent_id: caller.map(|caller| caller.span_id), steps: Mutex::default(), began: Instant::now() }
     }
 
     /// Tells of a finished request. Without a trace of its own, it begins one now. Never waits:
@@ -93,7 +111,8 @@ impl TraceSink {
             attributes: attributes_of(entry),
             is_error: entry.status >= 500,
         }];
-        let steps = trace.steps.iter().take(STEPS_MAX).map(|step| Span {
+        let steps = trace.steps.lock();
+        let steps = steps.iter().map(|step| Span {
             trace_id,
             span_id: self.ids.span_id(),
             parent_id: Some(span_id),
