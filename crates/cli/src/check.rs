@@ -28,7 +28,9 @@ pub struct CheckOptions {
 impl CheckOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let configuration = Configuration { file: Some(self.file.clone()), options: Vec::new() };
-        let loaded = configuration.load();
+        let loaded = configuration.load_with_size();
+        let chosen = loaded.as_ref().ok().and_then(|(_, chosen)| *chosen);
+        let loaded = loaded.map(|(settings, _)| settings);
         let warnings = loaded.as_ref().map(warnings).unwrap_or_default();
         let result = loaded.and_then(|settings| self.check_contents(&settings));
         let mistakes = match &result {
@@ -47,7 +49,10 @@ impl CheckOptions {
             }
             (false, 0) => {
                 let lines = placed(&warnings, &file, &configuration.text().unwrap_or_default());
-                print(&format!("{}{file}: no mistakes\n", lines.concat()))
+                let size = chosen.map_or(String::new(), |bytes| {
+                    format!("{file}: the store may use {bytes} of disk (store.disk is at its default)\n")
+                });
+                print(&format!("{}{size}{file}: no mistakes\n", lines.concat()))
             }
             (false, _) => result,
         }

@@ -277,7 +277,9 @@ section! {
         pub directory: PathBuf = "shoal-cache".into(),
         /// Most disk space used, including file system blocks of object files and the index: a hard
         /// limit. Not with `disks`. A `volume` uses at most 4 TiB: divide a larger disk. A reload with
-        /// another size makes the store larger or smaller while it serves.
+        /// another size makes the store larger or smaller while it serves. At the default, a new
+        /// store takes half of the free space, in whole gigabytes up to 100, and a volume that is
+        /// there keeps its size; `shoal run` and `shoal check` tell the size.
         #[limits(DISK_BYTES)]
         pub disk: ByteCount = ByteCount(10_000_000_000),
         /// Bytes that the disk's maker allows to be written in its life (TBW, terabytes written).

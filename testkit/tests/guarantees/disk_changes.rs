@@ -66,7 +66,7 @@ fn under_load(shoal: &mut Shoal, change: impl FnOnce(&mut Shoal)) {
 }
 
 fn fill(shoal: &Shoal) {
-    (0..OBJECTS).for_each(|number| drop(shoal.get(&format!("/object/{number}")).expect_status(200)));
+    (0..OBJECTS).for_each(|number| _ = shoal.get(&format!("/object/{number}")).expect_status(200));
     shoal.wait_until_written();
 }
 
@@ -85,7 +85,7 @@ fn disks(shoal: &Shoal) -> Vec<String> {
 /// Returns the number of objects for which the origin is asked now.
 fn fetched(shoal: &Shoal, origin: &Origin) -> usize {
     let before = origin.total();
-    (0..OBJECTS).for_each(|number| drop(shoal.get(&format!("/object/{number}")).expect_status(200)));
+    (0..OBJECTS).for_each(|number| _ = shoal.get(&format!("/object/{number}")).expect_status(200));
     origin.total() - before
 }
 

@@ -77,6 +77,7 @@ mod starts_on_bad_disks;
 mod status_fields;
 mod surplus_bytes;
 mod tls_and_http2;
+mod traces;
 mod transports_agree;
 mod upgrades;
 mod upstream_limits;

@@ -14,7 +14,6 @@ mod succession;
 mod tracing_out;
 mod warming;
 
-use crate::access_log::AccessLog;
 use crate::admin::{
     AdminAccess, ExplainRequest, Explanation, InterceptionStatus, MirrorStatus, PurgeOutcome, PurgeRequest,
     Ram, Readiness, Responses, SiteStatus, Space, Status, StoreStatus, TopMisses, TopRequest, UpstreamStatus,
@@ -407,6 +406,12 @@ pub fn explain_settings(settings: &Settings, request: &ExplainRequest) -> Result
     let runtime = timers().map_err(|error| format!("no runtime: {error}"))?;
     let source = ExplainSource { settings, live: Arc::new(live), engine: None };
     runtime.block_on(explain(&source, request))
+}
+
+/// Gives a store of open size the size that its file system suggests. Returns the size if this call
+/// chose it.
+pub fn settle_size(settings: &mut Settings) -> Option<shoal_core::ByteCount> {
+    room::settle_size(settings)
 }
 
 /// Returns the disks of these settings with less room than configured, each with its index and
