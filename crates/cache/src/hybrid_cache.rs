@@ -129,7 +129,11 @@ impl HybridCache {
     ///
     /// # Errors
     /// If there are too many disks.
-    pub fn add_lane(&self, lane: usize, pool: impl FnOnce() -> std::io::Result<IoPool>) -> std::io::Result<()> {
+    pub fn add_lane(
+        &self,
+        lane: usize,
+        pool: impl FnOnce() -> std::io::Result<IoPool>,
+    ) -> std::io::Result<()> {
         self.lanes.add(lane, pool, &self.metrics)
     }
 

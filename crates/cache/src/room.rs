@@ -1,8 +1,8 @@
 //! Checks before a store is opened that its disk has the room that the settings give it.
 
+use crate::purge_table::PurgeTable;
 use parking_lot::{Condvar, Mutex};
 use shoal_core::ByteCount;
-use crate::purge_table::PurgeTable;
 use shoal_settings::{Disk, Settings, Store};
 use shoal_store::fs::OsBlockDevice;
 use shoal_store::fs::capacity::Capacity;

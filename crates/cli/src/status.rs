@@ -167,7 +167,13 @@ mod tests {
 
     fn disk(path: &str, service: &str, why: &str) -> DiskStatus {
         let space = Space { objects: 3, bytes: 1000, bytes_max: 1_000_000 };
-        DiskStatus { path: path.into(), service: service.into(), why: why.into(), space, ..DiskStatus::default() }
+        DiskStatus {
+            path: path.into(),
+            service: service.into(),
+            why: why.into(),
+            space,
+            ..DiskStatus::default()
+        }
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! A request that the cache may answer, in the form that the steps of the exchange pass on.
 
-use crate::otlp::{RequestTrace, TraceSink};
 use super::flight::FlightKey;
 use super::hit_for_miss::{Kind, PassKey};
 use super::peers;
@@ -12,6 +11,7 @@ use super::variant::push_selecting;
 use crate::by_site::SiteMeter;
 use crate::message::{Client, InterimSink};
 use crate::mirror::MirroredAsk;
+use crate::otlp::{RequestTrace, TraceSink};
 use crate::route::{FieldStatement, Route, Way};
 use http::uri::PathAndQuery;
 use http::{HeaderName, Method, Version, header};
@@ -19,9 +19,9 @@ use shoal_cooperation::Homes;
 use shoal_core::{FieldLines, Fields, ObjectKey, Timestamp, value_text};
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::fields;
+use shoal_semantics::trace_context::{TRACEPARENT, TRACESTATE, TraceContext, is_trace_state};
 use shoal_settings::Mode;
 use shoal_wire::RequestParts;
-use shoal_semantics::trace_context::{TRACEPARENT, TRACESTATE, TraceContext, is_trace_state};
 use std::sync::{Arc, OnceLock};
 
 /// A request on its way through the exchange. A body travels separately.

@@ -30,8 +30,8 @@ pub mod status_fields;
 pub mod storage;
 pub mod surrogate;
 pub mod targeted;
-pub mod validation;
 pub mod trace_context;
+pub mod validation;
 pub mod vary;
 
 pub use entity_tag::EntityTag;

@@ -70,7 +70,9 @@ pub fn is_trace_state<'a>(values: impl Iterator<Item = &'a [u8]>) -> bool {
     let (mut members, mut bytes) = (0, 0);
     for value in values {
         bytes += value.len();
-        for member in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty()) {
+        for member in
+            value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+        {
             members += 1;
             if !is_member(member) {
                 return false;

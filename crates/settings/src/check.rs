@@ -77,10 +77,8 @@ impl Rules<'_> {
         if !log.template.is_empty() {
             self.result("log.template", LogTemplate::parse(&log.template).map(drop));
         }
-        let rotates = [
-            ("log.rotate_size", log.rotate_size.0 > 0),
-            ("log.rotate_age", log.rotate_age > Duration::ZERO),
-        ];
+        let rotates =
+            [("log.rotate_size", log.rotate_size.0 > 0), ("log.rotate_age", log.rotate_age > Duration::ZERO)];
         if target.as_ref().is_ok_and(|target| target.file().is_none()) {
             for (key, _) in rotates.into_iter().filter(|(_, is_set)| *is_set) {
                 self.fault_with(key, "only a file is rotated", Some("name a file in log.access".into()));

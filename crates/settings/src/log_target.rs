@@ -46,9 +46,9 @@ impl LogTarget {
                     Some(("+tcp", address)) => {
                         Ok(Self::Syslog(SyslogAddress::Tcp(host_and_port(address, 601)?)))
                     }
-                    Some((scheme, _)) => Err(format!(
-                        "syslog{scheme} is none of syslog+unix, syslog+udp and syslog+tcp"
-                    )),
+                    Some((scheme, _)) => {
+                        Err(format!("syslog{scheme} is none of syslog+unix, syslog+udp and syslog+tcp"))
+                    }
                     None => Ok(Self::File(text.into())),
                 },
             };
@@ -79,7 +79,9 @@ impl LogTarget {
 /// The mistake, in a line.
 pub fn collector(endpoint: &str) -> Result<(String, String), String> {
     let Some(rest) = endpoint.strip_prefix("http://") else {
-        return Err(format!("{endpoint:?} is no http:// URL; traces go to a collector on this machine or in its network"));
+        return Err(format!(
+            "{endpoint:?} is no http:// URL; traces go to a collector on this machine or in its network"
+        ));
     };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     if !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte)) {
@@ -100,7 +102,9 @@ fn host_and_port(address: &str, default: u16) -> Result<String, String> {
         }
         _ => (address, default),
     };
-    let is_sound = !host.is_empty() && host.len() <= 255 && host.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
+    let is_sound = !host.is_empty()
+        && host.len() <= 255
+        && host.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
     if !is_sound || port == 0 {
         return Err(bad());
     }
@@ -129,7 +133,9 @@ mod tests {
         ] {
             assert_eq!(collector(endpoint), Ok((authority.into(), path.into())), "{endpoint}");
         }
-        for endpoint in ["https://otel.test", "otel.test:4318", "http://", "http://a b", "http://a/x y", "http://a/?b"] {
+        for endpoint in
+            ["https://otel.test", "otel.test:4318", "http://", "http://a b", "http://a/x y", "http://a/?b"]
+        {
             assert!(collector(endpoint).is_err(), "{endpoint}");
         }
     }
@@ -156,7 +162,9 @@ mod tests {
         ] {
             assert_eq!(LogTarget::parse(text), Ok(expected), "{text}");
         }
-        for text in ["syslog+http://a", "syslog+udp://", "syslog+tcp://a:x", "syslog+tcp://a:0", "syslog+udp://a b:1"] {
+        for text in
+            ["syslog+http://a", "syslog+udp://", "syslog+tcp://a:x", "syslog+tcp://a:0", "syslog+udp://a b:1"]
+        {
             assert!(LogTarget::parse(text).is_err(), "{text}");
         }
     }

@@ -144,8 +144,9 @@ impl LogTemplate {
             parts.push(TemplatePart::Text(plain));
         }
         let fields = parts.iter().filter(|part| matches!(part, TemplatePart::Field(..))).count();
-        let has_control =
-            parts.iter().any(|part| matches!(part, TemplatePart::Text(text) if text.chars().any(is_line_end)));
+        let has_control = parts
+            .iter()
+            .any(|part| matches!(part, TemplatePart::Text(text) if text.chars().any(is_line_end)));
         match fields {
             _ if has_control => Err("a line has no control characters but the tab".into()),
             0 => Err("a template names at least one field".into()),

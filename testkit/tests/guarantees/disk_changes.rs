@@ -61,7 +61,13 @@ fn under_load(shoal: &mut Shoal, change: impl FnOnce(&mut Shoal)) {
     reader.stop.store(true, Relaxed);
     threads.into_iter().for_each(|thread| thread.join().expect("a reader"));
     let faults = reader.faults.lock().expect("no panic");
-    assert!(faults.is_empty(), "{} of {} reads: {:?}", faults.len(), reader.reads.load(Relaxed), &faults[..faults.len().min(5)]);
+    assert!(
+        faults.is_empty(),
+        "{} of {} reads: {:?}",
+        faults.len(),
+        reader.reads.load(Relaxed),
+        &faults[..faults.len().min(5)]
+    );
     assert!(reader.reads.load(Relaxed) > 20, "clients read meanwhile");
 }
 
@@ -100,9 +106,9 @@ fn entry(shoal: &Shoal, name: &str, bytes: &str) -> String {
 fn without(text: &str, name: &str) -> String {
     let mut parts = text.split("[[store.disks]]");
     let first = parts.next().unwrap_or_default().to_owned();
-    parts.filter(|part| !part.contains(&format!("/{name}\""))).fold(first, |text, part| {
-        format!("{text}[[store.disks]]{part}")
-    })
+    parts
+        .filter(|part| !part.contains(&format!("/{name}\"")))
+        .fold(first, |text, part| format!("{text}[[store.disks]]{part}"))
 }
 
 #[test]
@@ -115,12 +121,16 @@ fn clients_notice_no_change_of_disks() {
         reload(shoal, |text| text + &added);
         wait::until("the third disk serves", || disks(shoal) == ["one", "two", "three"]);
         reload(shoal, |text| text.replace("64 MiB", "96 MiB"));
-        wait::until("it is larger", || shoal.status()["store"]["disks"][2]["space"]["bytes_max"] == (96_u64 << 20));
+        wait::until("it is larger", || {
+            shoal.status()["store"]["disks"][2]["space"]["bytes_max"] == (96_u64 << 20)
+        });
         reload(shoal, |text| without(&text, "one"));
         wait::until("the first is gone", || disks(shoal) == ["two", "three"]);
         wait::until("it is empty", || !shoal.folder().join("one/volume").exists());
         reload(shoal, |text| text.replace("96 MiB", "32 MiB"));
-        wait::until("it is smaller", || shoal.status()["store"]["disks"][1]["space"]["bytes_max"] == (32_u64 << 20));
+        wait::until("it is smaller", || {
+            shoal.status()["store"]["disks"][1]["space"]["bytes_max"] == (32_u64 << 20)
+        });
     });
     assert_eq!(fetched(&shoal, &origin), 0, "all objects fit on what is left");
     shoal.restart();
@@ -150,7 +160,8 @@ fn only_folder_moves_with_its_purges() {
 #[test]
 fn removal_goes_on_after_a_kill() {
     let origin = library();
-    let setup = setup(&origin).disks(&[("one", "48 MiB"), ("two", "48 MiB")]).set("store.move_rate", "256 KiB");
+    let setup =
+        setup(&origin).disks(&[("one", "48 MiB"), ("two", "48 MiB")]).set("store.move_rate", "256 KiB");
     let mut shoal = setup.start();
     fill(&shoal);
     reload(&mut shoal, |text| without(&text, "one"));

@@ -38,9 +38,11 @@ fn clients_trace_goes_on_to_the_origin_and_the_collector() {
     assert!(begun.len() == 55 && begun.ends_with("-00"), "{begun}");
     assert_eq!(told.fields.first("tracestate"), None, "the state belongs to no trace");
     wait::until("the spans arrive", || shoal.metric("shoal_otlp_spans_sent_total", "") >= 3);
-    let bodies: Vec<Vec<u8>> = collector.received().into_iter().map(|received| received.body.clone()).collect();
+    let bodies: Vec<Vec<u8>> =
+        collector.received().into_iter().map(|received| received.body.clone()).collect();
     let all = bodies.concat();
-    let trace_id = [0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd, 0x84, 0x48, 0xeb, 0x21, 0x1c, 0x80, 0x31, 0x9c];
+    let trace_id =
+        [0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd, 0x84, 0x48, 0xeb, 0x21, 0x1c, 0x80, 0x31, 0x9c];
     let spans = all.windows(16).filter(|window| **window == trace_id).count();
     // Two requests, and the one to the origin.
     assert_eq!((spans, shoal.metric("shoal_otlp_spans_dropped_total", "")), (3, 0));

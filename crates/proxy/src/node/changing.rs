@@ -86,7 +86,8 @@ fn next_action(
 ) -> Action {
     let state_of = |disk: &Disk| states.iter().find(|state| Path::new(&state.path) == disk.path);
     let may_be_tried = |disk: &&Disk| failed.get(&*disk.path.to_string_lossy()) != Some(&disk.bytes.0);
-    let is_leaving = |state: &DiskState| state.change.is_some_and(|change| change.kind == ChangeKind::Leaving);
+    let is_leaving =
+        |state: &DiskState| state.change.is_some_and(|change| change.kind == ChangeKind::Leaving);
     let tried = || wanted.iter().filter(may_be_tried);
     if let Some(new) = tried().find(|disk| state_of(disk).is_none_or(is_leaving)) {
         return Action::Add(new.clone());
@@ -183,11 +184,16 @@ impl ChangeState {
 
     fn run(self: &Arc<Self>, mut memory: Memory) {
         let mut known = Arc::clone(&*self.settings.lock());
+        let mut trim_at = Some(Instant::now() + READERS_WAIT);
         while !self.is_stopped.load(SeqCst) {
             let settings = Arc::clone(&*self.settings.lock());
             if !Arc::ptr_eq(&known, &settings) {
                 memory.failed.clear();
                 known = Arc::clone(&settings);
+            }
+            if trim_at.is_some_and(|at| Instant::now() >= at) && !self.is_paused.load(SeqCst) {
+                trim_at = None;
+                self.disks.trim();
             }
             let pause = match self.is_paused.load(SeqCst) {
                 true => PAUSE_IDLE,
@@ -211,13 +217,16 @@ impl ChangeState {
             Action::Add(disk) | Action::BeginShrinking(disk) | Action::Resize(disk) => {
                 (disk.path.to_string_lossy().into_owned(), disk.bytes.0)
             }
-            Action::BeginLeaving(path) | Action::Copy(path, _) | Action::EndLeaving(path) => (path.clone(), 0),
+            Action::BeginLeaving(path) | Action::Copy(path, _) | Action::EndLeaving(path) => {
+                (path.clone(), 0)
+            }
         };
         let begun = Instant::now();
         match self.take(action, settings, memory) {
             Ok(moved) => {
                 let rate = store.move_rate.0;
-                let wanted = Duration::from_millis(if rate == 0 { 0 } else { moved.saturating_mul(1000) / rate });
+                let wanted =
+                    Duration::from_millis(if rate == 0 { 0 } else { moved.saturating_mul(1000) / rate });
                 wanted.saturating_sub(begun.elapsed()).min(PAUSE_IDLE)
             }
             Err(error) => {
@@ -233,7 +242,12 @@ impl ChangeState {
     }
 
     /// Takes a step. Returns the bytes that were read and written for it.
-    fn take(self: &Arc<Self>, action: Action, settings: &Settings, memory: &mut Memory) -> Result<u64, Error> {
+    fn take(
+        self: &Arc<Self>,
+        action: Action,
+        settings: &Settings,
+        memory: &mut Memory,
+    ) -> Result<u64, Error> {
         match action {
             Action::Nothing => {}
             Action::Add(disk) => self.add(&disk, settings, memory)?,
@@ -311,13 +325,15 @@ impl ChangeState {
         while self.disks.unwritten() > 0 && Instant::now() < end {
             std::thread::sleep(PAUSE_WRITTEN);
         }
-        let change = self.disks.states().into_iter().find(|disk| disk.path == path).and_then(|disk| disk.change);
+        let change =
+            self.disks.states().into_iter().find(|disk| disk.path == path).and_then(|disk| disk.change);
         let (copied, dropped) = change.map_or((0, 0), |change| (change.copied, change.dropped));
         tracing::info!(disk = path, copied, dropped, "the objects of the disk have been copied; it closes");
         let state = Arc::clone(self);
         let work = move || {
             while state.disks.end_leaving(&path).is_err() {
-                if state.is_stopped.load(SeqCst) || state.disks.states().iter().any(|disk| disk.path == path) {
+                if state.is_stopped.load(SeqCst) || state.disks.states().iter().any(|disk| disk.path == path)
+                {
                     return;
                 }
             }
@@ -340,7 +356,8 @@ impl ChangeState {
     /// Writes the list of disks on their way out, with one that begins.
     fn list_leaving(&self, settings: &Settings, begins: Option<&str>) {
         let is_leaving = |state: &DiskState| {
-            begins == Some(&*state.path) || state.change.is_some_and(|change| change.kind == ChangeKind::Leaving)
+            begins == Some(&*state.path)
+                || state.change.is_some_and(|change| change.kind == ChangeKind::Leaving)
         };
         let states = self.disks.states();
         let left = states.iter().filter(|state| is_leaving(state)).map(|state| Disk {
@@ -376,6 +393,9 @@ impl ChangeState {
 
 /// Longest pause between two looks at the settings.
 const PAUSE_IDLE: Duration = Duration::from_secs(5);
+/// Time after the start in which a process before may still read from the disks with their earlier
+/// size.
+const READERS_WAIT: Duration = Duration::from_secs(600);
 /// Pause after a failed step.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Pause between two looks for unwritten copies.

@@ -27,8 +27,8 @@ use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSetti
 use crate::hybrid_cache::HybridCache;
 use crate::intercept::Interception;
 use crate::metrics::Metrics;
-use crate::otlp::Exporter;
 use crate::neighbours::{NeighbourCaches, NeighbourThread};
+use crate::otlp::Exporter;
 use crate::per_core::own_place;
 use crate::room;
 use crate::route::{Route, Routes};
@@ -159,9 +159,9 @@ impl Node {
         let reopening = disks.as_ref().and_then(|disks| {
             RetryThread::start(disks, &metrics, Purges::of(exchange.purge_table(), &settings.store))
         });
-        let changes = disks.as_ref().and_then(|disks| {
-            DiskChanges::start(disks, &objects, exchange.purge_table(), &settings)
-        });
+        let changes = disks
+            .as_ref()
+            .and_then(|disks| DiskChanges::start(disks, &objects, exchange.purge_table(), &settings));
         let node = Self {
             exchange,
             objects,
@@ -214,7 +214,9 @@ impl Node {
         let live =
             ExchangeSettings::after(&previous.routes, &new, &own, self.identity).map_err(NodeError::Live)?;
         let log = match new.log != settings.log {
-            true => Some(tracing_out::log(&new, &self.metrics, self.exporter.as_ref()).map_err(NodeError::Log)?),
+            true => {
+                Some(tracing_out::log(&new, &self.metrics, self.exporter.as_ref()).map_err(NodeError::Log)?)
+            }
             false => None,
         };
         // The last step that can fail.

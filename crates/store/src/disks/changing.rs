@@ -147,7 +147,8 @@ impl Disks {
         };
         let (mut bytes, is_shrinking) = (part.bytes_read, !disk.is_leaving());
         for object in part.objects {
-            let object = WalkedObject { is_wanted: object.is_wanted || (is_shrinking && part.is_young), ..object };
+            let object =
+                WalkedObject { is_wanted: object.is_wanted || (is_shrinking && part.is_young), ..object };
             match self.shared.carry(at, &store, &object) {
                 Ok(Some(0)) => {}
                 Ok(Some(copied)) => {
@@ -170,6 +171,16 @@ impl Disks {
     pub fn unwritten(&self) -> u64 {
         let stores = self.shared.disks.iter().filter(|disk| !disk.is_released()).filter_map(Disk::store);
         stores.map(|store| store.usage().unwritten).sum()
+    }
+
+    /// Gives the space back that stores had before they were made smaller at their opening.
+    pub fn trim(&self) {
+        let stores = self.shared.disks.iter().filter(|disk| !disk.is_released()).filter_map(Disk::store);
+        stores.for_each(|store| {
+            if let Err(error) = store.trim() {
+                debug!(%error, "a store's space is given back at its next opening");
+            }
+        });
     }
 
     /// Takes a disk out for good. Requests that read from it go on; returns an error while there
@@ -305,7 +316,8 @@ impl DisksState {
         {
             return home;
         }
-        let others = self.disks.iter().enumerate().filter(|(_, disk)| disk.takes_keys() && !disk.is_released());
+        let others =
+            self.disks.iter().enumerate().filter(|(_, disk)| disk.takes_keys() && !disk.is_released());
         let others = others.filter_map(|(at, disk)| Some((at, disk.store()?)));
         let roomy = others.filter(|(_, store)| has_room(store, object.bytes));
         let roomiest = roomy.max_by_key(|(_, store)| free_bytes(store));

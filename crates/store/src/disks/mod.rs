@@ -400,7 +400,8 @@ impl Store for Disks {
         let (shared, turn) = (&self.shared, self.shared.carrying.now());
         let holder = shared.holder(key).filter(|(at, _)| !shared.disks[*at].is_released());
         let Some((at, store)) = holder else { return Ok(false) };
-        let is_updated = shared.record_result((at, &store), store.update_metadata(key, metadata, replaces))?;
+        let is_updated =
+            shared.record_result((at, &store), store.update_metadata(key, metadata, replaces))?;
         // A copy with the earlier metadata may have become visible.
         if is_updated && shared.carrying.passed_since(turn).is_some() {
             shared.remove(key, None)?;

@@ -157,7 +157,9 @@ fn syslog(message: &mut Vec<u8>, (host, pid): (&str, u32), now: Timestamp, line:
 /// end, so that its field needs no length.
 fn journal(message: &mut Vec<u8>, line: &[u8]) {
     debug_assert!(!line.contains(&b'\n'));
-    message.extend_from_slice(b"PRIORITY=6\nSYSLOG_FACILITY=3\nSYSLOG_IDENTIFIER=shoal\nSHOAL_LOG=access\nMESSAGE=");
+    message.extend_from_slice(
+        b"PRIORITY=6\nSYSLOG_FACILITY=3\nSYSLOG_IDENTIFIER=shoal\nSHOAL_LOG=access\nMESSAGE=",
+    );
     message.extend_from_slice(line);
     message.push(b'\n');
 }

@@ -40,13 +40,8 @@ pub(super) struct Rotation {
 impl Rotation {
     /// Begins with a file that is open.
     pub(super) fn new(path: &Path, rules: RotationRules, file: &File, now: Timestamp) -> Self {
-        let mut rotation = Self {
-            path: path.to_owned(),
-            rules,
-            bytes: 0,
-            since: now,
-            is_compressing: Arc::default(),
-        };
+        let mut rotation =
+            Self { path: path.to_owned(), rules, bytes: 0, since: now, is_compressing: Arc::default() };
         rotation.begin(file, now);
         rotation
     }
@@ -105,7 +100,8 @@ impl Rotation {
 fn free_name(path: &Path, now: Timestamp) -> PathBuf {
     let mut time = Vec::new();
     date::rfc3339(&mut time, now);
-    let time: String = time.into_iter().map(char::from).filter(|character| !"-:".contains(*character)).collect();
+    let time: String =
+        time.into_iter().map(char::from).filter(|character| !"-:".contains(*character)).collect();
     let time = time.split_once('.').map_or(&*time, |(seconds, _)| seconds);
     let named = |number: u32| {
         let more = if number == 0 { String::new() } else { format!("-{number:03}") };
@@ -158,7 +154,8 @@ fn is_rotated(name: &str, log: &str) -> bool {
     let Some(rest) = name.strip_prefix(log).and_then(|rest| rest.strip_prefix('.')) else { return false };
     let rest = rest.strip_suffix(".gz").unwrap_or(rest);
     let (time, number) = rest.split_once('-').unwrap_or((rest, "0"));
-    let shape: String = time.chars().map(|character| if character.is_ascii_digit() { '9' } else { character }).collect();
+    let shape: String =
+        time.chars().map(|character| if character.is_ascii_digit() { '9' } else { character }).collect();
     shape == "99999999T999999Z" && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 

@@ -49,7 +49,9 @@ fn push(field: LogField, entry: &LogEntry<'_>, value: &mut Vec<u8>) {
             value.extend_from_slice(&[b'.', hundreds, tens, units]);
         }
         LogField::DurationUs => push_decimal(value, entry.duration_us),
-        LogField::DurationMs => push_decimal(value, Duration::from_micros(entry.duration_us).as_millis() as u64),
+        LogField::DurationMs => {
+            push_decimal(value, Duration::from_micros(entry.duration_us).as_millis() as u64)
+        }
         LogField::Client => {
             if let Some(client) = entry.client {
                 push_address(value, client.ip().to_canonical());

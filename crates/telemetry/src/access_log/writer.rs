@@ -170,7 +170,9 @@ impl FileSink {
         self.file.write_all(bytes)?;
         self.torn = false;
         let now = remote::now();
-        if bytes.ends_with(b"\n") && self.rotation.as_mut().is_some_and(|rotation| rotation.wrote(bytes.len(), now)) {
+        if bytes.ends_with(b"\n")
+            && self.rotation.as_mut().is_some_and(|rotation| rotation.wrote(bytes.len(), now))
+        {
             self.rotate(now);
         }
         Ok(())

@@ -51,7 +51,8 @@ impl Exporter {
     pub fn start(endpoint: Endpoint, seed: u64, metrics: &Arc<Metrics>) -> io::Result<Self> {
         let (sender, spans) = sync_channel(QUEUE_MAX);
         let threshold = (endpoint.sample.clamp(0.0, 1.0) * u64::MAX as f64) as u64;
-        let sink = TraceSink { spans: sender.clone(), ids: Ids::new(seed), threshold, metrics: Arc::clone(metrics) };
+        let sink =
+            TraceSink { spans: sender.clone(), ids: Ids::new(seed), threshold, metrics: Arc::clone(metrics) };
         let metrics = Arc::clone(metrics);
         let work = Work { endpoint, spans, metrics, start_ns: now_ns(), is_failing: false };
         let thread = std::thread::Builder::new().name("shoal-otlp".into()).spawn(move || work.run())?;

@@ -101,7 +101,9 @@ fn write_metric(out: &mut Message, rows: &[MetricRow], times: (u64, u64)) {
     let (kind, name, _, help, _) = rows[0];
     out.bytes(1, name.as_bytes());
     out.bytes(2, help.as_bytes());
-    let points = |data: &mut Message| rows.iter().for_each(|row| data.nested(1, |point| write_point(point, row, times)));
+    let points = |data: &mut Message| {
+        rows.iter().for_each(|row| data.nested(1, |point| write_point(point, row, times)))
+    };
     match kind {
         "counter" => out.nested(7, |sum| {
             points(sum);

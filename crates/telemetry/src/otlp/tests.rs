@@ -187,7 +187,10 @@ fn spans_arrive_with_their_steps() {
     assert_eq!((text(server, 5), text(fetch, 5)), ("GET".into(), "fetch".into()));
     assert_eq!((&server[&6][0], &fetch[&6][0]), (&Field::Number(2), &Field::Number(3)));
     let start = 971_186_136_004_000_000;
-    assert_eq!((&server[&7][0], &server[&8][0]), (&Field::Fixed64(start), &Field::Fixed64(start + 1_500_000)));
+    assert_eq!(
+        (&server[&7][0], &server[&8][0]),
+        (&Field::Fixed64(start), &Field::Fixed64(start + 1_500_000))
+    );
     assert_eq!(fetch[&7], [Field::Fixed64(start + 100_000)]);
     let shown = attributes(server, 9);
     assert_eq!(shown["http.response.status_code"], "503");
@@ -227,7 +230,8 @@ fn metrics_arrive_as_sums_and_gauges() {
     assert_eq!(nested(sum, 1)[0][&6], [Field::Fixed64(7)]);
     assert_eq!(nested(of("shoal_connections"), 5).len(), 1, "a gauge");
     let asks = &nested(of("shoal_cluster_answers_total"), 7)[0];
-    let results: Vec<String> = nested(asks, 1).iter().map(|point| attributes(point, 7)["result"].clone()).collect();
+    let results: Vec<String> =
+        nested(asks, 1).iter().map(|point| attributes(point, 7)["result"].clone()).collect();
     assert!(results.len() > 3 && results.contains(&"missing".to_owned()), "{results:?}");
 }
 

@@ -5,8 +5,8 @@ use super::messages::{Span, SpanKind, SpanValue};
 use crate::access_log::LogEntry;
 use crate::metrics::Metrics;
 use crate::record::NextHop;
-use shoal_semantics::trace_context::TraceContext;
 use parking_lot::Mutex;
+use shoal_semantics::trace_context::TraceContext;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
@@ -72,7 +72,12 @@ impl TraceSink {
                 TraceContext { trace_id: self.ids.trace_id(), span_id, is_sampled }
             }
         };
-        RequestTrace { context, parent_id: caller.map(|caller| caller.span_id), steps: Mutex::default(), began: Instant::now() }
+        RequestTrace {
+            context,
+            parent_id: caller.map(|caller| caller.span_id),
+            steps: Mutex::default(),
+            began: Instant::now(),
+        }
     }
 
     /// Tells of a finished request. Without a trace of its own, it begins one now. Never waits:

@@ -79,8 +79,5 @@ fn failed_change_waits_for_other_settings() {
     let wanted = [disk("a", 5), disk("b", 1)];
     assert_eq!(next_action(&wanted, &states, &HashMap::new(), &failed), Action::Nothing);
     let wanted = [disk("a", 6), disk("b", 1)];
-    assert_eq!(
-        next_action(&wanted, &states, &HashMap::new(), &failed),
-        Action::BeginShrinking(disk("a", 6))
-    );
+    assert_eq!(next_action(&wanted, &states, &HashMap::new(), &failed), Action::BeginShrinking(disk("a", 6)));
 }

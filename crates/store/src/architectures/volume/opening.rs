@@ -183,9 +183,7 @@ pub(super) fn read_geometry(
 }
 
 /// Reads the geometry and the state of the existing volume, and the length of its file.
-pub(super) fn existing(
-    files: &dyn FileSystem,
-) -> Result<Option<(VolumeGeometry, VolumeState, u64)>, Error> {
+pub(super) fn existing(files: &dyn FileSystem) -> Result<Option<(VolumeGeometry, VolumeState, u64)>, Error> {
     let length = match files.length(DATA) {
         Ok(length) => length,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -248,7 +248,11 @@ fn copy(
 }
 
 /// Puts a copied index in place, if the superblock says that its size holds. Removes any other.
-fn finish_renaming(files: &dyn FileSystem, geometry: &VolumeGeometry, state: VolumeState) -> Result<(), Error> {
+fn finish_renaming(
+    files: &dyn FileSystem,
+    geometry: &VolumeGeometry,
+    state: VolumeState,
+) -> Result<(), Error> {
     let failed = |error: io::Error| unusable("put in place", NEXT, &error);
     let length = match files.length(NEXT) {
         Ok(length) => length,
@@ -291,7 +295,8 @@ impl Volume {
     /// Writes no longer behind the end that a limit of `bytes` bytes gives. Returns the first
     /// stripe there.
     pub(super) fn confine(&self, bytes: u64) -> Result<Option<u64>, Error> {
-        let Some(stripes) = stripes_within(&self.geometry, bytes, 0).filter(|to| *to < self.geometry.stripes) else {
+        let Some(stripes) = stripes_within(&self.geometry, bytes, 0).filter(|to| *to < self.geometry.stripes)
+        else {
             return Ok(None);
         };
         if u64::from(stripes) < STRIPES_LEAST {

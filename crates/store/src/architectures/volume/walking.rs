@@ -18,7 +18,8 @@ impl Volume {
         self.flush(true)?;
         let end = u64::from(self.directory.written_stripes.load(Relaxed));
         let Some(stripe) = u32::try_from(place).ok().filter(|_| place < end) else { return Ok(None) };
-        let mut part = WalkedPart { next: place + 1, end, is_young: self.is_young(stripe), ..WalkedPart::default() };
+        let mut part =
+            WalkedPart { next: place + 1, end, is_young: self.is_young(stripe), ..WalkedPart::default() };
         let Some(_pin) = self.reader.stripes.pin([stripe]) else { return Ok(Some(part)) };
         let Some(items) = self.reader.contents(stripe) else { return Ok(Some(part)) };
         let live = self.directory.live(stripe, &items);

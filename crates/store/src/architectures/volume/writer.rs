@@ -219,7 +219,8 @@ impl Volume {
             }
             self.reader.stripes.release();
             if is_ours {
-                let (to, from, all) = (u64::from(stripe), u64::from(writer.stripe), u64::from(self.geometry.stripes));
+                let (to, from, all) =
+                    (u64::from(stripe), u64::from(writer.stripe), u64::from(self.geometry.stripes));
                 // Recovery counts the stripes of the whole volume.
                 let steps = (to + all - from - 1) % all + 1;
                 return self.continue_in(writer, stripe, steps as u32);

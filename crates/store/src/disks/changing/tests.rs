@@ -89,7 +89,9 @@ fn added_disk_takes_its_share_and_moves_nothing() {
     (0..300).for_each(|number| put(&disks, number, 1).expect("stored"));
     add(&disks, folder.path(), "two", 64 * MIB);
     assert!((0..300).all(|number| found(&disks, number) == Some(1)), "objects are found where they lie");
-    assert!((0..300).all(|number| disks.may_contain(&key(number)) && disks.peek(&key(number)).unwrap().is_some()));
+    assert!(
+        (0..300).all(|number| disks.may_contain(&key(number)) && disks.peek(&key(number)).unwrap().is_some())
+    );
     (300..600).for_each(|number| put(&disks, number, 1).expect("stored"));
     disks.close().expect("written");
     let objects: Vec<u64> = disks.states().iter().map(|state| state.usage.objects).collect();
@@ -112,7 +114,9 @@ fn metadata_is_replaced_where_the_object_lies() {
     (0..100).for_each(|number| put(&disks, number, 1).expect("stored"));
     add(&disks, folder.path(), "two", 64 * MIB);
     for number in 0..100 {
-        assert!(disks.update_metadata(&key(number), b"version 1", &|old| old == b"version 1").expect("sound"));
+        assert!(
+            disks.update_metadata(&key(number), b"version 1", &|old| old == b"version 1").expect("sound")
+        );
     }
     assert!((0..100).all(|number| found(&disks, number) == Some(1)));
 }
@@ -152,7 +156,10 @@ fn moved_disk_keeps_large_objects_and_its_place_is_reused() {
         assert_eq!(paths(&disks), [to]);
         assert!((0..200).all(|number| found(&disks, number) == Some(1)), "{from} to {to}");
         let stored = disks.open(&key(1000)).expect("sound").expect("a large object moves too");
-        assert_eq!((stored.body.length(), stored.body.read(1 << 20, 10).unwrap()), (3 << 20, vec![7; 10].into()));
+        assert_eq!(
+            (stored.body.length(), stored.body.read(1 << 20, 10).unwrap()),
+            (3 << 20, vec![7; 10].into())
+        );
         put(&disks, 1, 1).expect("it takes objects");
     }
 }
@@ -163,8 +170,11 @@ fn full_disks_take_only_wanted_objects() {
     let disks = Disks::open(["one", "two"].map(|name| disk(folder.path(), name, 10 * MIB)));
     // Twice, since a full volume takes an object at its second request.
     (0..3000).for_each(|number| drop(put(&disks, number, 1)));
-    let on_two: Vec<u32> = (0..3000).filter(|number| disks.shared.holder(&key(*number)).is_some_and(|(at, _)| at == 1)).collect();
-    let there: Vec<u32> = on_two.into_iter().filter(|number| disks.peek(&key(*number)).unwrap().is_some()).collect();
+    let on_two: Vec<u32> = (0..3000)
+        .filter(|number| disks.shared.holder(&key(*number)).is_some_and(|(at, _)| at == 1))
+        .collect();
+    let there: Vec<u32> =
+        on_two.into_iter().filter(|number| disks.peek(&key(*number)).unwrap().is_some()).collect();
     let wanted: Vec<u32> = there.iter().copied().step_by(10).collect();
     for number in wanted.iter().chain(&wanted).chain(&wanted) {
         assert_eq!(found(&disks, *number), Some(1));

@@ -3,9 +3,9 @@
 #[cfg(test)]
 mod tests;
 
+use super::changing::{ChangeCounts, DiskChange};
 use super::missed::MissedChanges;
 use super::serving::{ClosingStore, OpenStore};
-use super::changing::{ChangeCounts, DiskChange};
 use super::{DiskOpener, DiskSpec, may_come};
 use crate::{Error, EvictionCallback, InsertRefusal, RingView, Usage};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};

@@ -54,9 +54,13 @@ fn journal_gets_fields() {
     let mut remote = Remote::new(RemoteAddress::Journal(path));
     remote.send(b"a=b MESSAGE=x\n", time()).expect("sent");
     let message = received(&socket);
-    let fields: Vec<(&str, &str)> = message.lines().map(|line| line.split_once('=').expect("a field")).collect();
+    let fields: Vec<(&str, &str)> =
+        message.lines().map(|line| line.split_once('=').expect("a field")).collect();
     assert!(fields.contains(&("PRIORITY", "6")) && fields.contains(&("SYSLOG_IDENTIFIER", "shoal")));
-    assert_eq!(fields.iter().filter(|(name, _)| *name == "MESSAGE").collect::<Vec<_>>(), [&("MESSAGE", "a=b MESSAGE=x")]);
+    assert_eq!(
+        fields.iter().filter(|(name, _)| *name == "MESSAGE").collect::<Vec<_>>(),
+        [&("MESSAGE", "a=b MESSAGE=x")]
+    );
 }
 
 #[test]

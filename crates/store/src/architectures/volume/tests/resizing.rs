@@ -30,7 +30,8 @@ fn present(store: &VolumeStore, numbers: impl Iterator<Item = u32>) -> Vec<u32> 
 
 /// Stores an object also where objects with hits are in its way: a search gives up after some.
 fn put_at_last(store: &VolumeStore, number: u32, version: u32) {
-    let is_stored = (0..200).any(|_| put(store, number, version, LENGTH).is_ok() && store.volume.flush(true).is_ok());
+    let is_stored =
+        (0..200).any(|_| put(store, number, version, LENGTH).is_ok() && store.volume.flush(true).is_ok());
     assert!(is_stored, "{number} finds no place");
 }
 
@@ -124,7 +125,8 @@ fn confined_volume_moves_its_tail_before_the_end() {
             for object in part.objects.iter().filter(|object| object.is_wanted || part.is_young) {
                 let stored = store.open(&object.key).expect("sound").expect("walked");
                 let body = stored.body.read(0, 1 << 20).expect("sound");
-                let mut insert = store.insert(&object.key, &stored.metadata, Some(body.len() as u64)).expect("admitted");
+                let mut insert =
+                    store.insert(&object.key, &stored.metadata, Some(body.len() as u64)).expect("admitted");
                 insert.append(&body).expect("taken");
                 insert.commit(None).expect("taken");
                 copied += 1;
@@ -138,7 +140,11 @@ fn confined_volume_moves_its_tail_before_the_end() {
         let store = world.sized(SMALL).open();
         let kept = found(&store, 0..objects);
         let newest = all.iter().rev().take(500).filter(|number| kept.contains(number)).count();
-        assert!(newest > 400, "{objects} objects, {copied} copied: {newest} of the newest 500 are left of {}", kept.len());
+        assert!(
+            newest > 400,
+            "{objects} objects, {copied} copied: {newest} of the newest 500 are left of {}",
+            kept.len()
+        );
         store.close().expect("closed");
     }
 }
@@ -226,7 +232,12 @@ fn resize_survives_a_power_loss_at_any_call() {
             let is_through = opened.is_ok() && !crash.has_come();
             drop(opened);
             let after = world.sized(to).after_power_loss(calls * 7 + 1);
-            check_after(&after, objects, Some(&expected), &format!("{from} to {to}, power lost after {calls} calls"));
+            check_after(
+                &after,
+                objects,
+                Some(&expected),
+                &format!("{from} to {to}, power lost after {calls} calls"),
+            );
             if is_through {
                 break;
             }
