@@ -225,8 +225,9 @@ impl ChangeState {
         match self.take(action, settings, memory) {
             Ok(moved) => {
                 let rate = store.move_rate.0;
-                let wanted =
-                    Duration::from_millis(if rate == 0 { 0 } else { moved.saturating_mul(1000) / rate });
+                // No rate is no limit.
+                let wanted = moved.saturating_mul(1000).checked_div(rate).unwrap_or(0);
+                let wanted = Duration::from_millis(wanted);
                 wanted.saturating_sub(begun.elapsed()).min(PAUSE_IDLE)
             }
             Err(error) => {

@@ -29,7 +29,7 @@ impl CarryTurns {
     /// Returns a guard if a copy may have become visible since `before`. No copy does while the
     /// guard lives.
     pub(super) fn passed_since(&self, before: u64) -> Option<MutexGuard<'_, ()>> {
-        let has_passed = before % 2 == 1 || self.now() != before;
+        let has_passed = !before.is_multiple_of(2) || self.now() != before;
         has_passed.then(|| self.carrying.lock())
     }
 
@@ -37,7 +37,7 @@ impl CarryTurns {
     pub(super) fn take<T>(&self, work: impl FnOnce() -> T) -> T {
         let _carrying = self.carrying.lock();
         let before = self.turn.fetch_add(1, SeqCst);
-        debug_assert!(before % 2 == 0, "two turns at once");
+        debug_assert!(before.is_multiple_of(2), "two turns at once");
         let ended = TurnEnd(self);
         let done = work();
         drop(ended);

@@ -141,7 +141,16 @@ impl Disks {
         let away = || Error::Unusable(format!("{path} is out of service, and its objects cannot be copied"));
         let at = self.shared.disks.iter().position(|other| std::ptr::eq(other, disk)).ok_or_else(away)?;
         let store = disk.store().filter(|_| !disk.is_released()).ok_or_else(away)?;
-        let Some(part) = store.walk(place)? else {
+        let part = match store.walk(place) {
+            // What cannot be read there is lost to clients too.
+            Err(Error::Disk { action, source }) => {
+                debug!(disk = path, action, error = %source, "a part of the disk is not copied");
+                disk.counts().dropped.fetch_add(1, Relaxed);
+                return Ok(DrainStep { next: Some(place + 1), bytes: 0 });
+            }
+            part => part?,
+        };
+        let Some(part) = part else {
             disk.counts().percent.store(100, Relaxed);
             return Ok(DrainStep { next: None, bytes: 0 });
         };

@@ -15,7 +15,9 @@ impl Volume {
         if !self.directory.is_recovered.load(Relaxed) {
             self.recover();
         }
-        self.flush(true)?;
+        if place == 0 {
+            self.flush(true)?;
+        }
         let end = u64::from(self.directory.written_stripes.load(Relaxed));
         let Some(stripe) = u32::try_from(place).ok().filter(|_| place < end) else { return Ok(None) };
         let mut part =

@@ -1,7 +1,7 @@
 //! Disks that come, go and change their size, with readers and writers meanwhile.
 
 use super::*;
-use crate::{OpenOptions, Peek, PromptStore, StoreView, TryInsert};
+use crate::{OpenOptions, Peek, PromptStore, Store, StoreView, TryInsert};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
