@@ -35,6 +35,7 @@ pub fn write(folder: &Path, disks: &[Disk]) -> io::Result<()> {
     }
     let lines = disks.iter().filter_map(|disk| Some(format!("{} {}\n", disk.bytes.0, disk.path.to_str()?)));
     let text: String = lines.take(DISKS_MAX).collect();
+    debug_assert!(text.lines().count() <= DISKS_MAX);
     let _ = fs::remove_file(&next);
     let mut file = private::file(&next)?;
     file.write_all(text.as_bytes())?;

@@ -70,7 +70,7 @@ fn capacity(disk: &Disk) -> Result<Capacity, String> {
         .map_err(|error| format!("could not ask for the space at {}: {error}", disk.path.display()))
 }
 
-/// Gives a store whose size the operator left open the size that its file system suggests: half of
+/// Gives a store of open size the size that its file system suggests: half of
 /// the free space for a new store, its own for one that is there. Returns the size if this function
 /// chose it.
 pub fn settle_size(settings: &mut Settings) -> Option<ByteCount> {
@@ -103,6 +103,7 @@ fn suggested(directory: &Path) -> Option<u64> {
 fn half_of(free_bytes: u64) -> Option<u64> {
     const GIGABYTE: u64 = 1_000_000_000;
     let gigabytes = (free_bytes / 2).min(SUGGESTED_MAX) / GIGABYTE;
+    debug_assert!(gigabytes * GIGABYTE <= free_bytes / 2);
     (gigabytes > 0).then_some(gigabytes * GIGABYTE)
 }
 

@@ -216,7 +216,9 @@ fn open_disks(
 pub fn windows_of(store: &shoal_settings::Store, disk: &Disk, window_bytes: u64) -> u64 {
     let all_bytes: u128 = store.all_disks().iter().map(|disk| u128::from(disk.bytes.0)).sum();
     let windows = u128::from(window_bytes) * u128::from(disk.bytes.0) / all_bytes.max(1);
-    u64::try_from(windows).unwrap_or(window_bytes).min(window_bytes)
+    let windows = u64::try_from(windows).unwrap_or(window_bytes).min(window_bytes);
+    assert!(windows <= window_bytes, "more than all windows have");
+    windows
 }
 
 /// Returns a disk and its opener, for a disk that changes while others serve.

@@ -136,8 +136,8 @@ impl RequestContext {
         }
     }
 
-    /// Begins the request's trace. A valid context of the client is its parent; any other is dropped
-    /// with its state. Servers that are asked get the context of this node.
+    /// Begins the request's trace. A valid context of the client is its parent; any other is
+    /// dropped with its state. Servers that are asked get the context of this node.
     pub(super) fn begin_trace(&mut self, traces: &TraceSink) {
         let (parent, state) = (TRACEPARENT, TRACESTATE);
         let is_one = self.fields.values(&parent).count() == 1;

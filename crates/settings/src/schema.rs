@@ -272,14 +272,14 @@ section! {
     /// The disk store.
     pub struct Store {
         /// Folder of the store; empty or `none` means no disk store. With `disks` the folder holds
-        /// only the table of purges, no objects. A reload with another folder moves the objects there
-        /// while the node serves.
+        /// only the table of purges, no objects. A reload with another folder moves the objects
+        /// there while the node serves.
         pub directory: PathBuf = "shoal-cache".into(),
         /// Most disk space used, including file system blocks of object files and the index: a hard
-        /// limit. Not with `disks`. A `volume` uses at most 4 TiB: divide a larger disk. A reload with
-        /// another size makes the store larger or smaller while it serves. At the default, a new
-        /// store takes half of the free space, in whole gigabytes up to 100, and a volume that is
-        /// there keeps its size; `shoal run` and `shoal check` tell the size.
+        /// limit. Not with `disks`. A `volume` uses at most 4 TiB: divide a larger disk. A reload
+        /// with another size makes the store larger or smaller while it serves. At the default, a
+        /// new store takes half of the free space, in whole gigabytes up to 100. A volume that is
+        /// there keeps its size. `shoal run` and `shoal check` tell the size.
         #[limits(DISK_BYTES)]
         pub disk: ByteCount = ByteCount(10_000_000_000),
         /// Bytes that the disk's maker allows to be written in its life (TBW, terabytes written).
@@ -289,8 +289,8 @@ section! {
         pub endurance: Option<ByteCount> = None,
         /// Several disks in place of one folder. Each disk has a store of its own, with a share of
         /// the objects in proportion to its bytes. The other settings of this section apply to each
-        /// store. A failed disk is taken out of service with its objects, and the others continue. A
-        /// reload adds disks, changes their size, and copies the objects of removed disks to the
+        /// store. A failed disk is taken out of service with its objects, and the others continue.
+        /// A reload adds disks, changes their size, and copies the objects of removed disks to the
         /// others.
         pub disks: Vec<Disk> = Vec::new(),
         /// Start only with a usable disk. When true, the node starts only if at least one disk is
@@ -369,7 +369,8 @@ section! {
         /// of the disks; more than half of them is refused.
         #[takes_effect(restart)]
         pub pin_max: ByteCount = ByteCount(0),
-        /// Most bytes read and written in a second to copy objects when disks change; 0 means no limit.
+        /// Most bytes read and written in a second to copy objects when disks change. 0 means no
+        /// limit.
         pub move_rate: ByteCount = ByteCount::mib(64),
         /// Threads for disk I/O. Each of several disks has this number, so that one that hangs does
         /// not block the others.

@@ -49,6 +49,7 @@ impl Lanes {
                 second.pool().close();
             }
         }
+        assert!(self.queues[lane].get().is_some(), "a queue that was made");
         self.used.fetch_max(lane + 1, Release);
         Ok(())
     }

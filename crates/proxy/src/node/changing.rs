@@ -1,4 +1,4 @@
-//! Disks that change while the node serves: a thread brings the store to what the settings say.
+//! Disks that change while the node serves: a thread brings the store to the settings.
 //!
 //! A pure function compares the disks in the settings with those of the store, and names the next
 //! step ([`next_action`]). The thread takes it, waits as the settings' rate asks, and compares
@@ -69,7 +69,7 @@ enum Action {
 /// Memory of the thread.
 struct Memory {
     walks: HashMap<String, Walk>,
-    /// Bytes of disks whose change failed.
+    /// Bytes of disks after a change that failed.
     failed: HashMap<String, u64>,
     /// RAM of each disk for windows.
     windows: HashMap<PathBuf, u64>,
@@ -221,6 +221,7 @@ impl ChangeState {
                 (path.clone(), 0)
             }
         };
+        debug_assert!(!path.is_empty(), "a step is for a disk");
         let begun = Instant::now();
         match self.take(action, settings, memory) {
             Ok(moved) => {
@@ -269,6 +270,7 @@ impl ChangeState {
                 self.disks.begin_leaving(&path)?;
             }
             Action::Copy(path, walk) => {
+                assert!(walk.next.is_some(), "a walk that has ended");
                 let place = walk.next.unwrap_or_default();
                 memory.walks.insert(path.clone(), walk);
                 let step = self.disks.drain_step(&path, place)?;
@@ -319,8 +321,8 @@ impl ChangeState {
         reopening::ready(&self.purge_table, folder)
     }
 
-    /// Closes a disk whose objects have been copied, once the copies are on disk and nobody reads
-    /// the originals. Empties it then.
+    /// Closes a disk after its objects have been copied, once the copies are on disk and nobody
+    /// reads the originals. Empties it then.
     fn end_leaving(self: &Arc<Self>, path: String) {
         let end = Instant::now() + WRITTEN_WAIT_MAX;
         while self.disks.unwritten() > 0 && Instant::now() < end {

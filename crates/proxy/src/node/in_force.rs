@@ -18,8 +18,8 @@ pub(super) fn in_force(old: &Settings, new: Settings) -> (Settings, Vec<String>)
     (at_work, waiting)
 }
 
-/// Keeps a node without a disk store from getting one, and one with a store from losing it: its parts
-/// are put together for that at the start.
+/// Keeps a node without a disk store from getting one, and one with a store from losing it: its
+/// parts are put together for that at the start.
 fn keep_presence_of_disks(new: &mut Store, old: &Store, waiting: &mut Vec<String>) {
     if new.all_disks().is_empty() == old.all_disks().is_empty() {
         return;

@@ -156,12 +156,7 @@ impl Node {
         let inherited = succession::cluster_inheritance(&settings, members, &mut sockets);
         let membership = cluster.as_ref().map(|cluster| start_cluster(&settings, cluster, inherited));
         let membership = membership.transpose().map_err(NodeError::Cluster)?.map(Arc::new);
-        let reopening = disks.as_ref().and_then(|disks| {
-            RetryThread::start(disks, &metrics, Purges::of(exchange.purge_table(), &settings.store))
-        });
-        let changes = disks
-            .as_ref()
-            .and_then(|disks| DiskChanges::start(disks, &objects, exchange.purge_table(), &settings));
+        let (reopening, changes) = disk_threads(disks.as_ref(), &exchange, (&objects, &metrics), &settings);
         let node = Self {
             exchange,
             objects,
@@ -372,6 +367,19 @@ impl Node {
             holds_refused: self.objects.holds().refused(),
         }
     }
+}
+
+/// Starts the threads that try disks again and that change them.
+fn disk_threads(
+    disks: Option<&Arc<Disks>>,
+    exchange: &Arc<CacheEngine>,
+    (objects, metrics): (&Arc<HybridCache>, &Arc<Metrics>),
+    settings: &Settings,
+) -> (Option<RetryThread>, Option<DiskChanges>) {
+    let Some(disks) = disks else { return (None, None) };
+    let purge_table = exchange.purge_table();
+    let reopening = RetryThread::start(disks, metrics, Purges::of(purge_table, &settings.store));
+    (reopening, DiskChanges::start(disks, objects, purge_table, settings))
 }
 
 /// Returns the folder of the purge table if the store's only disk holds it. Disk and table then

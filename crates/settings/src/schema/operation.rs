@@ -18,11 +18,12 @@ section! {
         /// Format of the access log.
         pub format: LogFormat = LogFormat::Squid,
         /// Format of the access log by fields, in place of `format`. `{name}` stands for a field,
-        /// `{name:quoted}` and `{name:json}` write it in quotes. Fields: `time`, `time_ncsa`,
-        /// `time_unix`, `duration_us`, `duration_ms`, `client`, `client_port`, `user`, `method`,
-        /// `url`, `version`, `request`, `status`, `bytes`, `body_bytes`, `head_bytes`, `aborted`,
-        /// `outcome`, `result_code`, `upstream`, `referer`, `user_agent`, `content_type`,
-        /// `cache_status` and `site`. `{{` and `}}` are braces.
+        /// `{name:quoted}` and `{name:json}` write it in quotes. Fields of time: `time`, `time_ncsa`,
+        /// `time_unix`, `duration_us`, `duration_ms`. Fields of the request: `client`,
+        /// `client_port`, `user`, `method`, `url`, `version`, `request`, `referer`, `user_agent`.
+        /// Fields of the reply: `status`, `bytes`, `body_bytes`, `head_bytes`, `aborted`,
+        /// `content_type`, `cache_status`. Others: `outcome`, `result_code`, `upstream`, `site`.
+        /// `{{` and `}}` are braces.
         pub template: String = String::new(),
         /// Size from which the access log's file is renamed to `NAME.TIME`, and a new one begun. 0
         /// means no limit.
@@ -52,7 +53,8 @@ section! {
         /// machine or in its network. With a collector, `traceparent` and `tracestate` of a client
         /// are checked and passed on to origins with the node's own span.
         pub endpoint: String = String::new(),
-        /// Share of requests that are traced. The `traceparent` of a client decides for its request.
+        /// Share of requests that are traced. The `traceparent` of a client decides for its
+        /// request.
         #[limits(0.0..=1.0)]
         pub sample: f64 = 0.01,
         /// Interval at which metrics are sent; 0 sends none.

@@ -65,11 +65,12 @@ pub fn format(device: &Path, erases: bool) -> Result<(), Error> {
     DeviceFs::format(&OsBlockDevice::open(device, Access::Write)?, erases)
 }
 
-/// Empties a volume that no process has open: its objects are not found any more, and their space is
-/// free. Other stores stay as they are.
+/// Empties a volume that no process has open: its objects are not found any more, and their space
+/// is free. Other stores stay as they are.
 ///
 /// # Errors
-/// [`Error::Unusable`] when there is no volume, a process has it open, or its files cannot be removed.
+/// [`Error::Unusable`] when there is no volume, a process has it open, or its files cannot be
+/// removed.
 pub fn empty(directory: &Path) -> Result<(), Error> {
     let unusable = |why: String| Error::Unusable(format!("{}: {why}", directory.display()));
     let (files, _lock): (Arc<dyn FileSystem>, _) = match OsBlockDevice::is_one(directory) {

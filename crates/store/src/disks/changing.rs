@@ -1,7 +1,7 @@
 //! Disks that come, go and change their size while the store serves.
 //!
 //! ```text
-//! add:      opened ─► takes its share of the keys; objects stay where they lie, and are found there
+//! add:      opened ─► takes its share of the keys; objects stay where they lie
 //! remove:   takes no keys ─► its objects are copied to the others ─► closed, emptied
 //! larger:   released ─► opened with more stripes
 //! smaller:  writes before the new end only ─► objects behind it are copied ─► released ─► opened
@@ -74,8 +74,8 @@ impl ChangeCounts {
 
 impl Disks {
     /// Adds a disk, and brings it into service. A disk that was on its way out stays. A disk that
-    /// cannot be opened takes no keys until it can: see [`open_again`](Self::open_again). A new disk's
-    /// number is given to `prepare` before it serves.
+    /// cannot be opened takes no keys until it can: see [`open_again`](Self::open_again). `prepare`
+    /// gets the number of a new disk before it serves.
     ///
     /// # Errors
     /// [`Error::Unusable`] if too many disks have come since the start, and the failure to open the
@@ -118,7 +118,7 @@ impl Disks {
         let disk = self.shared.named(path)?;
         let Some(store) = disk.store().filter(|_| !disk.is_released()) else { return Ok(None) };
         let first = match store.confine(bytes) {
-            // Other architectures give up what does not fit when they are opened.
+            // Other architectures give up objects that do not fit when they are opened.
             Err(Error::Unusable(why)) if store.walk(0).is_err() => {
                 debug!(disk = path, why, "the store is made smaller as it is");
                 return Ok(None);
@@ -142,7 +142,7 @@ impl Disks {
         let at = self.shared.disks.iter().position(|other| std::ptr::eq(other, disk)).ok_or_else(away)?;
         let store = disk.store().filter(|_| !disk.is_released()).ok_or_else(away)?;
         let part = match store.walk(place) {
-            // What cannot be read there is lost to clients too.
+            // Objects that cannot be read there are lost to clients too.
             Err(Error::Disk { action, source }) => {
                 debug!(disk = path, action, error = %source, "a part of the disk is not copied");
                 disk.counts().dropped.fetch_add(1, Relaxed);
@@ -172,6 +172,7 @@ impl Disks {
                 }
             }
         }
+        assert!(part.next > place, "a walk that stands still");
         disk.counts().percent.store(part.next * 100 / part.end.max(1), Relaxed);
         Ok(DrainStep { next: (part.next < part.end).then_some(part.next), bytes })
     }
@@ -199,6 +200,7 @@ impl Disks {
     /// [`Error::Unusable`] if no disk has this path, or requests still read from it.
     pub fn end_leaving(&self, path: &str) -> Result<(), Error> {
         let disk = self.shared.named(path)?;
+        debug_assert!(disk.is_leaving() || !disk.is_in_service(), "objects that nobody copied");
         if let Some(store) = disk.take_offline(ServiceState::Removed, "it has been removed") {
             close_in_background(store);
         }
@@ -226,7 +228,7 @@ impl Disks {
             disk.set_share(before.0, before.1);
             return Err(error);
         }
-        // A disk that another process has, or whose store two cannot read at once, is out meanwhile.
+        // A disk is out meanwhile if two processes cannot read its store at once.
         let gave_up = self.shared.gave_up.get();
         let replaced = if disk.is_released() { disk.replace_released(gave_up, &**ready) } else { Ok(()) };
         if replaced.is_err() || !disk.is_in_service() {
@@ -236,7 +238,7 @@ impl Disks {
         info!(disk = spec.path, bytes = spec.bytes, "the disk has its new size");
         let (shared, path) = (Arc::clone(&self.shared), spec.path.clone());
         let trim = move || {
-            // Requests may still read what lay behind the new end.
+            // Requests may still read behind the new end.
             let is_free = weak.strong_count() == 0 || closing.wait(READERS_WAIT_MAX).is_ok();
             if let Some(store) = shared.named(&path).ok().and_then(Disk::store).filter(|_| is_free) {
                 let _ = store.trim();
@@ -270,6 +272,7 @@ impl DisksState {
             insert.append(&bytes)?;
             done += bytes.len() as u64;
         }
+        assert_eq!(done, length, "a body that is longer than it says");
         let is_made = self.carrying.take(|| {
             let is_same = self.is_unchanged(from, store, &object.key, (&metadata, length))?;
             if is_same && !self.disks[to].is_released() {

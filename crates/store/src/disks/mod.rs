@@ -36,7 +36,7 @@ pub use disk::{ChangeKind, DiskState, ServiceState};
 pub use heir::{Heir, LATE_BODY_MAX, LateObject};
 
 use crate::patience::{all_within, within};
-use crate::{Error, EvictionCallback, InsertRefusal, Store, StoreView};
+use crate::{Error, EvictionCallback, InsertRefusal, Store};
 use carrying::CarryTurns;
 use disk::Disk;
 use parking_lot::RwLock;

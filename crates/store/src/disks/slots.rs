@@ -1,7 +1,7 @@
 //! Places of disks that come and go while a node serves: a disk keeps its number for good.
 //!
-//! Callers keep a disk's number with its bodies and queues. A disk that has been taken out therefore
-//! keeps its place, and gets it again when it comes back. Reads take no lock.
+//! Callers keep a disk's number with its bodies and queues. A disk that has been taken out keeps its
+//! place therefore, and gets it again when it comes back. Reads take no lock.
 
 use super::disk::Disk;
 use crate::Error;
@@ -25,7 +25,8 @@ impl DiskSlots {
     pub(super) fn new(disks: Vec<Disk>) -> Self {
         let used = disks.len();
         let further = (0..SLOTS_MIN.max(used)).map(|_| OnceLock::new());
-        let slots = disks.into_iter().map(OnceLock::from).chain(further).collect();
+        let slots: Box<[_]> = disks.into_iter().map(OnceLock::from).chain(further).collect();
+        assert!(slots.len() > used, "no place for a further disk");
         Self { slots, used: AtomicUsize::new(used), adding: Mutex::new(()) }
     }
 

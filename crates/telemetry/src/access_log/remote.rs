@@ -145,7 +145,8 @@ fn resolved(address: &str) -> io::Result<std::net::SocketAddr> {
     address.to_socket_addrs()?.next().ok_or_else(|| ErrorKind::NotFound.into())
 }
 
-/// Appends a message of RFC 5424, 6: `<PRI>VERSION TIMESTAMP HOSTNAME APP-NAME PROCID MSGID SD MSG`.
+/// Appends a message of RFC 5424, 6: `<PRI>VERSION`, `TIMESTAMP`, `HOSTNAME`, `APP-NAME`, `PROCID`,
+/// `MSGID`, `SD` and `MSG`, with blanks between them.
 fn syslog(message: &mut Vec<u8>, (host, pid): (&str, u32), now: Timestamp, line: &[u8]) {
     message.extend_from_slice(format!("<{PRIORITY}>1 ").as_bytes());
     date::rfc3339(message, now);
@@ -170,6 +171,7 @@ fn clipped(line: &[u8]) -> &[u8] {
     while end < line.len() && end > 0 && line[end] & 0xc0 == 0x80 {
         end -= 1;
     }
+    assert!(end <= LINE_MAX, "a line that fits no datagram");
     &line[..end]
 }
 

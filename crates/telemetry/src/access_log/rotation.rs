@@ -2,7 +2,7 @@
 //!
 //! The writer's thread renames the full file to `NAME.20261128T061339Z` and opens a new one. Names
 //! sort by time; the oldest beyond the number to keep are removed. Compression runs on a thread of
-//! its own, a file at a time, into a file of another name that is renamed when it is whole.
+//! its own, a file at a time. Its output gets the final name when it is whole.
 
 use super::date;
 use flate2::Compression;
@@ -145,6 +145,7 @@ fn remove_oldest(path: &Path, keep: usize) -> io::Result<()> {
         }
     }
     rotated.sort();
+    debug_assert!(!rotated.iter().any(|rotated| rotated == path), "the log itself");
     let excess = rotated.len().saturating_sub(keep);
     rotated[..excess].iter().try_for_each(fs::remove_file)
 }

@@ -138,7 +138,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a client sends, each style keeps its field within a line.
+        /// Each style keeps a field within a line, for any bytes of a client.
         #[test]
         fn no_client_ends_a_field(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             let entry = LogEntry { user_agent: &bytes, url: &bytes, ..entry() };

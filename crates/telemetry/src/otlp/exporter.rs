@@ -27,7 +27,7 @@ pub struct Endpoint {
     pub metrics_interval: Duration,
 }
 
-/// Running exporter. It sends what is queued and ends when this is dropped.
+/// Running exporter. It sends its queue and ends when this is dropped.
 pub struct Exporter {
     sink: Arc<TraceSink>,
     stop: SyncSender<Vec<Span>>,
@@ -64,7 +64,7 @@ impl Exporter {
         &self.sink
     }
 
-    /// Sends what is queued and ends the thread.
+    /// Sends the queue and ends the thread.
     pub fn stop(&self) {
         let Some(thread) = self.thread.lock().take() else { return };
         // An empty list tells the thread to end. A full queue is read soon.
@@ -115,6 +115,7 @@ impl Work {
     }
 
     fn send_spans(&mut self, spans: &[Span]) {
+        assert!(!spans.is_empty(), "a message about nothing");
         let body = messages::traces(&self.endpoint.service, spans);
         let sent = post(&self.endpoint, "/v1/traces", &body);
         match &sent {
@@ -179,7 +180,7 @@ fn now_ns() -> u64 {
     since.map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// Most requests whose spans wait.
+/// Most requests with spans that wait.
 const QUEUE_MAX: usize = 2048;
 /// Spans that are sent at once, without waiting for more.
 const BATCH_MAX: usize = 512;

@@ -5,8 +5,8 @@
 //!                                             every interval ─► POST /v1/metrics
 //! ```
 //!
-//! The messages are a dozen of fixed form, and are only written: `protobuf` writes them in a page of
-//! code. The published crates for this (`opentelemetry-otlp`, `opentelemetry-proto`) bring a codec,
+//! The messages are a dozen of fixed form, and are only written: `protobuf` writes them in a page
+//! of code. The published crates for this (`opentelemetry-otlp`, `opentelemetry-proto`) bring a codec,
 //! a second HTTP client and a runtime of their own.
 //!
 //! Nothing waits for the collector: spans beyond the queue, and batches that it does not take, are

@@ -103,6 +103,7 @@ impl TraceSink {
 
     fn spans_of(&self, entry: &LogEntry<'_>, trace: &RequestTrace) -> Vec<Span> {
         let start_ns = entry.time.millis() * 1_000_000;
+        assert_ne!(trace.context.span_id, [0; 8], "an id of zero is none");
         let at = |us: u64| start_ns + us * 1000;
         let TraceContext { trace_id, span_id, .. } = trace.context;
         let mut spans = vec![Span {

@@ -146,8 +146,8 @@ impl VolumeIndex {
         self.loaded.read_ahead();
     }
 
-    /// Clears the entries in these words of an index file that lead behind `end`. Returns the number
-    /// of the others.
+    /// Clears the entries in these words of an index file that lead behind `end`. Returns the
+    /// number of the others.
     pub(super) fn clear_behind(words: &mut [u8], end: u64) -> u64 {
         let mut kept = 0;
         for word in words.as_chunks_mut::<8>().0 {

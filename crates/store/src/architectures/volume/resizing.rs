@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! larger:  file extended ─► index copied ─► superblock ─► index renamed
-//! smaller:                  index copied ─► superblock ─► index renamed ─► file cut, when nobody reads it
+//! smaller:                  index copied ─► superblock ─► index renamed ─► file cut later
 //! ```
 //!
 //! The superblock decides which size holds. The copy of the index waits under a name of its own
-//! until then, and the next opening finishes a renaming that a crash cut off. A crash at any write
-//! thus leaves the old volume or the new one, each with its index.
+//! until then. The next opening finishes a renaming that a crash cut off. A crash at any write thus
+//! leaves the old volume or the new one, each with its index.
 //!
 //! A smaller volume loses the stripes behind its end, and the objects there. Removals in these
 //! stripes are lost too, and so are newer versions of objects. The index knows both, the remaining
@@ -137,6 +137,7 @@ fn resize(
         _ => old.oldest,
     };
     let new = VolumeGeometry { stripes, buckets, oldest, ..old };
+    assert!(new.oldest >= old.oldest, "chunks that were left out come back");
     let failed = |error: io::Error| unusable("change the size of", DATA, &error);
     let data = files.open(DATA, Access::Write).map_err(failed)?;
     if grows {
@@ -214,6 +215,8 @@ fn copy_index(
 
 /// Returns the header with the log's end in the new volume.
 fn moved(header: CheckpointHeader, old: &VolumeGeometry, new: &VolumeGeometry) -> CheckpointHeader {
+    assert_ne!(old.stripes, new.stripes, "no change");
+    assert!(new.stripes > 0 && old.stripe_bytes == new.stripe_bytes);
     // The stripe before the next one, without room.
     let before = |next: u32| (u64::from(next - 1), new.stripe_bytes);
     let is_full = header.written_stripes >= u64::from(old.stripes);
@@ -243,6 +246,7 @@ fn copy(
         change(&mut words);
         write_full(to, &words, at)?;
         at += words.len() as u64;
+        assert!(at <= range.end, "words behind the range");
     }
     Ok(())
 }
@@ -304,6 +308,7 @@ impl Volume {
         }
         // The writer does not move meanwhile.
         let mut writer = self.writer.lock();
+        assert!(stripes < self.geometry.stripes, "a tail that is none");
         self.ring_end.store(stripes, std::sync::atomic::Ordering::Relaxed);
         if writer.stripe >= stripes {
             writer.offset = self.geometry.stripe_bytes;

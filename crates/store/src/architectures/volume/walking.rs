@@ -29,6 +29,7 @@ impl Volume {
             return Ok(Some(part));
         }
         let stripe_at = self.geometry.stripe_at(stripe);
+        assert!(live.iter().all(|live| self.geometry.stripe_of(live.entry.position()) == Some(stripe)));
         let mut pages = AlignedPages::zeroed(self.geometry.stripe_bytes as usize);
         let read = self.file.read_pages(&mut pages, stripe_at);
         read.map_err(|source| self.file.failed("read the volume's objects", source))?;

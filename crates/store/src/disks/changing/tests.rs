@@ -141,7 +141,7 @@ fn removed_disk_leaves_its_objects_to_the_others() {
 }
 
 #[test]
-fn moved_disk_keeps_large_objects_and_its_place_is_reused() {
+fn moved_disk_keeps_large_objects() {
     let folder = tempfile::tempdir().expect("a folder");
     let disks = Disks::open([disk(folder.path(), "old", 64 * MIB)]);
     (0..200).for_each(|number| put(&disks, number, 1).expect("stored"));

@@ -1,4 +1,4 @@
-//! Opening of a disk that is out of service, or whose store another one replaces.
+//! Opening of a disk that is out of service, or that gets another store.
 //!
 //! A disk serves only when it has learnt of every change that it missed.
 

@@ -1,4 +1,4 @@
-//! Receivers of access log lines on this machine: they parse what arrives.
+//! Receivers of access log lines on this machine: they parse each message.
 
 use super::*;
 use std::io::Read;

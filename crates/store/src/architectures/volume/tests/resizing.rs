@@ -149,8 +149,8 @@ fn confined_volume_moves_its_tail_before_the_end() {
     }
 }
 
-/// A rebuild of the index finds neither an object whose removal lay behind the end, nor an earlier
-/// version of one whose latest lay there.
+/// Removals and latest versions lay behind the end: a rebuild of the index finds neither the removed
+/// objects nor earlier versions.
 #[test]
 fn rebuild_after_shrinking_brings_nothing_back() {
     let world = World::new(LARGE);
@@ -245,7 +245,7 @@ fn resize_survives_a_power_loss_at_any_call() {
     }
 }
 
-/// Opens what is left. Nothing wrong is found, and with the size of the settings all that fits.
+/// Opens the remains. Nothing wrong is found, and with the size of the settings all that fits.
 fn check_after(world: &World, objects: u32, expected: Option<&[u32]>, what: &str) {
     let store = world.try_open(world.files.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
     let now = found(&store, 0..objects);
@@ -260,7 +260,7 @@ fn check_after(world: &World, objects: u32, expected: Option<&[u32]>, what: &str
 }
 
 #[test]
-fn volume_killed_before_its_size_changes_is_recovered_first() {
+fn killed_volume_is_recovered_before_resize() {
     for (from, to) in [(SMALL, LARGE), (LARGE, SMALL)] {
         let world = World::new(from);
         let store = world.open();
