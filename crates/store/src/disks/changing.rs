@@ -200,7 +200,9 @@ impl Disks {
     /// [`Error::Unusable`] if no disk has this path, or requests still read from it.
     pub fn end_leaving(&self, path: &str) -> Result<(), Error> {
         let disk = self.shared.named(path)?;
-        debug_assert!(disk.is_leaving() || !disk.is_in_service(), "objects that nobody copied");
+        if disk.takes_keys() {
+            return Err(Error::Unusable(format!("{path} takes objects again and stays")));
+        }
         if let Some(store) = disk.take_offline(ServiceState::Removed, "it has been removed") {
             close_in_background(store);
         }
