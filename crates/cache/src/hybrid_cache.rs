@@ -13,6 +13,7 @@ mod found;
 pub mod hanging;
 mod held;
 mod jobs;
+mod lanes;
 mod large_pages;
 mod peek;
 mod refreshes;
@@ -35,6 +36,8 @@ use crate::io_pool::{IoPool, JobKind};
 use crate::metrics::Metrics;
 use bytes::Bytes;
 use jobs::{LoadedObject, open};
+use lanes::Lanes;
+use parking_lot::Mutex;
 use refreshes::PendingHeadUpdates;
 use removals::PendingRemovals;
 use shoal_core::{Key, ObjectKey};
@@ -55,7 +58,7 @@ pub struct HybridCache {
     gathered: Arc<Holds>,
     disk: Option<Arc<dyn Store>>,
     /// One queue per disk.
-    lanes: Vec<DiskQueue>,
+    lanes: Lanes,
     /// Objects to remove from disks that do not answer.
     removals: PendingRemovals,
     /// Heads on their way to the disk.
@@ -64,8 +67,8 @@ pub struct HybridCache {
     limits: ObjectSizeLimits,
     /// Stored objects, for the digest of this node.
     contents: ContentNotes,
-    /// Reservation for the disk store's windows in RAM.
-    _windows: Option<Reservation>,
+    /// Reservations for the disk store's windows in RAM.
+    windows: Mutex<Vec<Reservation>>,
 }
 
 /// Size limits of the tiers.
@@ -96,11 +99,7 @@ impl HybridCache {
                 memory.upgrade().inspect(|memory| offer_to_disk(memory, key, |_| true));
             }));
         }
-        let lanes = pools
-            .into_iter()
-            .enumerate()
-            .map(|(number, pool)| DiskQueue::new(number, pool, &metrics))
-            .collect();
+        let lanes = Lanes::new(pools, &metrics);
         let (removals, refreshes) = (PendingRemovals::default(), Arc::default());
         Self {
             memory,
@@ -115,14 +114,36 @@ impl HybridCache {
             metrics,
             limits,
             contents: ContentNotes::default(),
-            _windows: windows,
+            windows: Mutex::new(windows.into_iter().collect()),
         }
     }
 
     /// Returns the queue of a disk, by its lane number in the store. A disk that hangs fills only
     /// its own pool.
     pub fn disk_queue(&self, lane: usize) -> &DiskQueue {
-        &self.lanes[lane % self.lanes.len()]
+        self.lanes.get(lane)
+    }
+
+    /// Adds the queue of a disk that has come, with a pool of its own. A number that has a queue
+    /// keeps it.
+    ///
+    /// # Errors
+    /// If there are too many disks.
+    pub fn add_lane(
+        &self,
+        lane: usize,
+        pool: impl FnOnce() -> std::io::Result<IoPool>,
+    ) -> std::io::Result<()> {
+        self.lanes.add(lane, pool, &self.metrics)
+    }
+
+    /// Reserves RAM for the windows of a further disk, for good. Returns `false` if there is too
+    /// little.
+    pub fn hold_windows(&self, bytes: u64) -> bool {
+        let reserved = self.ledger.try_reserve(bytes);
+        let is_held = reserved.is_some();
+        self.windows.lock().extend(reserved);
+        is_held
     }
 
     /// Returns all pools for disk jobs.
@@ -252,7 +273,7 @@ impl HybridCache {
         }
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
         let read = JobKind::Read { at: disk.position(key) };
-        let (lane, ledger) = ((disk.disk_index(key.hash()), read), Arc::clone(&self.ledger));
+        let (lane, ledger) = ((disk.holder_index(key), read), Arc::clone(&self.ledger));
         // Boxed, so that a lookup without the disk does not carry room for this future.
         let opened = Box::pin(self.run(lane, move || open(&*store, &wanted, small, &ledger))).await??;
         Some(self.found(key, opened, &validity))

@@ -14,6 +14,7 @@ pub mod identity;
 pub mod invalidations;
 pub mod io_pool;
 pub mod judgement;
+pub mod leaving;
 pub mod metadata;
 pub mod purge;
 pub mod purge_table;

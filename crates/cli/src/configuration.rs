@@ -1,6 +1,7 @@
 //! Sources of a command's settings: a file, the environment, the command line.
 
 use crate::failure::Failure;
+use shoal_core::ByteCount;
 use shoal_settings::{AdminAddress, Override, Settings, SettingsSource};
 use std::fs::File;
 use std::io::ErrorKind;
@@ -51,12 +52,22 @@ impl Configuration {
 
     /// Reads and checks all sources.
     pub fn load(&self) -> Result<Settings, Failure> {
+        self.load_with_size().map(|(settings, _)| settings)
+    }
+
+    /// Reads and checks all sources. Returns also the size of the store, if the sources leave it
+    /// open.
+    pub fn load_with_size(&self) -> Result<(Settings, Option<ByteCount>), Failure> {
         let text = self.text()?;
         let file = self.file.as_ref().map_or("built-in".into(), |path| path.display().to_string());
         let mut overrides = self.variables();
         overrides.extend(self.options.iter().cloned());
         SettingsSource { file: &file, text: &text, overrides, readable: &readable, further: &further }
             .read()
+            .map(|mut settings| {
+                let chosen = shoal_proxy::node::settle_size(&mut settings);
+                (settings, chosen)
+            })
             .map_err(Failure::Configuration)
     }
 }

@@ -161,6 +161,17 @@ fn disks(text: &mut String, disks: &[DiskStatus]) {
             ),
             false => writeln!(text, "  {} out of service, {}: {}", disk.path, disk.service, disk.why),
         };
+        if let Some(change) = &disk.change {
+            let _ = writeln!(
+                text,
+                "  {} is {change}: {}% walked, {} copied ({}), {} without room",
+                disk.path,
+                disk.change_percent,
+                show::counted(disk.copied_objects, "object"),
+                show::size(disk.copied_bytes),
+                show::count(disk.dropped_objects)
+            );
+        }
     }
 }
 
@@ -176,7 +187,13 @@ mod tests {
 
     fn disk(path: &str, service: &str, why: &str) -> DiskStatus {
         let space = Space { objects: 3, bytes: 1000, bytes_max: 1_000_000 };
-        DiskStatus { path: path.into(), service: service.into(), why: why.into(), space, failures: 0 }
+        DiskStatus {
+            path: path.into(),
+            service: service.into(),
+            why: why.into(),
+            space,
+            ..DiskStatus::default()
+        }
     }
 
     #[test]

@@ -113,6 +113,7 @@ impl CacheEngine {
         }
         let mut ask = RequestContext::new(admitted, (interim, requested, sequence));
         prefetch::tee(self, &mut ask);
+        self.in_force.load().log.traces().into_iter().for_each(|traces| ask.begin_trace(traces));
         AdmitOutcome::Asked(Arc::new(ask), body, received)
     }
 

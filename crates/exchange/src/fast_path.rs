@@ -62,6 +62,10 @@ impl CacheEngine {
         if told.as_ref().is_some_and(|told| told.way.tells_more) {
             return FastPathOutcome::NotTaken;
         }
+        // A client's own trace is joined on the ordinary path.
+        if log.traces().is_some() && has_trace(plain) {
+            return FastPathOutcome::NotTaken;
+        }
         let client = told.as_ref().map_or(client, |told| &told.client);
         URL.with_borrow_mut(|url| {
             let Some(found) = self.find_fresh((live, listener), plain, client, url, now) else {
@@ -180,6 +184,13 @@ impl CacheEngine {
         };
         Some(FreshHit { resident, source: None, meter, key })
     }
+}
+
+/// Returns `true` if the client tells a trace.
+fn has_trace(plain: &FastPathRequest<'_>) -> bool {
+    let mut is_told = false;
+    plain.each_field(|name, _| is_told |= name.eq_ignore_ascii_case(b"traceparent"));
+    is_told
 }
 
 /// Fresh response in RAM.

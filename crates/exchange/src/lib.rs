@@ -95,7 +95,7 @@ use shoal_message::{boxed, target};
 use shoal_peers::{cluster, neighbours};
 use shoal_registries as mirror;
 use shoal_route as route;
-use shoal_telemetry::{access_log, by_site, ip_text, metrics, per_core};
+use shoal_telemetry::{access_log, by_site, ip_text, metrics, otlp, per_core};
 use shoal_transport as transport;
 use shoal_upstream as upstream;
 use shoal_upstream::tunnel;

@@ -166,10 +166,13 @@ pub(super) fn request_for(
             pins: false,
             authenticates: connection_auth::authenticates(&ask.fields),
             // A prefetch is no client's miss.
-            account: ask
-                .background
-                .is_none()
-                .then(|| CostAccount::open(ask.meter(), ask.primary.hash(), &ask.target.url, reason)),
+            account: ask.background.is_none().then(|| {
+                CostAccount::open_in(
+                    ask.trace.as_ref(),
+                    (ask.meter(), ask.primary.hash(), &ask.target.url),
+                    reason,
+                )
+            }),
             background: ask.background.clone(),
         },
     }

@@ -31,6 +31,7 @@ pub mod status_fields;
 pub mod storage;
 pub mod surrogate;
 pub mod targeted;
+pub mod trace_context;
 pub mod validation;
 pub mod vary;
 

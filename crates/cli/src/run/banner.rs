@@ -3,7 +3,7 @@
 
 use crate::mirror::{lines, listener_url as url, reachable};
 use shoal_proxy::admin::DiskStatus;
-use shoal_settings::{AdminAddress, Disk, Listen, Mode, Settings};
+use shoal_settings::{AdminAddress, Disk, Listen, LogTarget, Mode, Settings};
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
 
@@ -73,10 +73,14 @@ fn whereabouts(
         let folder = settings.intercept.authority.display();
         let _ = writeln!(text, "  https    of {hosts} is INTERCEPTED; shoal ca lines --folder {folder}");
     }
-    let access = match settings.log.access.as_str() {
-        "" | "none" => "no access log (log.access names one)".to_owned(),
-        "stdout" => format!("access log on stdout ({})", settings.log.format),
-        path => format!("access log in {path} ({})", settings.log.format),
+    let format = if settings.log.template.is_empty() { settings.log.format.name() } else { "template" };
+    let access = match LogTarget::parse(&settings.log.access) {
+        Ok(LogTarget::None) => "no access log (log.access names one)".to_owned(),
+        Ok(LogTarget::Stdout) => format!("access log on stdout ({format})"),
+        Ok(LogTarget::Syslog(_) | LogTarget::Journal(_)) => {
+            format!("access log to {} ({format})", settings.log.access)
+        }
+        Ok(LogTarget::File(_)) | Err(_) => format!("access log in {} ({format})", settings.log.access),
     };
     let _ = writeln!(text, "  logs     errors on stderr; {access}");
 }
@@ -241,9 +245,7 @@ mod tests {
         let status = |service: &str| DiskStatus {
             path: "shoal-cache".into(),
             service: service.into(),
-            why: String::new(),
-            space: Default::default(),
-            failures: 0,
+            ..DiskStatus::default()
         };
         let shown = |service| text(&settings, &[([127, 0, 0, 1], 3128).into()], None, &[status(service)]);
         assert!(shown("unopened").contains("/shoal-cache OUT OF SERVICE: "), "{}", shown("unopened"));

@@ -333,7 +333,7 @@ pub struct StoreStatus {
 }
 
 /// One disk of the store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskStatus {
     /// Path as written in the settings.
     pub path: String,
@@ -345,6 +345,21 @@ pub struct DiskStatus {
     pub space: Space,
     /// Failed calls to the disk, since start.
     pub failures: u64,
+    /// Change that is under way: `leaving` or `shrinking`.
+    #[serde(default)]
+    pub change: Option<String>,
+    /// Share of the disk that the change has walked, in percent.
+    #[serde(default)]
+    pub change_percent: u64,
+    /// Objects that the change has copied.
+    #[serde(default)]
+    pub copied_objects: u64,
+    /// Bytes of these objects.
+    #[serde(default)]
+    pub copied_bytes: u64,
+    /// Objects for which the change found no room.
+    #[serde(default)]
+    pub dropped_objects: u64,
 }
 
 impl DiskStatus {
@@ -387,6 +402,11 @@ impl From<&DiskState> for DiskStatus {
             why: state.why.clone(),
             space: Space { objects: usage.objects, bytes: usage.bytes, bytes_max: usage.bytes_max },
             failures: state.failures,
+            change: state.change.map(|change| change.kind.name().into()),
+            change_percent: state.change.map_or(0, |change| change.percent),
+            copied_objects: state.change.map_or(0, |change| change.copied),
+            copied_bytes: state.change.map_or(0, |change| change.copied_bytes),
+            dropped_objects: state.change.map_or(0, |change| change.dropped),
         }
     }
 }

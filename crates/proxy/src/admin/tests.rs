@@ -103,26 +103,27 @@ impl Control for Scripted {
             ..Default::default()
         };
         let (service, why) = (ServiceState::InService, String::new());
+        let state = DiskState {
+            number: 0,
+            path: "/d1".into(),
+            bytes: 700,
+            service,
+            why,
+            usage,
+            failures: 0,
+            is_recovering: false,
+            ring: None,
+            change: None,
+        };
         let disks = [
-            DiskState {
-                path: "/d1".into(),
-                bytes: 700,
-                service,
-                why,
-                usage,
-                failures: 0,
-                is_recovering: false,
-                ring: None,
-            },
+            state.clone(),
             DiskState {
                 path: "/d2".into(),
-                bytes: 700,
                 service: ServiceState::Failed,
                 why: "could not read: I/O error".into(),
                 usage: shoal_store::Usage::default(),
                 failures: 32,
-                is_recovering: false,
-                ring: None,
+                ..state.clone()
             },
         ];
         Status {

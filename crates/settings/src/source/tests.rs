@@ -420,7 +420,7 @@ fn reload_keeps_settings_of_the_start() {
     new.cache.ram = ByteCount::mib(64);
     new.store.object_max = ByteCount::mib(64);
     new.log.json = true;
-    assert_eq!(new.keep_until_restart(&old), ["workers", "store", "log.json"]);
+    assert_eq!(new.keep_until_restart(&old), ["workers", "store.object_max", "log.json"]);
     let mut expected = Settings { drain_timeout: Duration::from_secs(1), ..old };
     expected.cache.ram = ByteCount::mib(64);
     assert_eq!(new, expected);

@@ -100,6 +100,8 @@ metrics! {
     panics = "counter" "shoal_panics_total" "" "Threads and tasks that panicked: faults of Shoal itself.";
     error_log_lines_dropped = "counter" "shoal_error_log_lines_dropped_total" "" "Error log lines dropped because stderr took nothing or could not be written.";
     log_lines_dropped = "counter" "shoal_log_lines_dropped_total" "" "Access log lines dropped because the log was too slow or could not be written.";
+    spans_sent: shared = "counter" "shoal_otlp_spans_sent_total" "" "Spans that the collector of traces took.";
+    spans_dropped: shared = "counter" "shoal_otlp_spans_dropped_total" "" "Spans dropped since too many waited, or the collector did not take them.";
     upstream_opened = "counter" "shoal_upstream_connections_opened_total" "" "Connections opened to origins.";
     upstream_connections = "gauge" "shoal_upstream_connections" "" "Connections to origins open now.";
     upstream_reused = "counter" "shoal_upstream_connections_reused_total" "" "Requests to origins sent on a connection that carried others.";
