@@ -67,7 +67,10 @@ impl CacheEngine {
             let Some(found) = self.find_fresh((live, listener), plain, client, url, now) else {
                 return FastPathOutcome::NotTaken;
             };
-            let FreshHit { resident, source, meter, key } = found;
+            let Some((found, own)) = self.coder.choose(live, plain, found, now) else {
+                return FastPathOutcome::NotTaken;
+            };
+            let FreshHit { resident, source, meter, key, .. } = found;
             let Stored::Response(head) = &resident.record else { return FastPathOutcome::NotTaken };
             let Some(form) = form(plain, head, &resident.body, now) else { return FastPathOutcome::NotTaken };
             if live.rule_set.limits_rates() && !live.counts_plain(plain, listener.mode, client, received) {
@@ -78,7 +81,7 @@ impl CacheEngine {
             let ttl_seconds = policy.time_to_live(now).unsigned_abs();
             let stored = (&*head.stored, &resident.body);
             let keeper = HitKeeper { objects: &self.cache.objects, resident: &resident };
-            let hit = RamHit::new(stored, form, (age_seconds, ttl_seconds), (&live.hit_fields, &keeper));
+            let hit = RamHit::new(stored, form, (age_seconds, ttl_seconds), (own, &keeper));
             let sent = send(&hit);
             let object = (key, &**url, resident.body.len());
             if !log.is_on() {
@@ -177,7 +180,7 @@ impl CacheEngine {
             Some(site) => &site.meter,
             None => live.routes.meters().forward(),
         };
-        Some(FreshHit { resident, source: None, meter, key })
+        Some(FreshHit { resident, source: None, may_be_coded: mode == Mode::Reverse, meter, key })
     }
 }
 
@@ -187,6 +190,8 @@ pub(super) struct FreshHit<'l> {
     pub resident: Arc<MemoryEntry>,
     /// Head of the response from which the object was derived, and which alone is fresh or not.
     pub source: Option<Arc<ResponseMetadata>>,
+    /// `true` if clients may get a coded form.
+    pub may_be_coded: bool,
     /// Meter of the site.
     pub meter: &'l Arc<SiteMeter>,
     /// Primary key of the object.

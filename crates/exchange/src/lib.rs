@@ -14,6 +14,7 @@
 //!   `reloads`, `fast_path`.
 //! - *Admission*: `admission`, `client_access`, `ruling`, `target`, `request`, `denials`,
 //!   `stored_use`.
+//! - *Forms*: `coding` chooses among compressed forms of a response, and has them made.
 //! - *Delivery* has no state: `deliver`, `answers`, `handling_report`, `body`, `blocks`.
 //! - `peers`: asks of other nodes of the cluster, and their answers; used by the fetcher.
 //! - `explain` takes a supposed request through the decisions.
@@ -35,6 +36,7 @@ mod awaited;
 mod cache;
 mod change_tap;
 mod client_access;
+mod coding;
 mod deliver;
 mod denials;
 mod error_pages;
@@ -108,6 +110,7 @@ use crate::neighbours::NeighbourCaches;
 use crate::per_core::place;
 use crate::upstream::Upstreams;
 use arc_swap::ArcSwap;
+use coding::Coder;
 use fetcher::Fetcher;
 use http::StatusCode;
 use hybrid_cache::HybridCache;
@@ -129,6 +132,8 @@ pub struct CacheEngine {
     cluster: Option<Arc<ClusterHandle>>,
     /// Offered objects of drained nodes that wait to be fetched.
     offers: AtomicUsize,
+    /// Chooses among the coded forms of responses.
+    coder: Arc<Coder>,
     /// Server of requests inside a CONNECT.
     inside: intercepted::InsideServers,
 }
@@ -169,6 +174,7 @@ impl CacheEngine {
                 Arc::clone(&parts.metrics),
                 parts.neighbours,
             ),
+            coder: Coder::new(&cache, &parts.metrics),
             cache,
             upstreams: parts.upstreams,
             metrics: parts.metrics,

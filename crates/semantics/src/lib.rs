@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accept_encoding;
 pub mod date;
 pub mod directives;
 pub mod entity_tag;
@@ -33,6 +34,7 @@ pub mod targeted;
 pub mod validation;
 pub mod vary;
 
+pub use accept_encoding::{AcceptedCodings, Coding, Codings};
 pub use entity_tag::EntityTag;
 pub use next_hop_fields::{NextHopFields, NextHopFieldsBuilder};
 pub use overrides::{IgnoredDirectives, Overrides};

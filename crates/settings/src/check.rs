@@ -5,6 +5,7 @@
 
 mod admin;
 mod cluster;
+mod compress;
 mod intercept;
 mod mirrors;
 mod neighbours;
@@ -35,6 +36,7 @@ pub(crate) fn check(
     rules.forward(settings);
     rules.intercept(settings);
     rules.cache(settings);
+    rules.compress(settings);
     rules.store(settings);
     rules.cluster(settings);
     rules.files(settings, readable);

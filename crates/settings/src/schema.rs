@@ -5,6 +5,7 @@
 
 mod choices;
 mod cluster;
+mod compress;
 mod intercept;
 mod listen;
 mod made;
@@ -17,6 +18,7 @@ mod upstream_server;
 use crate::Ports;
 pub use choices::{Admission, HeuristicQuery, SegmentAccess, SegmentPolicy, SetCookie};
 pub use cluster::{Cluster, Placement};
+pub use compress::{Compress, TextCoding};
 pub use intercept::Intercept;
 pub(crate) use intercept::{MIRRORS, is_name};
 use ipnet::IpNet;
@@ -68,6 +70,8 @@ section! {
         pub intercept: Intercept = Intercept::default(),
         /// The RAM cache, and rules for the reuse of responses.
         pub cache: Cache = Cache::default(),
+        /// Compression of text for clients; none by default.
+        pub compress: Compress = Compress::default(),
         /// The disk store.
         #[takes_effect(restart)]
         pub store: Store = Store::default(),

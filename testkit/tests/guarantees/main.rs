@@ -18,6 +18,7 @@ mod cluster_purges;
 mod cluster_short_way;
 mod cluster_trial;
 mod collapsed_requests;
+mod compression;
 mod consistent_hash;
 mod crashes;
 mod dashboard;
