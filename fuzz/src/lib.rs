@@ -56,6 +56,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cache_control", run: semantics::cache_control, replays: QUICK },
     Target { name: "range", run: semantics::range, replays: QUICK },
     Target { name: "vary", run: semantics::vary, replays: QUICK },
+    Target { name: "accept_encoding", run: semantics::accept_encoding, replays: QUICK },
     Target { name: "storing", run: semantics::storing, replays: QUICK },
     Target { name: "store_object", run: store::store_object, replays: SLOW },
     Target { name: "store_index", run: store::store_index, replays: SLOW },

@@ -63,6 +63,9 @@ impl CacheEngine {
             return FastPathOutcome::NotTaken;
         }
         let client = told.as_ref().map_or(client, |told| &told.client);
+        if listener.redirect_https.is_some() && !client.tls {
+            return FastPathOutcome::NotTaken;
+        }
         URL.with_borrow_mut(|url| {
             let Some(found) = self.find_fresh((live, listener), plain, client, url, now) else {
                 return FastPathOutcome::NotTaken;

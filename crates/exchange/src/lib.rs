@@ -12,7 +12,7 @@
 //!
 //! - *Steps* have the settings in force: `admit`, `serve`, `parts`, `pass`, `outcomes`, `stale`,
 //!   `reloads`, `fast_path`.
-//! - *Admission*: `admission`, `client_access`, `ruling`, `target`, `request`, `denials`,
+//! - *Admission*: `admission`, `client_access`, `ruling`, `https_redirect`, `target`, `request`, `denials`,
 //!   `stored_use`.
 //! - *Forms*: `coding` chooses among compressed forms of a response, and has them made.
 //! - *Delivery* has no state: `deliver`, `answers`, `handling_report`, `body`, `blocks`.
@@ -47,6 +47,7 @@ mod fetcher;
 mod flight;
 mod handling_report;
 mod hit_for_miss;
+mod https_redirect;
 mod intercepted;
 mod invalidate;
 mod location;

@@ -6,6 +6,7 @@
 mod admin;
 mod cluster;
 mod compress;
+mod edge;
 mod intercept;
 mod mirrors;
 mod neighbours;
@@ -82,6 +83,7 @@ impl Rules<'_> {
                 let key = format!("listen[{index}].client_ca");
                 self.fault_with(&key, "clients present certificates over TLS alone", hint);
             }
+            self.edge(index, listen);
             if !is_realm(&listen.realm) {
                 self.fault(&format!("listen[{index}].realm"), BAD_REALM);
             }

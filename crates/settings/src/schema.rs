@@ -22,7 +22,7 @@ pub use compress::{Compress, TextCoding};
 pub use intercept::Intercept;
 pub(crate) use intercept::{MIRRORS, is_name};
 use ipnet::IpNet;
-pub use listen::{Certificate, ClientCertificate, Listen, Mode};
+pub use listen::{Certificate, ClientCertificate, Listen, Mode, TLS_CIPHERS, TLS_GROUPS, TlsVersion};
 pub use mirror::{Mirror, MirrorKind, MirrorRights};
 pub use neighbour::{CARP_KEY_PARTS, CarpMode, Neighbour, NeighbourKind, Neighbours};
 pub use operation::{Admin, AdminRole, AdminUser, Drain, Log, LogFormat, LogLevel, Warm};

@@ -23,6 +23,7 @@ mod consistent_hash;
 mod crashes;
 mod dashboard;
 mod drain_and_reload;
+mod edge;
 mod error_pages;
 mod explain;
 mod explained_parts;
