@@ -11,13 +11,18 @@
 //! invalidated, renewed or replaced has therefore no coded form until one is made anew.
 
 use crate::judgement::RulesNumber;
+use shoal_core::ObjectKey;
 use shoal_semantics::{Coding, Codings};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Appends the end of a coded form's key to the key of its response.
-pub fn push_coded(key: &mut Vec<u8>, coding: Coding) {
-    key.extend_from_slice(b"\0coded");
-    key.push(coding as u8);
+/// Returns the key of a coded form of the response with this key.
+pub fn coded_key(key: &ObjectKey, coding: Coding) -> ObjectKey {
+    let mut full = Vec::with_capacity(key.full().len() + END_BYTES);
+    full.extend_from_slice(key.full());
+    full.extend_from_slice(b"\0coded");
+    full.push(coding as u8);
+    ObjectKey::new(full)
 }
 
 /// Memory of an object in RAM: if its body may be coded, and the codings that exist.
@@ -30,7 +35,11 @@ pub fn push_coded(key: &mut Vec<u8>, coding: Coding) {
 ///       32..64  number of the settings that judged
 /// ```
 #[derive(Debug, Default)]
-pub struct CodedForms(AtomicU64);
+pub struct CodedForms {
+    state: AtomicU64,
+    /// Keys of the coded forms, by number, once one was sent: a hit hashes no further key.
+    keys: OnceLock<Box<[ObjectKey; Coding::ALL.len()]>>,
+}
 
 impl CodedForms {
     /// Returns the codings that exist, or `None` if the body may not be coded. `judge` decides this
@@ -38,10 +47,10 @@ impl CodedForms {
     #[inline]
     pub fn of(&self, number: RulesNumber, judge: impl FnOnce() -> bool) -> Option<Codings> {
         let number = u64::from(number.get()) << NUMBER_SHIFT;
-        let mut state = self.0.load(Relaxed);
+        let mut state = self.state.load(Relaxed);
         if state >> NUMBER_SHIFT << NUMBER_SHIFT != number {
             state = number | if judge() { MAY_BE_CODED } else { 0 };
-            self.0.store(state, Relaxed);
+            self.state.store(state, Relaxed);
         }
         (state & MAY_BE_CODED != 0).then(|| Codings::from_bits(state as u8 & CODINGS))
     }
@@ -49,41 +58,50 @@ impl CodedForms {
     /// Returns `true` if the coding exists.
     #[inline]
     pub fn has(&self, coding: Coding) -> bool {
-        Codings::from_bits(self.0.load(Relaxed) as u8 & CODINGS).has(coding)
+        Codings::from_bits(self.state.load(Relaxed) as u8 & CODINGS).has(coding)
+    }
+
+    /// Returns the key of a coded form of the object, which has this key.
+    #[inline]
+    pub fn key(&self, own: &ObjectKey, coding: Coding) -> &ObjectKey {
+        let keys = self.keys.get_or_init(|| Box::new(Coding::ALL.map(|coding| coded_key(own, coding))));
+        &keys[coding as usize]
     }
 
     /// Counts a request for a coding that does not exist. Returns `true` if the caller is to have it
     /// made; the caller then calls [`Self::end`]. Some of many requests at once may not be counted.
     pub fn wants(&self, after: u16) -> bool {
-        let state = self.0.load(Relaxed);
+        let state = self.state.load(Relaxed);
         if state & BEING_MADE != 0 {
             return false;
         }
         let counted = state + ONE_REQUEST;
         let is_due = counted >> REQUESTS_SHIFT & REQUESTS >= u64::from(after);
         let next = if is_due { counted & !(REQUESTS << REQUESTS_SHIFT) | BEING_MADE } else { counted };
-        self.0.compare_exchange(state, next, Relaxed, Relaxed).is_ok() && is_due
+        self.state.compare_exchange(state, next, Relaxed, Relaxed).is_ok() && is_due
     }
 
     /// Ends the making of a coding: it exists, or it does not and is counted for anew.
     pub fn end(&self, made: Option<Coding>) {
-        self.0.fetch_and(!BEING_MADE, Relaxed);
+        self.state.fetch_and(!BEING_MADE, Relaxed);
         if let Some(coding) = made {
-            self.0.fetch_or(u64::from(Codings::of(coding).bits()), Relaxed);
+            self.state.fetch_or(u64::from(Codings::of(coding).bits()), Relaxed);
         }
     }
 
     /// Notes that the body becomes no smaller by a coding.
     pub fn refuse(&self) {
-        self.0.fetch_and(!(MAY_BE_CODED | BEING_MADE), Relaxed);
+        self.state.fetch_and(!(MAY_BE_CODED | BEING_MADE), Relaxed);
     }
 
     /// Notes that a coding does not exist any more.
     pub fn lacks(&self, coding: Coding) {
-        self.0.fetch_and(!u64::from(Codings::of(coding).bits()), Relaxed);
+        self.state.fetch_and(!u64::from(Codings::of(coding).bits()), Relaxed);
     }
 }
 
+/// Bytes that a coded form's key has more.
+const END_BYTES: usize = 7;
 const CODINGS: u8 = 0b111;
 const MAY_BE_CODED: u64 = 1 << 3;
 const BEING_MADE: u64 = 1 << 4;
@@ -133,13 +151,10 @@ mod tests {
 
     #[test]
     fn keys_of_codings_differ() {
-        let key = |coding| {
-            let mut key = b"http://a.test/".to_vec();
-            push_coded(&mut key, coding);
-            key
-        };
-        let [one, other, third] = Coding::ALL.map(key);
+        let (own, state) = (ObjectKey::new(b"http://a.test/".to_vec()), CodedForms::default());
+        let [one, other, third] = Coding::ALL.map(|coding| state.key(&own, coding).clone());
         assert!(one != other && other != third && third != one);
-        assert!(one.starts_with(b"http://a.test/\0"), "a byte that no URL has");
+        assert!(one.full().starts_with(b"http://a.test/\0"), "a byte that no URL has");
+        assert_eq!(one, coded_key(&own, Coding::Gzip));
     }
 }

@@ -29,9 +29,9 @@ use crate::metrics::Metrics;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, ETAG, IF_RANGE, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use shoal_cache::coded::push_coded;
+use shoal_cache::coded::coded_key;
 use shoal_cache::io_pool::JobKind;
-use shoal_core::{Fields, Key, ObjectKey, Timestamp};
+use shoal_core::{Fields, ObjectKey, Timestamp};
 use shoal_semantics::validation::{self, Condition};
 use shoal_semantics::{AcceptedCodings, Coding, EntityTag};
 use shoal_wire::FastPathRequest;
@@ -97,14 +97,16 @@ impl Coder {
         let has_it = || !plain.conditions.is_empty() && has_stored_form(&plain.conditions, head, now);
         let Some(field) = field.filter(|_| !has_it()) else { return Some((found, own)) };
         let accepted = accepted(field);
-        self.count_wanted(rules, &accepted, resident);
-        let Some(coding) = accepted.best(rules.order().filter(|coding| existing.has(*coding))) else {
-            return Some((found, own));
+        let Some(wanted) = accepted.best(rules.order()) else { return Some((found, own)) };
+        let coding = match existing.has(wanted) {
+            true => Some(wanted),
+            false => {
+                self.count_wanted(rules, wanted, resident);
+                accepted.best(rules.order().filter(|coding| existing.has(*coding)))
+            }
         };
-        let coded = KEY.with_borrow_mut(|key| {
-            write_key(key, resident.key(), coding);
-            self.cache.objects.memory_entry_by_key(Key::of(key), key)
-        });
+        let Some(coding) = coding else { return Some((found, own)) };
+        let coded = self.cache.objects.memory_entry(resident.coded.key(resident.key(), coding));
         let resident = coded.filter(|coded| is_form_of(&coded.record, head))?;
         Some((FreshHit { resident, ..found }, own))
     }
@@ -130,7 +132,9 @@ impl Coder {
             return stored;
         }
         let accepted = AcceptedCodings::of(ask.fields.values(&ACCEPT_ENCODING));
-        self.count_wanted(rules, &accepted, &entry);
+        if let Some(wanted) = accepted.best(rules.order()).filter(|wanted| !existing.has(*wanted)) {
+            self.count_wanted(rules, wanted, &entry);
+        }
         let Some(coding) = accepted.best(rules.order().filter(|coding| existing.has(*coding))) else {
             return stored;
         };
@@ -151,16 +155,9 @@ impl Coder {
         }
     }
 
-    /// Counts the request if the coding that it likes best does not exist. The request that is
-    /// enough has the coding made.
-    fn count_wanted(
-        self: &Arc<Self>,
-        rules: &CompressRules,
-        accepted: &AcceptedCodings,
-        resident: &Arc<MemoryEntry>,
-    ) {
-        let Some(wanted) = accepted.best(rules.order()) else { return };
-        if !resident.coded.has(wanted) && resident.coded.wants(rules.after_hits) {
+    /// Counts a request for a coding that does not exist. The request that is enough has it made.
+    fn count_wanted(self: &Arc<Self>, rules: &CompressRules, wanted: Coding, resident: &Arc<MemoryEntry>) {
+        if resident.coded.wants(rules.after_hits) {
             self.make_later(resident, wanted);
         }
     }
@@ -257,18 +254,6 @@ fn if_range_tag(ask: &RequestContext) -> Option<EntityTag<'_>> {
     EntityTag::parse(line).filter(|tag| tag.is_strong())
 }
 
-fn coded_key(key: &ObjectKey, coding: Coding) -> ObjectKey {
-    let mut full = Vec::new();
-    write_key(&mut full, key, coding);
-    ObjectKey::new(full)
-}
-
-fn write_key(out: &mut Vec<u8>, key: &ObjectKey, coding: Coding) {
-    out.clear();
-    out.extend_from_slice(key.full());
-    push_coded(out, coding);
-}
-
 /// Returns the key of the URL, with which a site's variants begin.
 fn primary_key(key: &ObjectKey) -> ObjectKey {
     let url = key.full().split(|byte| *byte == 0).next().unwrap_or_default();
@@ -300,9 +285,6 @@ const OF_STORED_BYTES: [HeaderName; 4] = [
 const VALUE_BYTES_KEPT: usize = 1 << 10;
 
 thread_local! {
-    /// Buffer for a coded form's key, kept to avoid an allocation.
-    static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-
     /// Last value of Accept-Encoding, and its meaning.
     static LAST: RefCell<(Vec<u8>, AcceptedCodings)> = RefCell::default();
 }
