@@ -21,6 +21,8 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).parent.parent
 ROUNDS = 100
+# Seconds without another byte count after which all codings are there.
+SETTLED = 15
 CLIENTS = [("a browser", "gzip, deflate, br, zstd"), ("an old client", "gzip"), ("no coding", "identity")]
 
 
@@ -73,7 +75,7 @@ upstreams = [{{ url = "http://127.0.0.1:{upstream}" }}]
 [compress]
 codings = ["br", "zstd", "gzip"]
 [store]
-path = "{folder}/store"
+directory = "{folder}/store"
 disk = "64 MiB"
 [admin]
 listen = "127.0.0.1:{free_port()}"
@@ -99,14 +101,20 @@ def ask(port, path, codings):
 
 def count(port, files, codings):
     """Bytes of the bodies from the first request on, the bytes of one round at the end, and the codings seen."""
-    total, last, seen = 0, 0, {}
-    for _ in range(ROUNDS):
-        last, seen = 0, {}
+    total, last, seen, since = 0, 0, {}, time.monotonic()
+    rounds = 0
+    while rounds < ROUNDS or time.monotonic() - since < SETTLED:
+        before, last, seen = last, 0, {}
         for path in files:
             coding, size = ask(port, path, codings)
             last += size
             seen[coding or "as it is"] = seen.get(coding or "as it is", 0) + 1
-        total += last
+        total += last if rounds < ROUNDS else 0
+        rounds += 1
+        if last != before:
+            since = time.monotonic()
+        if rounds > ROUNDS:
+            time.sleep(0.5)
     return total, last, seen
 
 

@@ -55,22 +55,20 @@ impl CodedForms {
         (state & MAY_BE_CODED != 0).then(|| Codings::from_bits(state as u8 & CODINGS))
     }
 
-    /// Returns `true` if the coding exists.
-    #[inline]
-    pub fn has(&self, coding: Coding) -> bool {
-        Codings::from_bits(self.state.load(Relaxed) as u8 & CODINGS).has(coding)
-    }
-
     /// Returns the key of a coded form of the object, which has this key.
     #[inline]
     pub fn key(&self, own: &ObjectKey, coding: Coding) -> &ObjectKey {
         let keys = self.keys.get_or_init(|| Box::new(Coding::ALL.map(|coding| coded_key(own, coding))));
-        &keys[coding as usize]
+        let key = &keys[coding as usize];
+        debug_assert!(key.full().starts_with(own.full()), "an entry has one key");
+        key
     }
 
-    /// Counts a request for a coding that does not exist. Returns `true` if the caller is to have it
-    /// made; the caller then calls [`Self::end`]. Some of many requests at once may not be counted.
+    /// Counts a request for a coding that does not exist. Returns `true` if the caller is to have
+    /// it made; the caller then calls [`Self::end`]. Some of many requests at once may not be
+    /// counted.
     pub fn wants(&self, after: u16) -> bool {
+        debug_assert!(after > 0, "a coding is made for a request");
         let state = self.state.load(Relaxed);
         if state & BEING_MADE != 0 {
             return false;

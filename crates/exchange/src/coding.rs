@@ -6,8 +6,7 @@
 //!   counted often enough ─► a task of its own: found on disk, or made by the thread ─► stored
 //! ```
 //!
-//! The form as stored is right for every client, so whatever fails here costs bytes, never an
-//! answer. A client that has one form keeps it: If-None-Match may name any of them, and a range is
+//! The form as stored is right for every client, so a failure here costs bytes, never an answer. A client that has one form keeps it: If-None-Match may name any of them, and a range is
 //! one of the stored form, unless If-Range names the tag of a coded one.
 
 mod encode;
@@ -85,6 +84,7 @@ impl Coder {
         now: Timestamp,
     ) -> Option<(FreshHit<'l>, &'l HitFields)> {
         let FreshHit { resident, .. } = &found;
+        debug_assert!(found.source.is_none(), "derived forms have no coded ones");
         let ObjectMetadata::Response(head) = &resident.record else {
             return Some((found, &live.hit_fields));
         };
@@ -120,7 +120,9 @@ impl Coder {
     ) -> StoredResponse {
         let is_for_client = ask.site.is_some() && ask.mirror.is_none() && !ask.is_for_peer;
         let Some(rules) = ask.live.compress.as_ref().filter(|_| is_for_client) else { return stored };
-        let is_head = |entry: &Arc<MemoryEntry>| matches!(&entry.record, ObjectMetadata::Response(head) if Arc::ptr_eq(head, &stored.head));
+        let is_head = |entry: &Arc<MemoryEntry>| {
+            entry.record.head().is_some_and(|head| Arc::ptr_eq(head, &stored.head))
+        };
         let Some(entry) = self.cache.objects.entry_in_memory(key).filter(is_head) else { return stored };
         let may_be_coded = || rules.are_for(&stored.head, entry.body.len() as u64);
         let Some(existing) = entry.coded.of(ask.live.rules_number, may_be_coded) else { return stored };
@@ -212,6 +214,7 @@ impl Coder {
                 Bytes::from(coded)
             }
         };
+        debug_assert!(body.len() < resident.body.len(), "a form that is no smaller is not kept");
         if self.cache.is_purged(head) {
             return Ok(false);
         }
@@ -222,8 +225,10 @@ impl Coder {
     }
 }
 
-/// Returns the head of a coded form. Its tag is strong whatever the origin's is: the bytes decide.
+/// Returns the head of a coded form. Its tag is strong even if the origin's is not: the bytes decide.
 fn coded_head(head: &ResponseMetadata, coding: Coding, body: &[u8]) -> ResponseMetadata {
+    debug_assert!(!head.stored.has(&CONTENT_ENCODING), "a body is coded once");
+    debug_assert!(!body.is_empty(), "no coding codes to nothing");
     let mut fields: HeaderMap = head.stored.fields();
     for name in OF_STORED_BYTES {
         fields.remove(name);

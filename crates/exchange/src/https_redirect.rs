@@ -16,8 +16,8 @@ use shoal_wire::RequestParts;
 
 /// Returns the redirect for a request that came over http to a listener that wants https.
 ///
-/// The client must be one that the listener serves. Its credentials are not looked at: it is to send
-/// them over https.
+/// The client must be one that the listener serves. Its credentials are not looked at: it is to
+/// send them over https.
 pub(super) fn redirect(
     live: &ExchangeSettings,
     head: &RequestParts,
@@ -42,6 +42,7 @@ pub(super) fn redirect(
 
 fn https_url(target: &Target, port: u16) -> String {
     let (host, path) = (target.host(), target.path());
+    debug_assert!(path.starts_with(['/', '*']) && !host.contains('/'), "a target is in normal form");
     match port {
         443 => format!("https://{host}{path}"),
         port => format!("https://{host}:{port}{path}"),

@@ -210,7 +210,7 @@ impl HitFields {
         }
     }
 
-    /// Returns the fields of hits whose form depends on the request's Accept-Encoding.
+    /// Returns the fields of hits with a form that depends on the request's Accept-Encoding.
     pub fn varying(cache_status: &[u8], proxy_status: &HeaderValue) -> Self {
         let mut fields = Self::new(cache_status, proxy_status);
         for part in ["vary: ", VARY_OF_CODINGS, "\r\n"] {
@@ -241,7 +241,7 @@ impl HitFields {
     }
 }
 
-/// Value of Vary in a reply whose form depends on the codings that the client takes.
+/// Value of Vary in a reply with a form that depends on the codings of the client.
 pub const VARY_OF_CODINGS: &str = "Accept-Encoding";
 
 const CACHE_STATUS: &[u8] = b"\r\ncache-status: ";

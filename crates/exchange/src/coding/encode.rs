@@ -13,6 +13,7 @@ pub(super) fn encode(coding: Coding, body: &[u8]) -> Option<Vec<u8>> {
         Coding::Zstd => zstd(body, &mut out),
     };
     coded.ok()?;
+    debug_assert!(out.bytes.len() <= out.most, "the buffer has a limit");
     out.bytes.shrink_to_fit();
     Some(out.bytes)
 }

@@ -45,6 +45,7 @@ impl CompressRules {
     /// message that contains a no-transform cache directive".
     pub fn are_for(&self, head: &ResponseMetadata, length: u64) -> bool {
         let stored = &*head.stored;
+        debug_assert!(!self.order.is_empty(), "nothing would be coded");
         let directives = CacheControl::of(stored);
         head.names.via_site
             && stored.status() == StatusCode::OK

@@ -22,7 +22,7 @@ impl Default for TlsPolicy {
 }
 
 impl TlsPolicy {
-    /// Returns the policy of a listener, whose names were checked with the settings.
+    /// Returns the policy of a listener. Its names were checked with the settings.
     pub fn of(listen: &Listen) -> Self {
         let mut provider = ring::default_provider();
         if !listen.tls_ciphers.is_empty() {
@@ -43,7 +43,9 @@ impl TlsPolicy {
 /// Returns the members of `all` that are named, in the order of the names.
 fn in_order<T: Copy>(names: &[String], all: &[T], name_of: impl Fn(&T) -> String) -> Vec<T> {
     let find = |name: &String| all.iter().find(|one| name_of(one) == *name).copied();
-    names.iter().filter_map(find).collect()
+    let chosen: Vec<T> = names.iter().filter_map(find).collect();
+    debug_assert_eq!(chosen.len(), names.len(), "the check of the settings knows all names");
+    chosen
 }
 
 /// Returns the IANA name. The library puts the version into those of TLS 1.3.

@@ -41,7 +41,7 @@ impl Rules<'_> {
     }
 }
 
-/// Returns `true` for a suite of TLS 1.3, whose name says nothing of a key exchange.
+/// Returns `true` for a suite of TLS 1.3: its name says nothing of a key exchange.
 fn is_of_13(cipher: &str) -> bool {
     !cipher.contains("_WITH_")
 }

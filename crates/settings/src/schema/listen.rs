@@ -38,8 +38,8 @@ entry! {
         /// list takes all.
         #[takes_effect(restart)]
         pub tls_groups: Vec<String> = Vec::new(),
-        /// Port of https to which a plain listener in reverse mode sends clients, with 308. Requests
-        /// for a host without a site, for PURGE, and for challenges of certificate authorities below
+        /// Port of https to which a plain listener in reverse mode sends clients, with 308. A host
+        /// without a site, the method PURGE, and challenges of certificate authorities below
         /// `/.well-known/acme-challenge/` are answered as without this setting. `none` redirects
         /// nothing.
         #[limits(Some(1)..=Some(65_535))]
