@@ -60,6 +60,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "hint_lists", run: hints::lists, replays: QUICK },
     Target { name: "links", run: hints::links, replays: QUICK },
     Target { name: "prefetch_messages", run: hints::messages, replays: QUICK },
+    Target { name: "accept_encoding", run: semantics::accept_encoding, replays: QUICK },
     Target { name: "storing", run: semantics::storing, replays: QUICK },
     Target { name: "store_object", run: store::store_object, replays: SLOW },
     Target { name: "store_index", run: store::store_index, replays: SLOW },

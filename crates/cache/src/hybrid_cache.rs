@@ -248,6 +248,11 @@ impl HybridCache {
         Some(found)
     }
 
+    /// Returns the object if it is in RAM. The call does not count as a request for the object.
+    pub fn entry_in_memory(&self, key: &ObjectKey) -> Option<Arc<MemoryEntry>> {
+        self.memory.peek(key.hash()).filter(|resident| resident.key == *key)
+    }
+
     /// Returns the record of an object in RAM. The call does not count as a request for the object.
     pub fn record_in_memory(&self, key: &ObjectKey) -> Option<ObjectMetadata> {
         let found = self.memory.peek(key.hash()).filter(|resident| resident.key == *key)?;

@@ -9,6 +9,7 @@
 pub mod blocks;
 pub mod body;
 pub mod body_writer;
+pub mod coded;
 pub mod hybrid_cache;
 pub mod identity;
 pub mod invalidations;

@@ -12,8 +12,9 @@
 //!
 //! - *Steps* have the settings in force: `admit`, `serve`, `parts`, `pass`, `outcomes`, `stale`,
 //!   `reloads`, `fast_path`.
-//! - *Admission*: `admission`, `client_access`, `ruling`, `target`, `request`, `denials`,
-//!   `stored_use`.
+//! - *Admission*: `admission`, `client_access`, `ruling`, `https_redirect`, `target`, `request`,
+//!   `denials`, `stored_use`.
+//! - *Forms*: `coding` chooses among compressed forms of a response, and has them made.
 //! - *Delivery* has no state: `deliver`, `answers`, `handling_report`, `body`, `blocks`.
 //! - `peers`: asks of other nodes of the cluster, and their answers; used by the fetcher.
 //! - `prefetch` fetches before clients ask; its requests take the same steps.
@@ -36,6 +37,7 @@ mod awaited;
 mod cache;
 mod change_tap;
 mod client_access;
+mod coding;
 mod deliver;
 mod denials;
 mod error_pages;
@@ -46,6 +48,7 @@ mod fetcher;
 mod flight;
 mod handling_report;
 mod hit_for_miss;
+mod https_redirect;
 mod intercepted;
 mod invalidate;
 mod landing;
@@ -111,6 +114,7 @@ use crate::neighbours::NeighbourCaches;
 use crate::per_core::place;
 use crate::upstream::Upstreams;
 use arc_swap::ArcSwap;
+use coding::Coder;
 use fetcher::Fetcher;
 use http::StatusCode;
 use hybrid_cache::HybridCache;
@@ -132,6 +136,8 @@ pub struct CacheEngine {
     cluster: Option<Arc<ClusterHandle>>,
     /// Offered objects of drained nodes that wait to be fetched.
     offers: AtomicUsize,
+    /// Chooses among the coded forms of responses.
+    coder: Arc<Coder>,
     /// Server of requests inside a CONNECT.
     inside: intercepted::InsideServers,
     /// Fetches before clients ask.
@@ -174,6 +180,7 @@ impl CacheEngine {
                 Arc::clone(&parts.metrics),
                 parts.neighbours,
             ),
+            coder: Coder::new(&cache, &parts.metrics),
             cache,
             upstreams: parts.upstreams,
             metrics: parts.metrics,

@@ -105,6 +105,7 @@ impl CacheEngine {
                 if !self.fetcher.is_resting(ask) {
                     self.revalidate_in_background(ask, &key, &stored);
                 }
+                let stored = self.coder.form_for(ask, &key, stored).await;
                 return reply_or_retry(deliver_stored(
                     &self.cache.objects,
                     ask,
@@ -113,6 +114,7 @@ impl CacheEngine {
                 ));
             }
             StoredUse::AfterReload => {
+                let stored = self.coder.form_for(ask, &key, stored).await;
                 let reply = reloads::reply_to_reload(&self.cache.objects, ask, stored);
                 return reply_or_retry(reply);
             }
@@ -129,6 +131,7 @@ impl CacheEngine {
                 return Box::pin(self.forward(ask, why)).await;
             }
         }
+        let stored = self.coder.form_for(ask, &key, stored).await;
         let outcome = if stored.in_memory { CacheResult::MemoryHit } else { CacheResult::Hit };
         reply_or_retry(deliver_stored(&self.cache.objects, ask, stored, outcome))
     }
@@ -210,7 +213,7 @@ impl CacheEngine {
         }
         let verdict = arrived_verdict(why, &arrived, CacheResult::Collapsed).collapsed();
         let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, None);
-        let delivery = Delivery { head: Arc::clone(&arrived.head), body };
+        let delivery = Delivery { head: Arc::clone(&arrived.head), body, varies: false };
         deliver::deliver(&self.cache.objects, ask, delivery, verdict)
     }
 
@@ -234,7 +237,7 @@ impl CacheEngine {
         deliver::deliver(
             &self.cache.objects,
             ask,
-            Delivery { head: Arc::clone(&arrived.head), body },
+            Delivery { head: Arc::clone(&arrived.head), body, varies: false },
             verdict,
         )
     }
@@ -394,7 +397,7 @@ pub(super) fn deliver_stored(
     outcome: CacheResult,
 ) -> Option<Reply> {
     let ttl = stored.head.policy.time_to_live(clock::now());
-    let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body) };
+    let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body), varies: stored.varies };
     deliver::deliver(objects, ask, delivery, HandlingReport::hit(outcome, ttl))
 }
 

@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accept_encoding;
 pub mod date;
 pub mod directives;
 pub mod entity_tag;
@@ -35,6 +36,7 @@ pub mod trace_context;
 pub mod validation;
 pub mod vary;
 
+pub use accept_encoding::{AcceptedCodings, Coding, Codings};
 pub use entity_tag::EntityTag;
 pub use next_hop_fields::{NextHopFields, NextHopFieldsBuilder};
 pub use overrides::{IgnoredDirectives, Overrides};

@@ -5,6 +5,8 @@
 
 mod admin;
 mod cluster;
+mod compress;
+mod edge;
 mod intercept;
 mod mirrors;
 mod neighbours;
@@ -36,6 +38,7 @@ pub(crate) fn check(
     rules.forward(settings);
     rules.intercept(settings);
     rules.cache(settings);
+    rules.compress(settings);
     rules.store(settings);
     rules.cluster(settings);
     rules.files(settings, readable);
@@ -101,6 +104,7 @@ impl Rules<'_> {
                 let key = format!("listen[{index}].client_ca");
                 self.fault_with(&key, "clients present certificates over TLS alone", hint);
             }
+            self.edge(index, listen);
             if !is_realm(&listen.realm) {
                 self.fault(&format!("listen[{index}].realm"), BAD_REALM);
             }

@@ -5,6 +5,7 @@
 
 mod choices;
 mod cluster;
+mod compress;
 mod intercept;
 mod listen;
 mod made;
@@ -18,10 +19,11 @@ mod upstream_server;
 use crate::Ports;
 pub use choices::{Admission, HeuristicQuery, SegmentAccess, SegmentPolicy, SetCookie};
 pub use cluster::{Cluster, Placement};
+pub use compress::{Compress, TextCoding};
 pub use intercept::Intercept;
 pub(crate) use intercept::{MIRRORS, is_name};
 use ipnet::IpNet;
-pub use listen::{Certificate, ClientCertificate, Listen, Mode};
+pub use listen::{Certificate, ClientCertificate, Listen, Mode, TLS_CIPHERS, TLS_GROUPS, TlsVersion};
 pub use mirror::{Mirror, MirrorKind, MirrorRights};
 pub use neighbour::{CARP_KEY_PARTS, CarpMode, Neighbour, NeighbourKind, Neighbours};
 pub use operation::{Admin, AdminRole, AdminUser, Drain, Log, LogFormat, LogLevel, Otlp, Warm};
@@ -70,6 +72,8 @@ section! {
         pub intercept: Intercept = Intercept::default(),
         /// The RAM cache, and rules for the reuse of responses.
         pub cache: Cache = Cache::default(),
+        /// Compression of text for clients; none by default.
+        pub compress: Compress = Compress::default(),
         /// The disk store.
         pub store: Store = Store::default(),
         /// Limits on clients' requests and connections.

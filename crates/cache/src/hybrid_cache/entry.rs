@@ -1,5 +1,6 @@
 //! An object in RAM, as the tier holds it.
 
+use crate::coded::CodedForms;
 use crate::judgement::RuleJudgement;
 use crate::metadata::ObjectMetadata;
 use shoal_core::ObjectKey;
@@ -22,6 +23,8 @@ pub struct MemoryEntry {
     sum: AtomicU64,
     /// Judgement of the operator's rules on plain requests that find this entry.
     pub judgement: RuleJudgement,
+    /// Coded forms of the body.
+    pub coded: CodedForms,
 }
 
 impl TierValue for MemoryEntry {
@@ -45,7 +48,13 @@ impl MemoryEntry {
             replies: AtomicU32::new(0),
             sum: AtomicU64::new(0),
             judgement: RuleJudgement::default(),
+            coded: CodedForms::default(),
         }
+    }
+
+    /// Returns the key of the object.
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
     }
 
     /// Returns the checksum of the body that other nodes get.

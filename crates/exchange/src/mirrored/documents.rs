@@ -88,6 +88,7 @@ impl MirrorRequest {
                 age_seconds: *age_seconds,
                 cache_status: cache_status.clone(),
                 proxy_status: proxy_status.clone(),
+                varies: false,
                 peer_answer: None,
             };
             return Reply { head, body, record };

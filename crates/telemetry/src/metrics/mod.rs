@@ -82,6 +82,11 @@ metrics! {
     abandoned = "counter" "shoal_responses_total" "result=\"abandoned\"" "Responses by what the cache did.";
     other = "counter" "shoal_responses_total" "result=\"none\"" "Responses by what the cache did.";
     tunnels_open = "gauge" "shoal_tunnels" "" "Tunnels open now, through which bytes pass unseen and uncached.";
+    compress_made: shared = "counter" "shoal_compress_made_total" "" "Coded forms of text made for clients.";
+    compress_in: shared = "counter" "shoal_compress_bytes_total" "side=\"stored\"" "Bytes of bodies that were coded, as stored and as coded.";
+    compress_out: shared = "counter" "shoal_compress_bytes_total" "side=\"coded\"" "Bytes of bodies that were coded, as stored and as coded.";
+    compress_declined: shared = "counter" "shoal_compress_declined_total" "" "Bodies that became no smaller by a coding.";
+    compress_refused: shared = "counter" "shoal_compress_refused_total" "" "Codings put off, since too many waited or the body was not at hand.";
     intercepted: shared = "counter" "shoal_intercepted_connections_total" "" "CONNECTs to listed hosts that this node answers itself.";
     intercepted_open: shared = "gauge" "shoal_intercepted_connections" "" "Such connections open now.";
     intercept_leaves: shared = "counter" "shoal_intercept_leaves_total" "" "Certificates signed for intercepted hosts.";
