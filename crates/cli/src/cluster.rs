@@ -1,13 +1,11 @@
 //! `shoal cluster`: keys of a cluster, and its state as a running node sees it.
 
-use crate::admin_client::{ask, push_encoded};
-use crate::configuration::admin_address;
+use crate::admin_client::{NodeOptions, push_encoded};
 use crate::failure::Failure;
 use crate::show::print;
 use serde_json::Value;
 use shoal_cluster::ClusterError;
 use shoal_cluster::keys::KeyFile;
-use shoal_settings::AdminAddress;
 use std::path::{Path, PathBuf};
 
 /// Make and rotate a cluster's keys, show its members, find an object, drain a node
@@ -30,21 +28,21 @@ enum ClusterCommand {
     /// the next step. Nodes of two neighbouring steps understand each other.
     Rotate(RotateOptions),
     /// Show this node's cluster: state, key, view, datagrams and members
-    Status(NodeOptions),
+    Status(ViewOptions),
     /// List the members, and how this node's asks of each other node went
     ///
     /// P99 is the time to the other node's first sign of life. LAG counts purges of this node that
     /// the other one has not confirmed. The last column says why a node is not asked.
-    Peers(NodeOptions),
+    Peers(ViewOptions),
     /// Show the homes of an object, and the nodes that hold it now
     Where(WhereOptions),
     /// Take this node out of the homes; it stays a member and answers clients
     ///
     /// The new homes ask this node's cache before the origin, as long as it runs. Stop the node
     /// when `shoal_cluster_moved_total` of the others hardly grows. `join` undoes a drain.
-    Drain(NodeOptions),
+    Drain(ViewOptions),
     /// Make this node a home again, after a drain
-    Join(NodeOptions),
+    Join(ViewOptions),
 }
 
 #[derive(clap::Args)]
@@ -64,13 +62,9 @@ struct RotateOptions {
 }
 
 #[derive(clap::Args)]
-struct NodeOptions {
-    /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
-    #[arg(long, value_name = "ADDRESS")]
-    admin: Option<AdminAddress>,
-    /// Take the admin address from this configuration file
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+struct ViewOptions {
+    #[command(flatten)]
+    node: NodeOptions,
     /// Print the node's own JSON
     #[arg(long)]
     json: bool,
@@ -82,7 +76,7 @@ struct WhereOptions {
     /// clients ask for them
     url: String,
     #[command(flatten)]
-    node: NodeOptions,
+    view: ViewOptions,
 }
 
 impl ClusterOptions {
@@ -96,19 +90,18 @@ impl ClusterOptions {
             }
             ClusterCommand::Drain(options) => options.show("POST", "/cluster/drain", |_| DRAINING.into()),
             ClusterCommand::Join(options) => options.show("POST", "/cluster/join", |_| JOINED.into()),
-            ClusterCommand::Where(WhereOptions { url, node }) => {
+            ClusterCommand::Where(WhereOptions { url, view }) => {
                 let mut path = "/cluster/where?url=".to_owned();
                 push_encoded(&mut path, &url);
-                node.show("GET", &path, where_text)
+                view.show("GET", &path, where_text)
             }
         }
     }
 }
 
-impl NodeOptions {
+impl ViewOptions {
     fn show(self, method: &str, path: &str, text: fn(&Value) -> String) -> Result<(), Failure> {
-        let address = admin_address(self.admin, self.config)?;
-        let answer = ask(&address, method, path, "")?;
+        let answer = self.node.node()?.ask(method, path, "")?;
         let value: Value = serde_json::from_str(&answer.body).unwrap_or_default();
         match answer.status {
             200 if self.json => print(&answer.body),

@@ -44,6 +44,7 @@ pub use error::{Cause, UpstreamError};
 pub use exchanged::{Caller, Destination, Origin, PeerTerms, Scheme, UpstreamRequest, UpstreamResponse};
 pub use group::{GroupMember, UpstreamGroup, UpstreamUrlError, is_below_any};
 pub use links::PeerTarget;
+pub use pinning::PinVerifier;
 pub use resolve::{Lookup, Resolve, SystemResolver};
 
 use shoal_access as access;

@@ -1,6 +1,6 @@
 //! The admin listener's calls to a node: requests and answers, free of HTTP.
 
-use super::{ExplainRequest, Explanation, HintsFailure};
+use super::{ExplainRequest, Explanation, HintsFailure, ProcessStatus};
 use super::{MirrorStatus, SiteStatus, TopMisses, TopRequest};
 use crate::cluster::ClusterReport;
 use crate::dashboard::Dashboard;
@@ -131,6 +131,9 @@ pub struct Status {
     pub upgrade_socket: Option<String>,
     /// Seconds since the node started.
     pub uptime_seconds: u64,
+    /// State of the process.
+    #[serde(default)]
+    pub process: ProcessStatus,
     /// Addresses of the listeners for clients.
     pub addresses: Vec<String>,
     /// Requests answered.

@@ -15,6 +15,7 @@ mod impatient;
 mod listener;
 mod mirrors;
 pub(crate) mod process;
+mod process_status;
 mod purge;
 mod query;
 mod routes;
@@ -37,6 +38,9 @@ pub use control::{
 pub use hints::HintsFailure;
 pub use listener::{AdminListener, BoundAdmin};
 pub use mirrors::MirrorStatus;
+pub use process_status::ProcessStatus;
+/// Certificate verifier of `upstream.pinned_certificates`, for commands that ask a node over TLS.
+pub use shoal_upstream::PinVerifier;
 pub use sites::{ResultCounts, SiteStatus, SourceTimes};
 pub use top::{TopMisses, TopRequest, TopUrl};
 

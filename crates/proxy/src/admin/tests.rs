@@ -133,6 +133,7 @@ impl Control for Scripted {
             pid: 7,
             upgrade_socket: None,
             uptime_seconds: 5,
+            process: ProcessStatus::default(),
             addresses: vec!["127.0.0.1:3128".into()],
             responses: Responses { all: 3, hits: 2, ..Responses::default() },
             ram: Ram {

@@ -16,8 +16,9 @@ mod tracing_out;
 mod warming;
 
 use crate::admin::{
-    AdminAccess, ExplainRequest, Explanation, InterceptionStatus, MirrorStatus, PurgeOutcome, PurgeRequest,
-    Ram, Readiness, Responses, SiteStatus, Space, Status, StoreStatus, TopMisses, TopRequest, UpstreamStatus,
+    AdminAccess, ExplainRequest, Explanation, InterceptionStatus, MirrorStatus, ProcessStatus, PurgeOutcome,
+    PurgeRequest, Ram, Readiness, Responses, SiteStatus, Space, Status, StoreStatus, TopMisses, TopRequest,
+    UpstreamStatus,
 };
 use crate::cluster::{
     ClusterHandle, check_keys, check_reloaded_keys, peer_address, reload_cluster, start_cluster,
@@ -319,6 +320,7 @@ impl Node {
             pid: std::process::id(),
             upgrade_socket: None,
             uptime_seconds: self.started.elapsed().as_secs(),
+            process: ProcessStatus::read(&self.metrics, settings.max_connections as u64),
             addresses: self.addresses.iter().map(SocketAddr::to_string).collect(),
             responses: Responses::of(&self.metrics),
             ram: self.ram(),
