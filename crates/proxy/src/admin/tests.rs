@@ -1,5 +1,7 @@
 //! The admin listener asked over its sockets, in front of a scripted node.
 
+mod contrib;
+
 use super::*;
 use crate::by_site::{Cost, SiteMeter};
 use crate::message::CacheResult;
@@ -339,19 +341,6 @@ fn the_metrics_are_those_of_the_page_in_docs() {
     let is_row = |line: &&str| line.starts_with("| `shoal_") || line.starts_with("| `process_");
     let documented: Vec<&str> = docs.lines().filter(is_row).collect();
     assert!(rows == documented, "the table is to be\n{}", rows.join("\n"));
-}
-
-#[test]
-fn alerts_name_metrics_that_exist() {
-    let (listener, _) = start(Scripted::default());
-    let page = request(&listener, "GET", "/metrics", "").1;
-    let alerts = include_str!("../../../../contrib/shoal.alerts.yml");
-    let words = alerts.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-    let metrics: Vec<&str> = words.filter(|word| word.starts_with("shoal_")).collect();
-    assert!(metrics.len() > 10, "{metrics:?}");
-    for name in metrics {
-        assert!(page.contains(&format!("# TYPE {name} ")), "{name}");
-    }
 }
 
 #[test]

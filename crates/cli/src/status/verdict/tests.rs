@@ -48,7 +48,7 @@ pub(in crate::status) fn well() -> NodeLook {
 
 pub(in crate::status) fn disk(path: &str, service: &str, why: &str) -> DiskStatus {
     let space = Space { objects: 3, bytes: 1000, bytes_max: 1_000_000 };
-    DiskStatus { path: path.into(), service: service.into(), why: why.into(), space, failures: 0 }
+    DiskStatus { path: path.into(), service: service.into(), why: why.into(), space, ..DiskStatus::default() }
 }
 
 pub(in crate::status) fn store(disks: Vec<DiskStatus>) -> StoreStatus {
