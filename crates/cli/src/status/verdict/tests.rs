@@ -42,6 +42,7 @@ pub(in crate::status) fn well() -> NodeLook {
         upstreams: vec![upstream("*/", "http://a", true)],
         sites: Vec::new(),
         mirrors: Vec::new(),
+        prefetch: Default::default(),
     };
     NodeLook { status, status_json: json!({}), now: None, cluster: None, own_unix_ms: 1_000_900 }
 }
