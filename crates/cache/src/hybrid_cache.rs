@@ -17,6 +17,7 @@ mod large_pages;
 mod peek;
 mod refreshes;
 mod removals;
+mod sharing;
 
 pub use contents::{ContentNote, ContentNotes};
 pub use disk_queues::{DiskJobError, DiskQueue};
@@ -33,6 +34,7 @@ use super::metadata::ObjectMetadata;
 use crate::holds::Holds;
 use crate::io_pool::{IoPool, JobKind};
 use crate::metrics::Metrics;
+use crate::shared_memory::SharedMemory;
 use bytes::Bytes;
 use jobs::{LoadedObject, open};
 use refreshes::PendingHeadUpdates;
@@ -40,11 +42,12 @@ use removals::PendingRemovals;
 use shoal_core::{Key, ObjectKey};
 use shoal_memory::{MemoryBody, MemoryBudget, MemoryTier, Reservation};
 use shoal_store::{Error, Insert, InsertRefusal, Store};
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool,
     Ordering::{Relaxed, SeqCst},
 };
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// RAM and disk together.
 pub struct HybridCache {
@@ -64,6 +67,8 @@ pub struct HybridCache {
     limits: ObjectSizeLimits,
     /// Stored objects, for the digest of this node.
     contents: ContentNotes,
+    /// Memory of other nodes, if it is used.
+    shared: OnceLock<Arc<dyn SharedMemory>>,
     /// Reservation for the disk store's windows in RAM.
     _windows: Option<Reservation>,
 }
@@ -115,6 +120,7 @@ impl HybridCache {
             metrics,
             limits,
             contents: ContentNotes::default(),
+            shared: OnceLock::new(),
             _windows: windows,
         }
     }
@@ -244,9 +250,20 @@ impl HybridCache {
             let body = self.hold(&resident);
             return Some(CachedObject { record: resident.record.clone(), body, in_memory: true });
         }
-        self.disk.as_ref().filter(|_| self.on_disk(key))?;
-        let disk = self.disk.as_ref().filter(|_| !self.removals.is_hidden(key))?;
+        let on_disk = self.on_disk(key);
+        let placed = self.shared.get().and_then(|shared| shared.find(key, on_disk));
+        if (!on_disk && placed.is_none()) || self.removals.is_hidden(key) {
+            return None;
+        }
         let validity = begin();
+        if let Some(placed) = placed {
+            // Boxed, as below.
+            let found = Box::pin(self.bring(key, placed, &validity)).await;
+            if found.is_some() || !on_disk {
+                return found;
+            }
+        }
+        let disk = self.disk.as_ref()?;
         if let Some(found) = self.try_find(&**disk, key, &validity) {
             return Some(found);
         }
@@ -254,7 +271,10 @@ impl HybridCache {
         let read = JobKind::Read { at: disk.position(key) };
         let (lane, ledger) = ((disk.disk_index(key.hash()), read), Arc::clone(&self.ledger));
         // Boxed, so that a lookup without the disk does not carry room for this future.
+        let begun = Instant::now();
         let opened = Box::pin(self.run(lane, move || open(&*store, &wanted, small, &ledger))).await??;
+        self.metrics.disk_object_reads.increment();
+        self.shared.get().into_iter().for_each(|shared| shared.disk_took(begun.elapsed()));
         Some(self.found(key, opened, &validity))
     }
 
@@ -276,7 +296,7 @@ impl HybridCache {
         validity: &ValiditySnapshot,
     ) -> Option<CachedBody> {
         let body = self.memory.place(key.hash(), body);
-        let resident = Arc::new(MemoryEntry::new(key, record.clone(), body));
+        let resident = Arc::new(self.entry(key, record.clone(), body));
         let beside = resident.weight().saturating_sub(reservation.bytes());
         let kept = reservation.grow(beside)
             && self
@@ -300,7 +320,7 @@ impl HybridCache {
         if body.len() as u64 > self.limits.memory_object_max {
             return None;
         }
-        let resident = Arc::new(MemoryEntry::new(key, record.clone(), body));
+        let resident = Arc::new(self.entry(key, record.clone(), body));
         let weight = resident.weight();
         let kept =
             self.memory.insert_if(key.hash(), Arc::clone(&resident), weight, || validity.is_unchanged());

@@ -16,7 +16,7 @@ mod upstream_server;
 
 use crate::Ports;
 pub use choices::{Admission, HeuristicQuery, SegmentAccess, SegmentPolicy, SetCookie};
-pub use cluster::{Cluster, Placement};
+pub use cluster::{Cluster, Placement, SharedMemory};
 pub use intercept::Intercept;
 pub(crate) use intercept::{MIRRORS, is_name};
 use ipnet::IpNet;

@@ -1,10 +1,12 @@
 //! An object in RAM, as the tier holds it.
 
+use crate::clock;
 use crate::judgement::RuleJudgement;
 use crate::metadata::ObjectMetadata;
-use shoal_core::ObjectKey;
+use shoal_core::{ObjectKey, Timestamp};
 use shoal_memory::{MemoryBody, TierValue};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// An object in RAM.
@@ -20,6 +22,10 @@ pub struct MemoryEntry {
     pub(super) replies: AtomicU32,
     /// Checksum of the body for other nodes, once computed; 0 before.
     sum: AtomicU64,
+    /// Turn in shared memory; 0 if there is none. See [`crate::shared_memory`].
+    turn: u64,
+    /// Time at which the object came into RAM.
+    since: Timestamp,
     /// Judgement of the operator's rules on plain requests that find this entry.
     pub judgement: RuleJudgement,
 }
@@ -44,8 +50,30 @@ impl MemoryEntry {
             is_settled: AtomicBool::new(true),
             replies: AtomicU32::new(0),
             sum: AtomicU64::new(0),
+            turn: 0,
+            since: clock::now(),
             judgement: RuleJudgement::default(),
         }
+    }
+
+    /// Returns the entry with its turn in shared memory.
+    pub(super) fn with_turn(self, turn: u64) -> Self {
+        Self { turn, ..self }
+    }
+
+    /// Returns the key of the object.
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    /// Returns the turn in shared memory; 0 if there is none.
+    pub fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    /// Returns the time since the object came into RAM.
+    pub fn age(&self) -> Duration {
+        clock::now().since(self.since)
     }
 
     /// Returns the checksum of the body that other nodes get.
