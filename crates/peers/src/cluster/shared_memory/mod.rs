@@ -344,7 +344,7 @@ const STRANGER: ServerReport = ServerReport {
 const SERVICE_US: u32 = 100;
 
 /// Part of the RAM for objects on their way, at most these bytes and as many objects.
-const QUEUE_PART: u64 = 64;
+const QUEUE_PART: u64 = 16;
 const QUEUE_BYTES_MAX: u64 = 4 << 20;
 const QUEUE_MAX: usize = 4096;
 
