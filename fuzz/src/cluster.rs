@@ -1,7 +1,8 @@
 //! Messages between the nodes of a cluster.
 
 use shoal_cluster::{
-    BorrowedHitAnswers, BorrowedHitAsks, HitAnswers, HitAsks, MemoryAnswer, MemoryAsk, MemoryMatter, MemoryTold,
+    BorrowedHitAnswers, BorrowedHitAsks, HitAnswers, HitAsks, MemoryAnswer, MemoryAsk, MemoryMatter,
+    MemoryTold,
 };
 use shoal_cooperation::NodeId;
 use shoal_cooperation::directory::{DigestAnswer, DigestPull, KnownDigests};

@@ -47,7 +47,6 @@ use std::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
 };
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 /// RAM and disk together.
 pub struct HybridCache {
@@ -271,10 +270,8 @@ impl HybridCache {
         let read = JobKind::Read { at: disk.position(key) };
         let (lane, ledger) = ((disk.disk_index(key.hash()), read), Arc::clone(&self.ledger));
         // Boxed, so that a lookup without the disk does not carry room for this future.
-        let begun = Instant::now();
-        let opened = Box::pin(self.run(lane, move || open(&*store, &wanted, small, &ledger))).await??;
-        self.metrics.disk_object_reads.increment();
-        self.shared.get().into_iter().for_each(|shared| shared.disk_took(begun.elapsed()));
+        let opened =
+            Box::pin(self.timed(self.run(lane, move || open(&*store, &wanted, small, &ledger)))).await??;
         Some(self.found(key, opened, &validity))
     }
 

@@ -91,11 +91,9 @@ impl ClusterOptions {
             ClusterCommand::Init { file } => init(&file),
             ClusterCommand::Rotate(options) => rotate(&options),
             ClusterCommand::Status(options) => options.show("GET", "/cluster", status_text),
-            ClusterCommand::Peers(options) => {
-                options.show("GET", "/cluster", |it| {
+            ClusterCommand::Peers(options) => options.show("GET", "/cluster", |it| {
                 members_text(it) + "\n" + &peers_text(it) + &servers_text(&it["shared_memory"])
-            })
-            }
+            }),
             ClusterCommand::Drain(options) => options.show("POST", "/cluster/drain", |_| DRAINING.into()),
             ClusterCommand::Join(options) => options.show("POST", "/cluster/join", |_| JOINED.into()),
             ClusterCommand::Where(WhereOptions { url, node }) => {
@@ -342,7 +340,10 @@ mod tests {
             "servers": [{ "name": "b", "state": "slower than the disk", "page_us": 250.0, "share": 0.25, "puts": 9 }],
         });
         let line = memory_line(&memory);
-        assert!(line.contains("global: holds 3 objects in 4096 bytes") && line.contains("b = 0.50"), "{line}");
+        assert!(
+            line.contains("global: holds 3 objects in 4096 bytes") && line.contains("b = 0.50"),
+            "{line}"
+        );
         let table = servers_text(&memory);
         for part in ["4000 µs", "250 µs", " 25%", "slower than the disk"] {
             assert!(table.contains(part), "{part}: {table}");

@@ -22,8 +22,8 @@ pub use hits::{BorrowedHitAnswers, BorrowedHitAsks, HITS_MAX, HitAnswer, HitAnsw
 pub use object_answer::{ANSWER_FIELD, AnswerResult, ObjectAnswer, SUM_FIELD, parse_sum, sum_value};
 pub use object_ask::{AskFault, AskMode, BorrowedAsk, ObjectAsk, PEER_FIELD};
 pub use shared_memory::{
-    DROPPED_MAX, GONE_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryAsk, MemoryMatter, MemoryRefusal, MemoryTold,
-    PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,
+    DROPPED_MAX, GONE_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryAsk, MemoryMatter, MemoryRefusal,
+    MemoryTold, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,
 };
 
 /// Most bytes of a node's name, and of a cluster's.

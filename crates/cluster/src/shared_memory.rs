@@ -134,7 +134,10 @@ impl<'a> MemoryAsk<'a> {
                 let pages = &pages[..pages.len().min(PAGES_MAX)];
                 out.extend((pages.len() as u16).to_le_bytes());
                 for page in pages {
-                    debug_assert!((1..=PAGE_BYTES_MAX).contains(&page.bytes.len()), "a page within its bounds");
+                    debug_assert!(
+                        (1..=PAGE_BYTES_MAX).contains(&page.bytes.len()),
+                        "a page within its bounds"
+                    );
                     out.extend(page.page.to_le_bytes());
                     out.extend(milliseconds(page.age).to_le_bytes());
                     out.extend(page.sum.to_le_bytes());

@@ -49,7 +49,8 @@ fn server(address: SocketAddr, kind: &'static str) {
 fn whole(read: &[u8]) -> Option<Vec<u8>> {
     let head = read.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let text = String::from_utf8_lossy(&read[..head]).to_lowercase();
-    let length = text.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
+    let length =
+        text.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
     (read.len() == head + length).then(|| read[head..].to_vec())
 }
 
@@ -179,8 +180,9 @@ fn bad_asks_for_memory_are_refused() {
         (b"", peers[1].ip(), 400),
         (&of_others[..], "127.0.0.1".parse().expect("an address"), 403),
     ] {
-        let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None)
-            .expect("a socket");
+        let socket =
+            rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None)
+                .expect("a socket");
         rustix::net::bind(&socket, &SocketAddr::new(from, 0)).expect("an address of this machine");
         rustix::net::connect(&socket, &peers[0]).expect("it listens");
         let mut stream = TcpStream::from(socket);

@@ -7,6 +7,7 @@ use crate::shared_memory::{PlacedPage, SharedMemory, read_page};
 use shoal_core::ObjectKey;
 use shoal_memory::{MemoryBody, MemoryTier};
 use std::sync::Arc;
+use std::time::Instant;
 
 impl HybridCache {
     /// Makes an entry of RAM, with its turn if memory is shared.
@@ -41,6 +42,15 @@ impl HybridCache {
             offer_to_disk(&self.memory, key.hash(), |_| true);
         }
         Some(CachedObject { record, body: kept, in_memory: false })
+    }
+
+    /// Reads an object from the disk, and tells shared memory the time that it took.
+    pub(super) async fn timed<T>(&self, reading: impl Future<Output = Option<T>>) -> Option<T> {
+        let begun = Instant::now();
+        let read = reading.await?;
+        self.metrics.disk_object_reads.increment();
+        self.shared.get().into_iter().for_each(|shared| shared.disk_took(begun.elapsed()));
+        Some(read)
     }
 
     pub(crate) fn memory_tier(&self) -> &Arc<MemoryTier<MemoryEntry>> {

@@ -66,7 +66,8 @@ impl PageCosts {
 
 /// Returns the wait in seconds that a second of CPU causes for others.
 pub fn cpu_price(utilization: f64) -> f64 {
-    let utilization = if utilization.is_nan() { UTILIZATION_MAX } else { utilization.clamp(0.0, UTILIZATION_MAX) };
+    let utilization =
+        if utilization.is_nan() { UTILIZATION_MAX } else { utilization.clamp(0.0, UTILIZATION_MAX) };
     utilization / (1.0 - utilization)
 }
 

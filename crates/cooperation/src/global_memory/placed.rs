@@ -241,7 +241,9 @@ mod tests {
         assert_eq!(placed.keep(|node| node == NodeId(1)), 100 - there);
         assert_eq!(placed.usage(), (there, bytes));
         let some = (0..5000).map(key).find(|key| placed.find(*key).is_some()).expect("one is left");
-        assert!(!placed.gone(some, NodeId(0)) && placed.gone(some, NodeId(1)) && !placed.gone(some, NodeId(1)));
+        assert!(
+            !placed.gone(some, NodeId(0)) && placed.gone(some, NodeId(1)) && !placed.gone(some, NodeId(1))
+        );
     }
 
     proptest! {

@@ -34,15 +34,9 @@ impl PutPlan {
     ///
     /// # Errors
     /// If `b` or the rate is out of range.
-    pub fn new(
-        reports: &[(NodeId, ServerReport)],
-        rate: OwnRate,
-        b: f64,
-    ) -> Result<Self, FrequencyError> {
-        let usable: Vec<&(NodeId, ServerReport)> = reports
-            .iter()
-            .filter(|(_, report)| report.spare_bytes > 0 && report.most_permille > 0)
-            .collect();
+    pub fn new(reports: &[(NodeId, ServerReport)], rate: OwnRate, b: f64) -> Result<Self, FrequencyError> {
+        let usable: Vec<&(NodeId, ServerReport)> =
+            reports.iter().filter(|(_, report)| report.spare_bytes > 0 && report.most_permille > 0).collect();
         let list = |of: &dyn Fn(&ServerReport) -> Result<f64, FrequencyError>| {
             usable.iter().map(|(_, report)| of(report)).collect::<Result<Vec<f64>, _>>()
         };
@@ -77,7 +71,7 @@ impl PutPlan {
             left -= **share;
             left < 0.0
         });
-        let (server, age) = *chosen.or_else(|| others().last())?.0;
+        let (server, age) = *chosen.or_else(|| others().next_back())?.0;
         is_worth(page_age, age).then_some(server)
     }
 

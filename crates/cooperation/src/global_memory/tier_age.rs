@@ -34,7 +34,11 @@ impl TierAge {
         let Some((mean, last)) = self.victims else { return AGE_MAX };
         // A pause longer than the victims' age means that the demand is over.
         let pause = now.saturating_sub(last);
-        if pause > mean { mean.saturating_add((pause - mean).saturating_mul(RECOVERY)).min(AGE_MAX) } else { mean }
+        if pause > mean {
+            mean.saturating_add((pause - mean).saturating_mul(RECOVERY)).min(AGE_MAX)
+        } else {
+            mean
+        }
     }
 }
 

@@ -242,7 +242,9 @@ impl World {
             () => MemoryFault::None,
         };
         let now = self.now;
-        let Some((answer, reply)) = self.nodes[to].answer(NodeId(from as u64), &bytes, (kind, now)) else { return };
+        let Some((answer, reply)) = self.nodes[to].answer(NodeId(from as u64), &bytes, (kind, now)) else {
+            return;
+        };
         let life = self.nodes[from].life;
         if let Some(delay) = self.network.delay(to, from, &mut self.random) {
             self.push(delay, Step::Answer { from: to, to: from, life, bytes: answer, get, reply });
@@ -317,7 +319,8 @@ mod tests {
 
     #[test]
     fn idle_memory_halves_disk_reads() {
-        let without = run_memory(MemorySettings { is_shared: false, ..SETTINGS }).expect("no invariant breaks");
+        let without =
+            run_memory(MemorySettings { is_shared: false, ..SETTINGS }).expect("no invariant breaks");
         let with = run_memory(SETTINGS).expect("no invariant breaks");
         assert_eq!((without.gets, with.wrong), (0, 0));
         assert!(with.disk_reads * 2 < without.disk_reads, "{with:?} {without:?}");
@@ -326,7 +329,8 @@ mod tests {
 
     #[test]
     fn faults_cost_time_and_never_a_wrong_body() {
-        let without = run_memory(MemorySettings { is_shared: false, ..SETTINGS }).expect("no invariant breaks");
+        let without =
+            run_memory(MemorySettings { is_shared: false, ..SETTINGS }).expect("no invariant breaks");
         for fault in [
             MemoryFault::Dies,
             MemoryFault::Freezes,
@@ -349,10 +353,11 @@ mod tests {
 
     #[test]
     fn liar_is_found_out_by_its_bytes() {
-        let lies = run_memory(MemorySettings { fault: MemoryFault::Lies, ..SETTINGS }).expect("no invariant breaks");
+        let lies =
+            run_memory(MemorySettings { fault: MemoryFault::Lies, ..SETTINGS }).expect("no invariant breaks");
         assert!(lies.wrong > 0 && lies.gets_in_vain >= lies.wrong, "{lies:?}");
-        let forgets =
-            run_memory(MemorySettings { fault: MemoryFault::Forgets, ..SETTINGS }).expect("no invariant breaks");
+        let forgets = run_memory(MemorySettings { fault: MemoryFault::Forgets, ..SETTINGS })
+            .expect("no invariant breaks");
         assert!(forgets.gets_in_vain > 0 && forgets.gets_in_vain < 2_000, "{forgets:?}");
     }
 }

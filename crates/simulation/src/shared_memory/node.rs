@@ -2,12 +2,14 @@
 
 use super::{DISK_TIME, MemoryFault, MemorySettings};
 use shoal_cluster::{
-    GONE_MAX, MEMORY_VERSION, MemoryAnswer, MemoryAsk, MemoryMatter, MemoryRefusal, MemoryTold, PagePut, PutResult,
+    GONE_MAX, MEMORY_VERSION, MemoryAnswer, MemoryAsk, MemoryMatter, MemoryRefusal, MemoryTold, PagePut,
+    PutResult,
 };
 use shoal_cooperation::NodeId;
 use shoal_cooperation::directory::DigestTrust;
 use shoal_cooperation::global_memory::{
-    AGE_MAX, GuestPages, OwnRate, Place, PlacedPages, PutPlan, Reports, Role, ServerReport, TierAge, spare_bytes,
+    AGE_MAX, GuestPages, OwnRate, Place, PlacedPages, PutPlan, Reports, Role, ServerReport, TierAge,
+    spare_bytes,
 };
 use shoal_core::{Key, mixed};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -172,7 +174,7 @@ impl MemoryNode {
     pub fn late(&mut self, get: u64, now: Duration) -> Answered {
         let Some(getting) = self.gets.remove(&get) else { return Answered::default() };
         self.reports.forget(getting.place.node);
-        self.from_disk(&getting, now)
+        self.read_disk(&getting, now)
     }
 
     /// Takes the answer of a node.
@@ -204,11 +206,11 @@ impl MemoryNode {
         let version = page.filter(|_| !is_wrong).and_then(|page| read_page(page, getting.object));
         self.trust.entry(node).or_default().note(version.is_some(), now);
         let Some(version) = version else {
-            return Answered { is_wrong, ..self.from_disk(&getting, now) };
+            return Answered { is_wrong, ..self.read_disk(&getting, now) };
         };
         if self.version(getting.object) != version {
             // Purged meanwhile.
-            return self.from_disk(&getting, now);
+            return self.read_disk(&getting, now);
         }
         self.bring_in(getting.object, version, now);
         let body = Body {
@@ -223,7 +225,7 @@ impl MemoryNode {
         Answered { body: Some(body), is_wrong: false }
     }
 
-    fn from_disk(&mut self, getting: &Getting, now: Duration) -> Answered {
+    fn read_disk(&mut self, getting: &Getting, now: Duration) -> Answered {
         let version = self.version(getting.object);
         self.bring_in(getting.object, version, now);
         let body = Body {
@@ -261,7 +263,8 @@ impl MemoryNode {
         let kind = ask.matter.kind();
         let mut report = self.report(now);
         if fault == MemoryFault::Lies {
-            report = ServerReport { age: Duration::MAX, spare_bytes: u64::MAX, most_permille: u16::MAX, ..report };
+            report =
+                ServerReport { age: Duration::MAX, spare_bytes: u64::MAX, most_permille: u16::MAX, ..report };
         }
         self.reports.heard(from, ask.report, now);
         let mut puts = Vec::new();
@@ -321,7 +324,8 @@ impl MemoryNode {
             self.outbox.push((node, ask, None));
         }
         let is_trusted = |node: NodeId| self.trust.get(&node).is_none_or(|trust| trust.is_trusted(now));
-        let usable: Vec<_> = self.reports.fresh(now).into_iter().filter(|(node, _)| is_trusted(*node)).collect();
+        let usable: Vec<_> =
+            self.reports.fresh(now).into_iter().filter(|(node, _)| is_trusted(*node)).collect();
         let rate = OwnRate { seconds_between: 0.005, global_nodes: 1 };
         self.plan = PutPlan::new(&usable, rate, 0.5).expect("settings within their bounds");
         for number in 0..self.leaving.len() as u64 {

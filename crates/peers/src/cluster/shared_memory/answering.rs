@@ -7,8 +7,8 @@
 use super::{CPU_CAP, ClusterMemory, GUESTS_DENOMINATOR, GUESTS_NUMERATOR, HeldPage, held_weight};
 use bytes::Bytes;
 use shoal_cluster::{
-    CallError, CallFuture, Caller, GONE_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryAsk, MemoryMatter, MemoryRefusal,
-    MemoryTold, PagePut, PeerService, PutResult,
+    CallError, CallFuture, Caller, GONE_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryAsk,
+    MemoryMatter, MemoryRefusal, MemoryTold, PagePut, PeerService, PutResult,
 };
 use shoal_cooperation::NodeId;
 use shoal_cooperation::global_memory::ServerReport;

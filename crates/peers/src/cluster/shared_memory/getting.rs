@@ -134,7 +134,9 @@ impl ClusterMemory {
     }
 
     async fn ask_for(&self, peer: &Arc<PeerNode>, key: Key, place: &Place) -> GetEnd {
-        let (Some(handle), Some(patience)) = (self.handle.upgrade(), peer.admit()) else { return GetEnd::Failed };
+        let (Some(handle), Some(patience)) = (self.handle.upgrade(), peer.admit()) else {
+            return GetEnd::Failed;
+        };
         let mut trial = peer.begin();
         let ask = self.ask(&handle, MemoryMatter::Get(page_number(key)));
         let call = handle.call_peer(peer, MEMORY_CALL, ask.encode().into());
@@ -160,7 +162,9 @@ impl ClusterMemory {
         };
         self.heard_answer(place.node, &answer);
         match answer.told {
-            Ok(MemoryTold::Get(Some(page))) if self.sum(page) == place.sum => GetEnd::Page(bytes.slice_ref(page)),
+            Ok(MemoryTold::Get(Some(page))) if self.sum(page) == place.sum => {
+                GetEnd::Page(bytes.slice_ref(page))
+            }
             Ok(MemoryTold::Get(Some(_))) => {
                 tracing::warn!(peer = %peer.name, "a peer returned another page than it got, and is set aside");
                 peer.lied();

@@ -37,7 +37,8 @@ use shoal_cluster::{MemoryAsk, MemoryMatter};
 use shoal_cooperation::NodeId;
 use shoal_cooperation::directory::DigestTrust;
 use shoal_cooperation::global_memory::{
-    CostMeter, Epochs, GuestPages, PeerSwitch, Place, PlacedPages, PutPlan, Reports, Role, ServerReport, TierAge,
+    CostMeter, Epochs, GuestPages, PeerSwitch, Place, PlacedPages, PutPlan, Reports, Role, ServerReport,
+    TierAge,
 };
 use shoal_core::{Key, ObjectKey};
 use shoal_settings::{Settings, SharedMemory as Mode};
@@ -358,8 +359,8 @@ const FORGOTTEN_MAX: usize = shoal_cluster::DROPPED_MAX;
 const GUEST_OVERHEAD: u64 = 256;
 
 /// Share of the RAM that other nodes' pages take at most.
-const GUESTS_NUMERATOR: u64 = 3;
-const GUESTS_DENOMINATOR: u64 = 4;
+const GUESTS_NUMERATOR: u64 = 7;
+const GUESTS_DENOMINATOR: u64 = 8;
 
 /// Utilization of the CPU from which this node takes no pages.
 const CPU_CAP: f64 = 0.8;

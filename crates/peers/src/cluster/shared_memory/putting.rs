@@ -6,8 +6,8 @@
 use super::{ClusterMemory, Outgoing, page_number, set_gauge};
 use crate::cluster::{ClusterHandle, PeerNode};
 use shoal_cluster::{
-    CallError, DROPPED_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryMatter, MemoryRefusal, MemoryTold,
-    PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,
+    CallError, DROPPED_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryMatter, MemoryRefusal,
+    MemoryTold, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,
 };
 use shoal_cooperation::global_memory::{AGE_MAX, OwnRate, Place, PutPlan, Role, ServerReport, spare_bytes};
 use shoal_cooperation::{MemberState, NodeId};
@@ -108,9 +108,11 @@ impl ClusterMemory {
         let due: Vec<Arc<PeerNode>> = {
             let (members, mut peers) = (handle.members(), self.peers.lock());
             let forgotten = self.forgotten.lock();
-            let others = members.view.members().iter().filter(|member| {
-                member.id != self.node && member.state != MemberState::Out
-            });
+            let others = members
+                .view
+                .members()
+                .iter()
+                .filter(|member| member.id != self.node && member.state != MemberState::Out);
             let mut is_due = |node: NodeId| {
                 let known = peers.entry(node).or_default();
                 let is_old = known.heard.is_none_or(|heard| now.saturating_sub(heard) >= REPORT_AFTER);
@@ -134,7 +136,8 @@ impl ClusterMemory {
         let mut dropped = self.forgotten.lock().remove(&peer.node).unwrap_or_default();
         dropped.truncate(DROPPED_MAX);
         let ask = self.ask(handle, MemoryMatter::State { newest: MEMORY_VERSION, dropped });
-        let call = timeout(handle.peer_timeout(), handle.call_peer(peer, MEMORY_CALL, ask.encode().into())).await;
+        let call =
+            timeout(handle.peer_timeout(), handle.call_peer(peer, MEMORY_CALL, ask.encode().into())).await;
         let answer = match &call {
             Ok(Ok(bytes)) => MemoryAnswer::decode(bytes, ask.matter.kind(), 0),
             _ => None,
@@ -167,10 +170,8 @@ impl ClusterMemory {
             let peers = self.peers.lock();
             peers.get(&node).is_some_and(|known| known.version.is_some() && known.switch.is_on(now))
         };
-        let usable: Vec<(NodeId, ServerReport)> = fresh
-            .into_iter()
-            .filter(|(node, _)| is_usable(*node) && self.is_trusted(*node, now))
-            .collect();
+        let usable: Vec<(NodeId, ServerReport)> =
+            fresh.into_iter().filter(|(node, _)| is_usable(*node) && self.is_trusted(*node, now)).collect();
         let (seconds_between, b) = {
             let epochs = self.epochs.lock();
             (epochs.seconds_between(), epochs.b())
@@ -230,9 +231,7 @@ impl ClusterMemory {
     /// Returns `true` if the object may still be put: not removed, not back in RAM, and fresh.
     fn is_worth_sending(&self, outgoing: &Outgoing) -> bool {
         let (key, turn) = (outgoing.object.key(), outgoing.object.turn());
-        self.placed.lock().is_on_its_way(key, turn)
-            && !self.room.is_in_ram(key)
-            && outgoing.object.is_fresh()
+        self.placed.lock().is_on_its_way(key, turn) && !self.room.is_in_ram(key) && outgoing.object.is_fresh()
     }
 
     /// Drops an object for good.
@@ -243,7 +242,8 @@ impl ClusterMemory {
     }
 
     async fn send(&self, handle: &ClusterHandle, parcel: Parcel) {
-        let put = |(outgoing, page): &'_ (Outgoing, Vec<u8>)| (page_number(outgoing.object.key()), xxh3_64(page));
+        let put =
+            |(outgoing, page): &'_ (Outgoing, Vec<u8>)| (page_number(outgoing.object.key()), xxh3_64(page));
         let facts: Vec<(u128, u64)> = parcel.pages.iter().map(put).collect();
         let pages = parcel.pages.iter().zip(&facts).map(|((outgoing, bytes), (page, sum))| PagePut {
             page: *page,
