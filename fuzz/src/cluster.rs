@@ -2,7 +2,7 @@
 
 use shoal_cluster::{
     BorrowedHitAnswers, BorrowedHitAsks, HitAnswers, HitAsks, MemoryAnswer, MemoryAsk, MemoryMatter,
-    MemoryTold,
+    MemoryReply,
 };
 use shoal_cooperation::NodeId;
 use shoal_cooperation::directory::{DigestAnswer, DigestPull, KnownDigests};
@@ -73,7 +73,7 @@ pub fn memory_messages(data: &[u8]) {
     for kind in 1..=3 {
         let Some(answer) = MemoryAnswer::decode(data, kind, usize::from(count)) else { continue };
         assert_eq!(answer.encode(), data, "two encodings of one answer");
-        if let Ok(MemoryTold::Get(Some(page))) = &answer.told {
+        if let Ok(MemoryReply::Get(Some(page))) = &answer.told {
             assert!(!page.is_empty() && page.len() < data.len());
         }
     }

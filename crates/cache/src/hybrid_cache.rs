@@ -43,7 +43,7 @@ use shoal_core::{Key, ObjectKey};
 use shoal_memory::{MemoryBody, MemoryBudget, MemoryTier, Reservation};
 use shoal_store::{Error, Insert, InsertRefusal, Store};
 use std::sync::atomic::{
-    AtomicBool,
+    AtomicBool, AtomicU32,
     Ordering::{Relaxed, SeqCst},
 };
 use std::sync::{Arc, OnceLock};
@@ -68,6 +68,9 @@ pub struct HybridCache {
     contents: ContentNotes,
     /// Memory of other nodes, if it is used.
     shared: OnceLock<Arc<dyn SharedMemory>>,
+    /// Tick of the last eviction if memory is shared, else 0. Hits take it as their time, so that
+    /// they read no clock.
+    tick: Arc<AtomicU32>,
     /// Reservation for the disk store's windows in RAM.
     _windows: Option<Reservation>,
 }
@@ -120,6 +123,7 @@ impl HybridCache {
             limits,
             contents: ContentNotes::default(),
             shared: OnceLock::new(),
+            tick: Arc::default(),
             _windows: windows,
         }
     }
@@ -226,6 +230,10 @@ impl HybridCache {
     pub fn memory_entry_by_key(&self, hash: Key, full: &[u8]) -> Option<Arc<MemoryEntry>> {
         let found = self.memory.get(hash).filter(|resident| resident.key.full() == full)?;
         self.promote(&found);
+        let tick = self.tick.load(Relaxed);
+        if tick != 0 {
+            found.used_at(tick);
+        }
         if found.body.hit() {
             self.put_into_large_pages(&found);
         }

@@ -55,9 +55,9 @@ pub struct EvictedObject(Arc<MemoryEntry>);
 impl EvictedObject {
     /// Returns the object as one that may travel to other nodes.
     ///
-    /// Only whole responses of plain URLs do that: no variants, parts and notes, none that answered
-    /// an authorized request, none that must be validated before each use, and no `https` of forward
-    /// mode, which an intercepted client may have asked for.
+    /// Only whole responses of plain URLs do that: no variants, parts and notes. A response to an
+    /// authorized request stays, as does one that must be validated before each use. So does
+    /// `https` of forward mode, since an intercepted client may have asked for it.
     pub fn of(entry: &Arc<MemoryEntry>) -> Option<Self> {
         let ObjectMetadata::Response(head) = &entry.record else { return None };
         let full = entry.key().full();
@@ -82,7 +82,7 @@ impl EvictedObject {
         self.0.turn()
     }
 
-    /// Returns the time since the object came into RAM.
+    /// Returns the time since the object's last use.
     pub fn age(&self) -> Duration {
         self.0.age()
     }
@@ -106,6 +106,7 @@ impl EvictedObject {
             page.extend(part);
         }
         page.extend_from_slice(&self.0.body);
+        debug_assert!(page.len() > self.0.body.len(), "a key and metadata come before the body");
         page
     }
 }
@@ -194,8 +195,11 @@ impl GuestRoom {
 impl HybridCache {
     /// Puts the memory of other nodes to use. Called once, before the first object comes.
     pub fn share_memory(&self, shared: &Arc<dyn SharedMemory>) {
-        let listener = Arc::downgrade(shared);
+        let (listener, tick) = (Arc::downgrade(shared), self.eviction_tick());
         self.memory_tier().on_evicted(move |entry| {
+            if entry.turn() > 0 {
+                tick();
+            }
             if let (Some(object), Some(shared)) = (EvictedObject::of(entry), listener.upgrade()) {
                 shared.evicted(object);
             }

@@ -23,7 +23,7 @@ pub use object_answer::{ANSWER_FIELD, AnswerResult, ObjectAnswer, SUM_FIELD, par
 pub use object_ask::{AskFault, AskMode, BorrowedAsk, ObjectAsk, PEER_FIELD};
 pub use shared_memory::{
     DROPPED_MAX, GONE_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryAsk, MemoryMatter, MemoryRefusal,
-    MemoryTold, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,
+    MemoryReply, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,
 };
 
 /// Most bytes of a node's name, and of a cluster's.

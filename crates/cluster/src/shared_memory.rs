@@ -71,7 +71,7 @@ pub struct PagePut<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemoryAnswer<'a> {
     /// Matter of the answer, or the reason for none.
-    pub told: Result<MemoryTold<'a>, MemoryRefusal>,
+    pub told: Result<MemoryReply<'a>, MemoryRefusal>,
     /// Pages of the asker that the node has given up since its last answer.
     pub gone: Vec<u128>,
     kind: u8,
@@ -80,7 +80,7 @@ pub struct MemoryAnswer<'a> {
 
 /// Matter of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum MemoryTold<'a> {
+pub enum MemoryReply<'a> {
     /// Version to use.
     State(u8),
     /// Result for each page.
@@ -152,7 +152,7 @@ impl<'a> MemoryAsk<'a> {
 
     /// Reads a message. Returns `None` if a byte deviates.
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
-        let mut input = Input(bytes);
+        let mut input = MessageBytes(bytes);
         (input.u8()? == VERSION).then_some(())?;
         let kind = input.u8()?;
         let (from, life, purges) = (NodeId(input.u64()?), input.u64()?, input.u64()?);
@@ -193,7 +193,7 @@ impl MemoryMatter<'_> {
 
 impl<'a> MemoryAnswer<'a> {
     /// Makes an answer to an ask of this kind.
-    pub fn new(kind: u8, report: &ServerReport, told: Result<MemoryTold<'a>, MemoryRefusal>) -> Self {
+    pub fn new(kind: u8, report: &ServerReport, told: Result<MemoryReply<'a>, MemoryRefusal>) -> Self {
         Self { told, gone: Vec::new(), kind, report: report_bytes(report) }
     }
 
@@ -205,13 +205,13 @@ impl<'a> MemoryAnswer<'a> {
 
     /// Returns the report of the node about itself.
     pub fn report(&self) -> ServerReport {
-        Input(&self.report).report().expect("it was written or read as a report")
+        MessageBytes(&self.report).report().expect("it was written or read as a report")
     }
 
     /// Writes the message.
     pub fn encode(&self) -> Vec<u8> {
         let length = match &self.told {
-            Ok(MemoryTold::Get(Some(page))) => page.len(),
+            Ok(MemoryReply::Get(Some(page))) => page.len(),
             _ => 0,
         };
         let mut out = Vec::with_capacity(64 + length);
@@ -225,14 +225,14 @@ impl<'a> MemoryAnswer<'a> {
         out.push(self.gone.len() as u8);
         self.gone.iter().for_each(|page| out.extend(page.to_le_bytes()));
         match &self.told {
-            Ok(MemoryTold::State(version)) => out.push(*version),
-            Ok(MemoryTold::Put(results)) => {
+            Ok(MemoryReply::State(version)) => out.push(*version),
+            Ok(MemoryReply::Put(results)) => {
                 out.extend((results.len() as u16).to_le_bytes());
                 let place = |result: &PutResult| RESULTS.iter().position(|it| it == result).unwrap_or(1);
                 out.extend(results.iter().map(|result| place(result) as u8));
             }
-            Ok(MemoryTold::Get(None)) => out.push(0),
-            Ok(MemoryTold::Get(Some(page))) => {
+            Ok(MemoryReply::Get(None)) => out.push(0),
+            Ok(MemoryReply::Get(Some(page))) => {
                 out.push(1);
                 out.extend((page.len() as u32).to_le_bytes());
                 out.extend(*page);
@@ -245,11 +245,11 @@ impl<'a> MemoryAnswer<'a> {
     /// Reads the answer to an ask of this kind, of `count` pages. Returns `None` if a byte
     /// deviates.
     pub fn decode(bytes: &'a [u8], kind: u8, count: usize) -> Option<Self> {
-        let mut input = Input(bytes);
+        let mut input = MessageBytes(bytes);
         (input.u8()? == VERSION && input.u8()? == kind).then_some(())?;
         let result = input.u8()?;
         let report: [u8; REPORT_BYTES] = input.take(REPORT_BYTES)?.try_into().ok()?;
-        Input(&report).report()?;
+        MessageBytes(&report).report()?;
         let gone = usize::from(input.u8()?);
         if gone > GONE_MAX {
             return None;
@@ -258,14 +258,14 @@ impl<'a> MemoryAnswer<'a> {
         let told = match result.checked_sub(1) {
             Some(refusal) => Err(*REFUSALS.get(usize::from(refusal))?),
             None => Ok(match kind {
-                STATE => MemoryTold::State(input.u8().filter(|version| *version > 0)?),
+                STATE => MemoryReply::State(input.u8().filter(|version| *version > 0)?),
                 PUT => {
                     let told = usize::from(input.u16()?);
                     let results = input.take(told).filter(|_| told == count)?;
                     let results = results.iter().map(|result| RESULTS.get(usize::from(*result)).copied());
-                    MemoryTold::Put(results.collect::<Option<Vec<_>>>()?)
+                    MemoryReply::Put(results.collect::<Option<Vec<_>>>()?)
                 }
-                GET => MemoryTold::Get(match input.u8()? {
+                GET => MemoryReply::Get(match input.u8()? {
                     0 => None,
                     1 => {
                         let length = input.u32()? as usize;
@@ -296,9 +296,9 @@ fn milliseconds(time: Duration) -> u64 {
 }
 
 /// Bytes that are still to be read.
-struct Input<'a>(&'a [u8]);
+struct MessageBytes<'a>(&'a [u8]);
 
-impl<'a> Input<'a> {
+impl<'a> MessageBytes<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;

@@ -26,6 +26,10 @@ pub struct MemoryEntry {
     turn: u64,
     /// Time at which the object came into RAM.
     since: Timestamp,
+    /// Tick of the last use, if memory is shared; 0 before. See [`HybridCache::tick`].
+    ///
+    /// [`HybridCache::tick`]: super::HybridCache
+    used: AtomicU32,
     /// Judgement of the operator's rules on plain requests that find this entry.
     pub judgement: RuleJudgement,
 }
@@ -52,6 +56,7 @@ impl MemoryEntry {
             sum: AtomicU64::new(0),
             turn: 0,
             since: clock::now(),
+            used: AtomicU32::new(0),
             judgement: RuleJudgement::default(),
         }
     }
@@ -71,9 +76,21 @@ impl MemoryEntry {
         self.turn
     }
 
-    /// Returns the time since the object came into RAM.
+    /// Returns the time since the object came into RAM, or since a later use.
     pub fn age(&self) -> Duration {
-        clock::now().since(self.since)
+        let (now, used) = (clock::now(), self.used.load(Relaxed));
+        let since = now.since(self.since);
+        match used {
+            0 => since,
+            used => since.min(TICK * tick_of(now).wrapping_sub(used)),
+        }
+    }
+
+    /// Notes a use at this tick.
+    pub(super) fn used_at(&self, tick: u32) {
+        if tick != self.used.load(Relaxed) {
+            self.used.store(tick, Relaxed);
+        }
     }
 
     /// Returns the checksum of the body that other nodes get.
@@ -97,6 +114,14 @@ impl MemoryEntry {
         self.body.room_bytes() + (self.record.weight() + self.key.full().len() + RESIDENT_BYTES) as u64
     }
 }
+
+/// Returns the tick of a time: never 0.
+pub(super) fn tick_of(time: Timestamp) -> u32 {
+    (time.millis() / TICK.as_millis() as u64) as u32 | 1
+}
+
+/// Length of a tick.
+const TICK: Duration = Duration::from_millis(32);
 
 /// Bytes of an entry, of its key's and body's allocations, and of the allocator's overhead for
 /// each.

@@ -1,12 +1,15 @@
 //! The cache's part in the memory of a cluster: turns of objects, and pages that come back.
 
+use super::entry::tick_of;
 use super::{CachedObject, HybridCache, MemoryEntry, offer_to_disk};
+use crate::clock;
 use crate::invalidations::ValiditySnapshot;
 use crate::metadata::ObjectMetadata;
 use crate::shared_memory::{PlacedPage, SharedMemory, read_page};
 use shoal_core::ObjectKey;
 use shoal_memory::{MemoryBody, MemoryTier};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 impl HybridCache {
@@ -37,6 +40,7 @@ impl HybridCache {
         if !validity.is_unchanged() {
             return None;
         }
+        debug_assert!(record.is_for_everybody(), "pages hold shared responses alone");
         let kept = self.insert_read(key, &record, (body, reservation), validity)?;
         if self.disk.is_some() && !self.on_disk(key) {
             offer_to_disk(&self.memory, key.hash(), |_| true);
@@ -51,6 +55,12 @@ impl HybridCache {
         self.metrics.disk_object_reads.increment();
         self.shared.get().into_iter().for_each(|shared| shared.disk_took(begun.elapsed()));
         Some(read)
+    }
+
+    /// Returns the function that an eviction calls: hits have the time of the last eviction.
+    pub(crate) fn eviction_tick(&self) -> impl Fn() + Send + Sync + 'static {
+        let tick = Arc::clone(&self.tick);
+        move || tick.store(tick_of(clock::now()), Relaxed)
     }
 
     pub(crate) fn memory_tier(&self) -> &Arc<MemoryTier<MemoryEntry>> {

@@ -169,7 +169,7 @@ fn responses_for_one_client_stay() {
     cache.pools().for_each(|pool| pool.close());
 }
 
-/// Holder of so many bytes.
+/// Holder of bytes, and their charges.
 struct Holder(AtomicU64, Mutex<Vec<GuestCharge>>);
 
 impl GuestHolder for Holder {

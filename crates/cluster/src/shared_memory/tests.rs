@@ -41,10 +41,10 @@ fn asks_are_read_as_they_were_written() {
 fn answers_are_read_as_they_were_written() {
     let results = vec![PutResult::Kept, PutResult::Declined, PutResult::Wrong];
     for (kind, count, told) in [
-        (STATE, 0, Ok(MemoryTold::State(1))),
-        (PUT, 3, Ok(MemoryTold::Put(results))),
-        (GET, 0, Ok(MemoryTold::Get(None))),
-        (GET, 0, Ok(MemoryTold::Get(Some(b"page")))),
+        (STATE, 0, Ok(MemoryReply::State(1))),
+        (PUT, 3, Ok(MemoryReply::Put(results))),
+        (GET, 0, Ok(MemoryReply::Get(None))),
+        (GET, 0, Ok(MemoryReply::Get(Some(b"page")))),
         (STATE, 0, Err(MemoryRefusal::Off)),
         (PUT, 9, Err(MemoryRefusal::Behind)),
         (GET, 0, Err(MemoryRefusal::Busy)),
@@ -68,7 +68,7 @@ fn shorter_and_longer_messages_are_refused() {
         }
         assert_eq!(MemoryAsk::decode(&[&written[..], b"0"].concat()), None);
     }
-    let three = MemoryAnswer::new(PUT, &REPORT, Ok(MemoryTold::Put(vec![PutResult::Kept; 3]))).encode();
+    let three = MemoryAnswer::new(PUT, &REPORT, Ok(MemoryReply::Put(vec![PutResult::Kept; 3]))).encode();
     assert_eq!(MemoryAnswer::decode(&three, PUT, 2), None, "a result for each page");
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Voelker 2000 takes T_j, the time between two global requests of node j, and N_g as known
 //! (section 3.6.1). A node that runs counts its requests over an epoch and smooths. The cost of an
-//! epoch is the mean time of a fault from any source, which is what [`Tuner`] minimizes. An epoch
-//! with few faults is joined to the next one: its mean would be noise.
+//! epoch is the mean time of a fault from any source, and [`Tuner`] minimizes it. An epoch with few
+//! faults is joined to the next one: its mean would be noise.
 
 use super::Tuner;
 use std::time::Duration;

@@ -1,17 +1,18 @@
 //! Directory of the pages that this node has put into other nodes' memory.
 //!
-//! GMS keeps three directories (Feeley et al., SOSP 1995): the page-frame directory of what a node
-//! holds, the page-ownership directory that names the node of a page's entry, and the global-cache
-//! directory with the page's holder. Here the node that puts a page is the only one that asks for
-//! it: its home, or the node with the copy on its disk. Ownership is therefore the identity, and
-//! each node has the global-cache entries of its own pages, this table. It costs no message and has
-//! no false hit but for pages that their holder gave up. The page-frame directory is
-//! [`GuestPages`](super::GuestPages).
+//! GMS keeps three directories (Feeley et al., SOSP 1995). The page-frame directory lists the pages
+//! that a node holds. The page-ownership directory names the node of a page's entry, and the
+//! global-cache directory has the page's holder. Here the node that puts a page is the only one
+//! that asks for it: its home, or the node with the copy on its disk. Ownership is therefore the
+//! identity, and each node has the global-cache entries of its own pages, this table. It costs no
+//! message and has no false hit but for pages that their holder gave up. The page-frame directory
+//! is [`GuestPages`](super::GuestPages).
 //!
 //! **A page is never older than its object.** Each entry of RAM begins with a turn. A removal, such
 //! as a purge, and a newer object end all turns before it. A page that leaves RAM is on its way
 //! until a node has taken it, and is recorded only if its turn has not ended. A removal is recorded
-//! by slot of the key; keys of one slot end together, which costs a put and nothing else. O(1) each.
+//! by slot of the key; keys of one slot end together, which costs a put and nothing else. All steps
+//! are O(1).
 
 use crate::NodeId;
 use shoal_core::Key;

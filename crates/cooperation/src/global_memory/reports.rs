@@ -16,7 +16,7 @@ pub enum Role {
     Idle,
     /// Uses its own memory, and no other.
     Local,
-    /// Evicts what it will need again, and asks others for memory.
+    /// Evicts objects that it will need again, and asks others for memory.
     Global,
 }
 
@@ -57,7 +57,7 @@ impl Role {
 }
 
 impl ServerReport {
-    /// Returns the report within the limits of what a node of `memory_bytes_max` can be.
+    /// Returns the report within the limits of believable nodes.
     pub fn clamped(self) -> Self {
         Self {
             role: self.role,

@@ -62,7 +62,7 @@ choice! {
         /// Objects that leave RAM go to nodes with older memory. They are asked for there if that
         /// is faster than the own disk, as measured.
         Measured = "measured",
-        /// As `measured`, but the disk is spared whatever the time.
+        /// As `measured`, but the disk is spared at any cost.
         Always = "always",
     }
 }

@@ -13,7 +13,7 @@ mod node;
 
 use crate::network::{Links, Network};
 use crate::random::Random;
-use node::{Answered, MemoryNode, Reply};
+use node::{AnswerFacts, ClientAnswer, MemoryNode};
 use shoal_cooperation::NodeId;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub enum MemoryFault {
     Forgets,
     /// Declines all pages.
     Fills,
-    /// Its messages are repeated later.
+    /// Messages are repeated later.
     Replays,
 }
 
@@ -65,7 +65,7 @@ pub struct MemoryOutcome {
     pub disk_reads: u64,
     /// Pages that came back from other nodes.
     pub gets: u64,
-    /// Of these, in the last third of the run.
+    /// Pages that came back in the last sixth of the run.
     pub gets_at_last: u64,
     /// Gets that ended without a page.
     pub gets_in_vain: u64,
@@ -84,7 +84,7 @@ enum Step {
     /// Bytes arrive, from a node and its life.
     Ask { from: usize, to: usize, bytes: Vec<u8>, get: Option<u64> },
     /// An answer arrives.
-    Answer { from: usize, to: usize, life: u64, bytes: Vec<u8>, get: Option<u64>, reply: Reply },
+    Answer { from: usize, to: usize, life: u64, bytes: Vec<u8>, get: Option<u64>, reply: AnswerFacts },
     /// A get has waited for its time-out.
     Late { node: usize, life: u64, get: u64 },
     /// Reports and plans.
@@ -98,7 +98,7 @@ enum Step {
 /// # Errors
 /// Says which invariant broke, and the seed.
 pub fn run_memory(settings: MemorySettings) -> Result<MemoryOutcome, String> {
-    let mut world = World::new(settings);
+    let mut world = MemoryWorld::new(settings);
     while let Some(((now, _), step)) = world.steps.pop_first() {
         world.now = now;
         world.step(step).map_err(|why| format!("seed {}: {why} at {now:?}", settings.seed))?;
@@ -109,7 +109,7 @@ pub fn run_memory(settings: MemorySettings) -> Result<MemoryOutcome, String> {
     Ok(world.outcome)
 }
 
-struct World {
+struct MemoryWorld {
     settings: MemorySettings,
     now: Duration,
     steps: BTreeMap<(Duration, u64), Step>,
@@ -123,7 +123,7 @@ struct World {
     length: Duration,
 }
 
-impl World {
+impl MemoryWorld {
     fn new(settings: MemorySettings) -> Self {
         let length = PACE * u32::try_from(settings.requests).unwrap_or(u32::MAX);
         let nodes = (0..settings.nodes).map(|number| MemoryNode::new(number, &settings)).collect();
@@ -266,7 +266,7 @@ impl World {
     }
 
     /// Checks the answer to a client, if there is one.
-    fn ended(&mut self, node: usize, answered: Answered) -> Result<(), String> {
+    fn ended(&mut self, node: usize, answered: ClientAnswer) -> Result<(), String> {
         let Some(body) = answered.body else { return Ok(()) };
         if body.version < body.least_version {
             return Err(format!("node {node} served version {} after {}", body.version, body.least_version));

@@ -2,7 +2,7 @@
 
 use super::{DISK_TIME, MemoryFault, MemorySettings};
 use shoal_cluster::{
-    GONE_MAX, MEMORY_VERSION, MemoryAnswer, MemoryAsk, MemoryMatter, MemoryRefusal, MemoryTold, PagePut,
+    GONE_MAX, MEMORY_VERSION, MemoryAnswer, MemoryAsk, MemoryMatter, MemoryRefusal, MemoryReply, PagePut,
     PutResult,
 };
 use shoal_cooperation::NodeId;
@@ -16,13 +16,13 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 /// Message to another node: receiver, bytes, number of the get.
-type Outgoing = (usize, Vec<u8>, Option<u64>);
+type OutboundMessage = (usize, Vec<u8>, Option<u64>);
 
 /// A node.
 pub(super) struct MemoryNode {
     number: usize,
     pub life: u64,
-    pub outbox: Vec<Outgoing>,
+    pub outbox: Vec<OutboundMessage>,
     nodes: usize,
     ram_pages: usize,
     /// Objects in RAM: version, turn, time of arrival, number of the last use.
@@ -40,7 +40,7 @@ pub(super) struct MemoryNode {
     tier: TierAge,
     plan: PutPlan,
     leaving: VecDeque<(u64, u64, u64, Duration)>,
-    gets: BTreeMap<u64, Getting>,
+    gets: BTreeMap<u64, PendingGet>,
     next_get: u64,
 }
 
@@ -52,7 +52,7 @@ struct InRam {
 }
 
 /// Page that is asked for.
-struct Getting {
+struct PendingGet {
     object: u64,
     least_version: u64,
     place: Place,
@@ -61,20 +61,20 @@ struct Getting {
 
 /// Matter of an answer, as its asker needs it to settle a put.
 #[derive(Clone, Debug)]
-pub(super) struct Reply {
+pub(super) struct AnswerFacts {
     puts: Vec<(u64, u64)>,
     kind: u8,
 }
 
 /// Answer to a client, if a request has ended.
 #[derive(Default)]
-pub(super) struct Answered {
-    pub body: Option<Body>,
+pub(super) struct ClientAnswer {
+    pub body: Option<ClientBody>,
     pub is_wrong: bool,
 }
 
-/// Body for a client.
-pub(super) struct Body {
+/// ClientBody for a client.
+pub(super) struct ClientBody {
     pub version: u64,
     pub least_version: u64,
     pub began: Duration,
@@ -141,10 +141,10 @@ impl MemoryNode {
     }
 
     /// Answers a client from RAM or disk, or asks another node.
-    pub fn request(&mut self, object: u64, now: Duration) -> Answered {
+    pub fn request(&mut self, object: u64, now: Duration) -> ClientAnswer {
         let least_version = self.version(object);
         let began = now;
-        let whole = |version, from_disk, from_peer| Body {
+        let whole = |version, from_disk, from_peer| ClientBody {
             version,
             least_version,
             began,
@@ -155,24 +155,24 @@ impl MemoryNode {
         };
         if let Some(version) = self.ram.get(&object).map(|found| found.version) {
             self.touch(object);
-            return Answered { body: Some(whole(version, false, false)), is_wrong: false };
+            return ClientAnswer { body: Some(whole(version, false, false)), is_wrong: false };
         }
         if let Some(place) = self.placed.take(key(object)) {
             self.next_get += 1;
-            self.gets.insert(self.next_get, Getting { object, least_version, place, began });
+            self.gets.insert(self.next_get, PendingGet { object, least_version, place, began });
             let ask = self.ask(MemoryMatter::Get(page_of(object)), now);
             self.outbox.push((place.node.0 as usize, ask, Some(self.next_get)));
-            return Answered::default();
+            return ClientAnswer::default();
         }
         let was_there = !self.on_disk.insert(object);
         self.bring_in(object, least_version, now);
-        let body = Body { from_disk: was_there, ..whole(least_version, true, false) };
-        Answered { body: Some(body), is_wrong: false }
+        let body = ClientBody { from_disk: was_there, ..whole(least_version, true, false) };
+        ClientAnswer { body: Some(body), is_wrong: false }
     }
 
     /// Ends a get that got no answer in time.
-    pub fn late(&mut self, get: u64, now: Duration) -> Answered {
-        let Some(getting) = self.gets.remove(&get) else { return Answered::default() };
+    pub fn late(&mut self, get: u64, now: Duration) -> ClientAnswer {
+        let Some(getting) = self.gets.remove(&get) else { return ClientAnswer::default() };
         self.reports.forget(getting.place.node);
         self.read_disk(&getting, now)
     }
@@ -181,39 +181,41 @@ impl MemoryNode {
     pub fn answered(
         &mut self,
         from: usize,
-        (bytes, get, reply): (&[u8], Option<u64>, Reply),
+        (bytes, get, reply): (&[u8], Option<u64>, AnswerFacts),
         now: Duration,
-    ) -> Answered {
+    ) -> ClientAnswer {
         let node = NodeId(from as u64);
         let Some(answer) = MemoryAnswer::decode(bytes, reply.kind, reply.puts.len()) else {
-            return Answered::default();
+            return ClientAnswer::default();
         };
         self.reports.heard(node, answer.report(), now);
         for page in &answer.gone {
             self.placed.gone(Key::from_bytes(page.to_le_bytes()), node);
         }
-        if let Ok(MemoryTold::Put(results)) = &answer.told {
+        if let Ok(MemoryReply::Put(results)) = &answer.told {
             for ((object, turn), result) in reply.puts.iter().zip(results) {
                 self.settle((*object, *turn), node, *result);
             }
         }
-        let Some(getting) = get.and_then(|get| self.gets.remove(&get)) else { return Answered::default() };
+        let Some(getting) = get.and_then(|get| self.gets.remove(&get)) else {
+            return ClientAnswer::default();
+        };
         let page = match answer.told {
-            Ok(MemoryTold::Get(Some(page))) => Some(page),
+            Ok(MemoryReply::Get(Some(page))) => Some(page),
             _ => None,
         };
         let is_wrong = page.is_some_and(|page| sum(page) != getting.place.sum);
         let version = page.filter(|_| !is_wrong).and_then(|page| read_page(page, getting.object));
         self.trust.entry(node).or_default().note(version.is_some(), now);
         let Some(version) = version else {
-            return Answered { is_wrong, ..self.read_disk(&getting, now) };
+            return ClientAnswer { is_wrong, ..self.read_disk(&getting, now) };
         };
         if self.version(getting.object) != version {
             // Purged meanwhile.
             return self.read_disk(&getting, now);
         }
         self.bring_in(getting.object, version, now);
-        let body = Body {
+        let body = ClientBody {
             version,
             least_version: getting.least_version,
             began: getting.began,
@@ -222,13 +224,13 @@ impl MemoryNode {
             from_peer: true,
             in_vain: false,
         };
-        Answered { body: Some(body), is_wrong: false }
+        ClientAnswer { body: Some(body), is_wrong: false }
     }
 
-    fn read_disk(&mut self, getting: &Getting, now: Duration) -> Answered {
+    fn read_disk(&mut self, getting: &PendingGet, now: Duration) -> ClientAnswer {
         let version = self.version(getting.object);
         self.bring_in(getting.object, version, now);
-        let body = Body {
+        let body = ClientBody {
             version,
             least_version: getting.least_version,
             began: getting.began,
@@ -237,7 +239,7 @@ impl MemoryNode {
             from_peer: false,
             in_vain: true,
         };
-        Answered { body: Some(body), is_wrong: false }
+        ClientAnswer { body: Some(body), is_wrong: false }
     }
 
     fn settle(&mut self, (object, turn): (u64, u64), node: NodeId, result: PutResult) {
@@ -258,7 +260,7 @@ impl MemoryNode {
         from: NodeId,
         bytes: &[u8],
         (fault, now): (MemoryFault, Duration),
-    ) -> Option<(Vec<u8>, Reply)> {
+    ) -> Option<(Vec<u8>, AnswerFacts)> {
         let ask = MemoryAsk::decode(bytes)?;
         let kind = ask.matter.kind();
         let mut report = self.report(now);
@@ -270,15 +272,15 @@ impl MemoryNode {
         let mut puts = Vec::new();
         if self.guests.greet(from, ask.life).is_err() {
             let refused = MemoryAnswer::new(kind, &report, Err(MemoryRefusal::Unwanted)).encode();
-            return Some((refused, Reply { puts, kind }));
+            return Some((refused, AnswerFacts { puts, kind }));
         }
         let held;
         let told = match &ask.matter {
-            MemoryMatter::State { .. } => MemoryTold::State(MEMORY_VERSION),
+            MemoryMatter::State { .. } => MemoryReply::State(MEMORY_VERSION),
             MemoryMatter::Put(pages) => {
                 let results = pages.iter().map(|page| self.keep(from, page, (fault, now))).collect();
                 puts = pages.iter().map(|page| (object_of(page.bytes), page.page as u64)).collect();
-                MemoryTold::Put(results)
+                MemoryReply::Put(results)
             }
             MemoryMatter::Get(page) => {
                 held = self.guests.take(from, *page).map(|mut bytes| {
@@ -287,13 +289,16 @@ impl MemoryNode {
                     }
                     bytes
                 });
-                MemoryTold::Get(held.as_deref())
+                MemoryReply::Get(held.as_deref())
             }
         };
         // The asker knows the turns of its pages; here they ride in the place of the sums.
         let puts = puts.into_iter().map(|(object, _)| (object, turn_of(&ask.matter, object))).collect();
         let gone = self.guests.take_gone(from, GONE_MAX);
-        Some((MemoryAnswer::new(kind, &report, Ok(told)).with_gone(gone).encode(), Reply { puts, kind }))
+        Some((
+            MemoryAnswer::new(kind, &report, Ok(told)).with_gone(gone).encode(),
+            AnswerFacts { puts, kind },
+        ))
     }
 
     fn keep(&mut self, from: NodeId, page: &PagePut<'_>, (fault, now): (MemoryFault, Duration)) -> PutResult {
@@ -317,7 +322,7 @@ impl MemoryNode {
         PutResult::Kept
     }
 
-    /// Exchanges reports, makes the plan, and puts what has left RAM.
+    /// Exchanges reports, makes the plan, and puts objects that have left RAM.
     pub fn tick(&mut self, now: Duration, draw: u64) {
         for node in (0..self.nodes).filter(|node| *node != self.number) {
             let ask = self.ask(MemoryMatter::State { newest: MEMORY_VERSION, dropped: Vec::new() }, now);

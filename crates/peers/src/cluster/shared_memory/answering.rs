@@ -8,7 +8,7 @@ use super::{CPU_CAP, ClusterMemory, GUESTS_DENOMINATOR, GUESTS_NUMERATOR, HeldPa
 use bytes::Bytes;
 use shoal_cluster::{
     CallError, CallFuture, Caller, GONE_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryAsk,
-    MemoryMatter, MemoryRefusal, MemoryTold, PagePut, PeerService, PutResult,
+    MemoryMatter, MemoryRefusal, MemoryReply, PAGE_BYTES_MAX, PagePut, PeerService, PutResult,
 };
 use shoal_cooperation::NodeId;
 use shoal_cooperation::global_memory::ServerReport;
@@ -36,8 +36,9 @@ impl ClusterMemory {
             return Err(CallError::Refused("the ask names another node than it comes from".into()));
         }
         self.heard(ask.from, ask.report);
+        self.heard_life(ask.from, ask.life);
         let own: ServerReport = **self.own.load();
-        let answer = |told: Result<MemoryTold<'_>, MemoryRefusal>| {
+        let answer = |told: Result<MemoryReply<'_>, MemoryRefusal>| {
             let gone = self.guests.lock().take_gone(ask.from, GONE_MAX);
             Bytes::from(MemoryAnswer::new(ask.matter.kind(), &own, told).with_gone(gone).encode())
         };
@@ -55,7 +56,7 @@ impl ClusterMemory {
                     dropped.iter().filter_map(|page| guests.take(ask.from, *page)).collect()
                 };
                 drop(pages);
-                return Ok(answer(Ok(MemoryTold::State(MEMORY_VERSION.min(*newest)))));
+                return Ok(answer(Ok(MemoryReply::State(MEMORY_VERSION.min(*newest)))));
             }
             MemoryMatter::Put(pages) => (answer(self.keep_pages(&ask, pages)), pages.len()),
             MemoryMatter::Get(page) => {
@@ -64,11 +65,24 @@ impl ClusterMemory {
                     true => self.metrics.memory_served_hit.increment(),
                     false => self.metrics.memory_served_gone.increment(),
                 }
-                (answer(Ok(MemoryTold::Get(held.as_ref().map(|held| &held.bytes[..])))), 1)
+                (answer(Ok(MemoryReply::Get(held.as_ref().map(|held| &held.bytes[..])))), 1)
             }
         };
         self.load.served(began.elapsed(), u32::try_from(requests).unwrap_or(u32::MAX));
         Ok(answer)
+    }
+
+    /// Forgets the pages at a node that has started again: it has forgotten them, too.
+    fn heard_life(&self, node: NodeId, life: u64) {
+        let before = {
+            let mut peers = self.peers.lock();
+            let known = peers.entry(node).or_default();
+            let latest = life.max(known.life);
+            std::mem::replace(&mut known.life, latest)
+        };
+        if before != 0 && before < life {
+            self.placed.lock().keep(|other| other != node);
+        }
     }
 
     /// Returns `true` if the caller is at the address of the member that it says it is.
@@ -79,12 +93,12 @@ impl ClusterMemory {
         node != self.node && address == Some(from.address.ip().to_canonical())
     }
 
-    /// Keeps pages, each if it is worth more than what it replaces.
+    /// Keeps pages, each if it is worth more than the memory that it replaces.
     fn keep_pages(
         &self,
         ask: &MemoryAsk<'_>,
         pages: &[PagePut<'_>],
-    ) -> Result<MemoryTold<'static>, MemoryRefusal> {
+    ) -> Result<MemoryReply<'static>, MemoryRefusal> {
         if self.load.used() >= CPU_CAP {
             self.metrics.memory_refused_busy.increment();
             return Err(MemoryRefusal::Busy);
@@ -94,7 +108,7 @@ impl ClusterMemory {
             return Err(MemoryRefusal::Behind);
         }
         let results = pages.iter().map(|page| self.keep_page(ask.from, page)).collect();
-        Ok(MemoryTold::Put(results))
+        Ok(MemoryReply::Put(results))
     }
 
     /// Returns `true` if this node has purges that the asker lacks: its page may be purged already.
@@ -115,6 +129,7 @@ impl ClusterMemory {
             self.metrics.memory_kept_declined.increment();
             return PutResult::Declined;
         };
+        debug_assert!(page.bytes.len() <= PAGE_BYTES_MAX, "longer pages are refused");
         let held = HeldPage { bytes: Bytes::copy_from_slice(page.bytes), _charge: charge };
         let used = now.saturating_sub(page.age);
         let before = self.guests.lock().put(owner, page.page, held, (weight, used));

@@ -4,7 +4,7 @@ use super::{ClusterMemory, page_number};
 use crate::cluster::PeerNode;
 use bytes::Bytes;
 use shoal_cache::shared_memory::PlacedPage;
-use shoal_cluster::{CallError, MEMORY_CALL, MemoryAnswer, MemoryMatter, MemoryRefusal, MemoryTold};
+use shoal_cluster::{CallError, MEMORY_CALL, MemoryAnswer, MemoryMatter, MemoryRefusal, MemoryReply};
 use shoal_cooperation::NodeId;
 use shoal_cooperation::global_memory::{CostMeter, PageCosts, Place, ServerReport, SwitchChange};
 use shoal_core::{Key, ObjectKey};
@@ -23,6 +23,8 @@ enum GetEnd {
     Page(Bytes),
     /// The node has the page no more.
     Gone,
+    /// The node has given all pages back.
+    Off,
     /// Other bytes than this node has put.
     Wrong,
     /// The node did not answer, or does not answer now.
@@ -119,6 +121,13 @@ impl ClusterMemory {
                 }
                 None
             }
+            GetEnd::Off => {
+                known.version = None;
+                drop(peers);
+                self.metrics.memory_gets_gone.increment();
+                self.placed.lock().keep(|other| other != place.node);
+                None
+            }
             GetEnd::Wrong => {
                 known.row.wrong += 1;
                 self.metrics.memory_gets_wrong.increment();
@@ -162,20 +171,21 @@ impl ClusterMemory {
         };
         self.heard_answer(place.node, &answer);
         match answer.told {
-            Ok(MemoryTold::Get(Some(page))) if self.sum(page) == place.sum => {
+            Ok(MemoryReply::Get(Some(page))) if self.sum(page) == place.sum => {
                 GetEnd::Page(bytes.slice_ref(page))
             }
-            Ok(MemoryTold::Get(Some(_))) => {
+            Ok(MemoryReply::Get(Some(_))) => {
                 tracing::warn!(peer = %peer.name, "a peer returned another page than it got, and is set aside");
                 peer.lied();
                 GetEnd::Wrong
             }
-            Ok(_) | Err(MemoryRefusal::Off | MemoryRefusal::Unwanted) => GetEnd::Gone,
+            Err(MemoryRefusal::Off) => GetEnd::Off,
+            Ok(_) | Err(MemoryRefusal::Unwanted) => GetEnd::Gone,
             Err(_) => GetEnd::Failed,
         }
     }
 
-    /// Records what an answer says beside its matter: the report, and pages that were given up.
+    /// Records the report of an answer, and the pages that were given up.
     pub(super) fn heard_answer(&self, node: NodeId, answer: &MemoryAnswer<'_>) {
         self.heard(node, answer.report());
         let mut placed = self.placed.lock();

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) struct NodeLoad {
     cpu: CpuTime,
     cores: f64,
-    last: Mutex<Reading>,
+    last: Mutex<CpuSample>,
     /// Time spent for other nodes, in microseconds.
     served_us: AtomicU64,
     service: Mutex<CostMeter>,
@@ -19,7 +19,7 @@ pub(super) struct NodeLoad {
 
 /// Latest reading, and the utilizations that follow from it.
 #[derive(Clone, Copy, Default)]
-struct Reading {
+struct CpuSample {
     at: Duration,
     cpu_ms: u64,
     served_us: u64,
@@ -58,7 +58,8 @@ impl NodeLoad {
         let share = |millis: f64| (millis / 1e3 / seconds).clamp(0.0, 1.0);
         let used = share(cpu_ms.saturating_sub(last.cpu_ms) as f64);
         let for_others = share(served_us.saturating_sub(last.served_us) as f64 / 1e3);
-        *last = Reading { at: now, cpu_ms, served_us, used, for_others };
+        debug_assert!((0.0..=1.0).contains(&used) && (0.0..=1.0).contains(&for_others));
+        *last = CpuSample { at: now, cpu_ms, served_us, used, for_others };
     }
 
     /// Returns the share of all cores that the process uses.

@@ -6,10 +6,10 @@
 //!  each second: reports by memory/ask state, plan, epoch, gauges
 //! ```
 //!
-//! The decisions are those of `shoal_cooperation::global_memory` (Voelker 2000, chapter 3); here are
-//! their meters, locks and messages. The queue is bounded in bytes and count: what finds no room is
-//! dropped, and no client waits for it. One thread with its own runtime puts; gets run within the
-//! request that misses, for one time-out of the peer at most.
+//! The decisions are those of `shoal_cooperation::global_memory` (Voelker 2000, chapter 3). Their
+//! meters, locks and messages are here. The queue is bounded in bytes and count: an object that
+//! finds no room is dropped, and no client waits for it. One thread with its own runtime puts; gets
+//! run within the request that misses, for one time-out of the peer at most.
 //!
 //! No lock is held while bytes are charged: the budget takes pages of other nodes back at once when
 //! this node needs memory, and calls [`GuestHolder::give_up`] for that.
@@ -60,7 +60,7 @@ pub struct ClusterMemory {
     seed: u64,
     started: Instant,
     is_on: AtomicBool,
-    /// `true` if a page is asked for whatever it costs.
+    /// `true` if a page is asked for at any cost.
     is_always: AtomicBool,
     metrics: Arc<Metrics>,
     room: GuestRoom,
@@ -91,7 +91,7 @@ pub(super) struct HeldPage {
 
 /// Objects that have left RAM, in their order.
 struct PutQueue {
-    objects: VecDeque<Outgoing>,
+    objects: VecDeque<PutCandidate>,
     bytes: u64,
     /// Most bytes, half of the charge: each object has a copy while it is sent.
     most: u64,
@@ -99,7 +99,7 @@ struct PutQueue {
 }
 
 /// Object on its way to another node.
-struct Outgoing {
+struct PutCandidate {
     object: EvictedObject,
     /// Age when it left RAM.
     age: Duration,
@@ -114,6 +114,8 @@ struct PeerMemory {
     version: Option<u8>,
     /// Time before which a node that knows no shared memory is not asked.
     asked_after: Duration,
+    /// Process of the node, from its latest ask.
+    life: u64,
     heard: Option<Duration>,
     latency: CostMeter,
     switch: PeerSwitch,
@@ -237,6 +239,11 @@ impl ClusterMemory {
 
 impl SharedMemory for ClusterMemory {
     fn begin(&self, key: Key) -> u64 {
+        if !self.is_on() {
+            // Older pages end all the same.
+            self.end(key);
+            return 0;
+        }
         let (turn, before) = self.placed.lock().begin(key);
         self.forget(key, before);
         turn
@@ -262,7 +269,7 @@ impl SharedMemory for ClusterMemory {
         }
         if self.placed.lock().leaves(key, turn) {
             queue.bytes += weight;
-            queue.objects.push_back(Outgoing { object, age, refused: Vec::new() });
+            queue.objects.push_back(PutCandidate { object, age, refused: Vec::new() });
             drop(queue);
             self.wake.notify_one();
         }
@@ -304,7 +311,7 @@ impl HeldPage {
 
 impl PutQueue {
     /// Takes the object that has waited longest. Its bytes stay counted until [`Self::done`].
-    fn next(&mut self) -> Option<Outgoing> {
+    fn next(&mut self) -> Option<PutCandidate> {
         self.objects.pop_front()
     }
 

@@ -3,11 +3,11 @@
 //! One thread does this. Pages for one node go in one message of up to [`MESSAGE_BYTES`]. A node
 //! that declines a page, or has too much to do, is left out, and another is drawn, twice at most.
 
-use super::{ClusterMemory, Outgoing, page_number, set_gauge};
+use super::{ClusterMemory, PutCandidate, page_number, set_gauge};
 use crate::cluster::{ClusterHandle, PeerNode};
 use shoal_cluster::{
     CallError, DROPPED_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryMatter, MemoryRefusal,
-    MemoryTold, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,
+    MemoryReply, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,
 };
 use shoal_cooperation::global_memory::{AGE_MAX, OwnRate, Place, PutPlan, Role, ServerReport, spare_bytes};
 use shoal_cooperation::{MemberState, NodeId};
@@ -42,7 +42,7 @@ pub(super) async fn work(memory: Weak<ClusterMemory>, wake: Arc<Notify>) {
 /// Pages for one node, with their objects.
 struct Parcel {
     peer: Arc<PeerNode>,
-    pages: Vec<(Outgoing, Vec<u8>)>,
+    pages: Vec<(PutCandidate, Vec<u8>)>,
     bytes: usize,
 }
 
@@ -64,7 +64,7 @@ impl ClusterMemory {
 
     fn own_report(&self, now: Duration) -> ServerReport {
         let told = self.reports.lock().fresh(now);
-        let age = self.tier_age.lock().age(now);
+        let age = self.next_age(now);
         let (used, for_others) = (self.load.used(), self.load.for_others());
         let most = (super::CPU_CAP - (used - for_others)).clamp(0.0, 1.0);
         let has_time = used < super::CPU_CAP;
@@ -86,6 +86,16 @@ impl ClusterMemory {
             unused_permille: permille(most - for_others),
             service_us: service.max(1),
         }
+    }
+
+    /// Returns the age of the memory that a page would replace: that of own objects, or of the
+    /// oldest page of others if those have their share.
+    fn next_age(&self, now: Duration) -> Duration {
+        let own = self.tier_age.lock().age(now);
+        let guests = self.guests.lock();
+        let most = self.room.usage().0 / super::GUESTS_DENOMINATOR * super::GUESTS_NUMERATOR;
+        let is_full = guests.usage().1 + FULL_BELOW > most;
+        guests.oldest_age(now).filter(|_| is_full).unwrap_or(own)
     }
 
     fn leave_gone_members(&self, handle: &ClusterHandle) {
@@ -148,7 +158,7 @@ impl ClusterMemory {
         let mut peers = self.peers.lock();
         let known = peers.entry(peer.node).or_default();
         known.version = match answer.map(|answer| answer.told) {
-            Some(Ok(MemoryTold::State(version))) if version <= MEMORY_VERSION => Some(version),
+            Some(Ok(MemoryReply::State(version))) if version <= MEMORY_VERSION => Some(version),
             _ => None,
         };
         if known.version.is_none() {
@@ -229,21 +239,22 @@ impl ClusterMemory {
     }
 
     /// Returns `true` if the object may still be put: not removed, not back in RAM, and fresh.
-    fn is_worth_sending(&self, outgoing: &Outgoing) -> bool {
+    fn is_worth_sending(&self, outgoing: &PutCandidate) -> bool {
         let (key, turn) = (outgoing.object.key(), outgoing.object.turn());
         self.placed.lock().is_on_its_way(key, turn) && !self.room.is_in_ram(key) && outgoing.object.is_fresh()
     }
 
     /// Drops an object for good.
-    fn gives_up(&self, outgoing: &Outgoing) {
+    fn gives_up(&self, outgoing: &PutCandidate) {
         self.placed.lock().stays_away(outgoing.object.key(), outgoing.object.turn());
         self.queue.lock().done(outgoing.object.weight());
         self.metrics.memory_puts_left.increment();
     }
 
     async fn send(&self, handle: &ClusterHandle, parcel: Parcel) {
-        let put =
-            |(outgoing, page): &'_ (Outgoing, Vec<u8>)| (page_number(outgoing.object.key()), xxh3_64(page));
+        let put = |(outgoing, page): &'_ (PutCandidate, Vec<u8>)| {
+            (page_number(outgoing.object.key()), xxh3_64(page))
+        };
         let facts: Vec<(u128, u64)> = parcel.pages.iter().map(put).collect();
         let pages = parcel.pages.iter().zip(&facts).map(|((outgoing, bytes), (page, sum))| PagePut {
             page: *page,
@@ -263,21 +274,23 @@ impl ClusterMemory {
             self.heard_answer(parcel.peer.node, answer);
         }
         let told = answer.map(|answer| answer.told);
+        debug_assert!(parcel.bytes <= MESSAGE_BYTES + PAGE_BYTES_MAX, "a message is bounded");
         drop(ask);
         self.settle(parcel, told);
     }
 
     /// Records the results of a put. A page that was refused goes to another node.
-    fn settle(&self, parcel: Parcel, told: Option<Result<MemoryTold<'_>, MemoryRefusal>>) {
+    fn settle(&self, parcel: Parcel, told: Option<Result<MemoryReply<'_>, MemoryRefusal>>) {
         let node = parcel.peer.node;
         let results = match told {
-            Some(Ok(MemoryTold::Put(results))) => results,
+            Some(Ok(MemoryReply::Put(results))) => results,
             Some(Err(MemoryRefusal::Busy | MemoryRefusal::Behind)) => {
                 self.metrics.memory_puts_refused.add(parcel.pages.len() as u64);
                 vec![PutResult::Declined; parcel.pages.len()]
             }
             _ => {
-                // It does not answer, or has shared memory off now: others are asked until it reports.
+                // It does not answer, or has shared memory off now: others get pages until it
+                // reports.
                 self.metrics.memory_puts_failed.add(parcel.pages.len() as u64);
                 self.reports.lock().forget(node);
                 vec![PutResult::Declined; parcel.pages.len()]
@@ -324,6 +337,9 @@ impl ClusterMemory {
 
 /// Interval of reports, plans and gauges.
 const TICK: Duration = Duration::from_secs(1);
+
+/// Bytes below their share from which pages of others count as many.
+const FULL_BELOW: u64 = 64 << 10;
 
 /// Time for which more objects are waited for before they are put.
 const GATHERING: Duration = Duration::from_millis(2);
