@@ -147,6 +147,7 @@ impl<'a> MemoryAsk<'a> {
             }
             MemoryMatter::Get(page) => out.extend(page.to_le_bytes()),
         }
+        debug_assert!(out.len() > REPORT_BYTES);
         out
     }
 

@@ -1,7 +1,7 @@
 //! Servers of memory that lie, forget, or are slower than the disk, and strangers that ask.
 
-use super::cluster::introduce;
-use shoal_testkit::cluster::{peers, setup};
+use super::cluster::{introduce, introduce_life};
+use shoal_testkit::cluster::{members, peers, setup};
 use shoal_testkit::seeded::body;
 use shoal_testkit::wait;
 use shoal_testkit::{Answer, Connection, Origin, Shoal};
@@ -83,7 +83,7 @@ fn answer(kind: &str, ask: &[u8], pages: &Pages) -> Vec<u8> {
             match kind {
                 "changed" => *page.last_mut().expect("it has bytes") ^= 1,
                 "another" => page = pages.values().next().cloned().unwrap_or_default(),
-                "slow" => std::thread::sleep(Duration::from_millis(60)),
+                "slow" => std::thread::sleep(Duration::from_millis(30)),
                 _ => {}
             }
             let length = if kind == "giant" { u32::MAX } else { page.len() as u32 };
@@ -111,13 +111,17 @@ fn beside(kind: &'static str, shared: &str, is_over: impl Fn(&Shoal) -> bool) ->
         .set("cluster.shared_memory", shared)
         .set("cache.ram", "4 MiB")
         .start();
-    let paths: Vec<String> = (0..500).map(|number| format!("/{number}")).collect();
+    let paths: Vec<String> = (0..320).map(|number| format!("/{number}")).collect();
     for path in &paths {
         origin.on(path, Answer::fresh(body(path, 16_000), 600));
     }
+    let mut life = 0;
     wait::until(kind, || {
-        // It is believed in for some seconds.
-        introduce(peers[0], peers[1]);
+        // It is believed in for some seconds, and then in its next life.
+        if members(&node) < 2 {
+            life += 1;
+            introduce_life(peers[0], peers[1], life);
+        }
         for path in &paths {
             node.get(path).expect_status(200).expect_body(body(path, 16_000));
         }
@@ -166,6 +170,7 @@ fn bad_asks_for_memory_are_refused() {
     let peers = peers(2);
     let node = setup(&origin, peers[0], &peers).set("cluster.shared_memory", "always").start();
     introduce(peers[0], peers[1]);
+    wait::until("the other one is a member", || members(&node) == 2);
     let mut get = vec![1, 3];
     get.extend([7; HEAD - 2 + 16]);
     get[26] = 0;

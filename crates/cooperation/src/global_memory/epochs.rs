@@ -52,6 +52,7 @@ impl Epochs {
         }
         let rate = self.requests as f64 / length.as_secs_f64();
         self.rate += (rate - self.rate) * SMOOTHING;
+        debug_assert!(self.rate.is_finite() && self.rate >= 0.0);
         self.began = now;
         self.requests = 0;
         if self.faults >= FAULTS_MIN {

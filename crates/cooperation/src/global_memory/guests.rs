@@ -2,9 +2,9 @@
 //!
 //! A page belongs to the life of a process: when its owner starts again it has forgotten the page,
 //! and all pages of the life before go. A message of an earlier life, such as a replayed one, is
-//! refused. Each owner has its fair share of the memory. The oldest page goes first: of an owner
-//! beyond its share, or else of all. Memory that the holder needs itself takes pages in the same
-//! order. O(log pages) for a change, O(owners) to find the oldest.
+//! refused. Each owner has its fair share of the memory. The page that was not used for longest
+//! goes first: of an owner beyond its share, or else of all. Memory that the holder needs itself
+//! takes pages in the same order. O(log pages) for a change, O(owners) to find the oldest.
 
 use crate::NodeId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -23,7 +23,8 @@ pub struct GuestPages<T> {
 struct Owner<T> {
     life: u64,
     pages: HashMap<u128, Guest<T>>,
-    order: BTreeMap<u64, u128>,
+    /// Pages by the time of their last use, and their arrival.
+    order: BTreeMap<(Duration, u64), u128>,
     bytes: u64,
     /// Pages given up that the owner has not been told of.
     gone: VecDeque<u128>,
@@ -84,7 +85,7 @@ impl<T> GuestPages<T> {
         let known = self.owners.get_mut(&owner)?;
         known.gone.retain(|gone| *gone != page);
         self.arrivals += 1;
-        known.order.insert(self.arrivals, page);
+        known.order.insert((used, self.arrivals), page);
         known.pages.insert(page, Guest { value, bytes, arrival: self.arrivals, used });
         known.bytes += bytes;
         self.bytes += bytes;
@@ -96,7 +97,7 @@ impl<T> GuestPages<T> {
     pub fn take(&mut self, owner: NodeId, page: u128) -> Option<T> {
         let known = self.owners.get_mut(&owner)?;
         let guest = known.pages.remove(&page)?;
-        known.order.remove(&guest.arrival);
+        known.order.remove(&(guest.used, guest.arrival));
         debug_assert!(known.bytes >= guest.bytes && self.bytes >= guest.bytes);
         known.bytes -= guest.bytes;
         self.bytes -= guest.bytes;
@@ -109,17 +110,17 @@ impl<T> GuestPages<T> {
         let is_greedy = |owner: &NodeId| {
             self.owners.get(owner).is_some_and(|known| known.bytes > 0 && known.bytes >= self.bytes / owners)
         };
-        let oldest =
-            |known: &Owner<T>| known.order.first_key_value().map(|(arrival, page)| (*arrival, *page));
+        let oldest = |known: &Owner<T>| known.order.first_key_value().map(|(used, page)| (*used, *page));
         let (owner, page) = match newcomer.filter(is_greedy) {
             Some(owner) => (owner, oldest(self.owners.get(&owner)?)?.1),
             None => {
                 let all = self.owners.iter().filter_map(|(owner, known)| Some((oldest(known)?, *owner)));
-                let ((_, page), owner) = all.min_by_key(|((arrival, _), _)| *arrival)?;
+                let ((_, page), owner) = all.min_by_key(|((used, _), _)| *used)?;
                 (owner, page)
             }
         };
         let given = self.take(owner, page);
+        debug_assert!(given.is_some(), "the order names pages that are there");
         if let Some(known) = self.owners.get_mut(&owner) {
             known.gone.push_back(page);
             // The owner finds the others out by asking.
@@ -138,12 +139,8 @@ impl<T> GuestPages<T> {
 
     /// Returns the time since the last use of the oldest page; `None` if there is none.
     pub fn oldest_age(&self, now: Duration) -> Option<Duration> {
-        let first = |known: &Owner<T>| {
-            let (arrival, page) = known.order.first_key_value()?;
-            Some((*arrival, known.pages.get(page)?.used))
-        };
-        let oldest = self.owners.values().filter_map(first).min_by_key(|(arrival, _)| *arrival)?;
-        Some(now.saturating_sub(oldest.1))
+        let first = |known: &Owner<T>| known.order.first_key_value().map(|((used, _), _)| *used);
+        self.owners.values().filter_map(first).min().map(|used| now.saturating_sub(used))
     }
 
     /// Forgets owners that are no members any more. Returns their pages, to be dropped.

@@ -51,7 +51,7 @@ pub use guests::{GuestPages, GuestRefusal};
 pub use page_cost::{CostMeter, PageCosts, PeerSwitch, SwitchChange, cpu_price};
 pub use placed::{Place, PlacedPages};
 pub use put_plan::{OwnRate, PutPlan};
-pub use reports::{AGE_MARGIN, REPORT_LIFE, Reports, Role, SERVERS_MAX, ServerReport, spare_bytes};
+pub use reports::{REPORT_LIFE, Reports, Role, SERVERS_MAX, ServerReport, spare_bytes};
 pub use select::{Frequencies, select};
 pub use tier_age::{AGE_MAX, TierAge};
 pub use tuner::Tuner;

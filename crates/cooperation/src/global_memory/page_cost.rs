@@ -109,6 +109,7 @@ impl PeerSwitch {
         self.slower = 0;
         self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
         self.off_until = now + self.pause;
+        debug_assert!((PAUSE_MIN..=PAUSE_MAX).contains(&self.pause));
         SwitchChange::Off(self.pause)
     }
 }

@@ -87,6 +87,7 @@ impl PlacedPages {
             && is_later(self.on_their_way.get(&key).copied())
             && self.on_their_way.len() < self.most;
         if is_current {
+            debug_assert!(turn <= self.turns, "a turn that has begun");
             self.on_their_way.insert(key, turn);
         }
         is_current

@@ -3,12 +3,12 @@
 //! Joins the parts of Voelker 2000, section 3.6: target weights from the servers' spare memory, age
 //! weights from their reported ages, bounds from U*, borrowing from U_e. A server takes part if it
 //! has memory to spare. A page goes to a server only if the memory there is older than the page by
-//! [`AGE_MARGIN`]: it is worth more than the memory that it replaces.
+//! a quarter: it is worth more than the memory that it replaces.
 //!
 //! A draw picks the server, so that equal nodes do not run to the same one (section 3.6.1). One
 //! that has refused is left out, and the others share its part.
 
-use super::reports::{AGE_MARGIN, ServerReport};
+use super::reports::ServerReport;
 use super::{Frequencies, FrequencyError, RequestRate, select, target_weights};
 use crate::NodeId;
 use std::time::Duration;
@@ -49,6 +49,7 @@ impl PutPlan {
         let borrowing = list(&|report| Ok(pace(report)?.borrowed(f64::from(report.unused_permille) / 1e3)))?;
         let frequencies = select(&target_weights(&spare), &ages, b, &bounds, &borrowing)?;
         let servers = usable.iter().map(|(node, report)| (*node, report.age)).collect();
+        debug_assert_eq!(frequencies.of.len(), usable.len(), "a share for each server");
         Ok(Self { servers, frequencies: Some(frequencies) })
     }
 
@@ -89,8 +90,11 @@ impl PutPlan {
 
 /// Returns `true` if a page is worth more than the memory that it would replace.
 fn is_worth(page_age: Duration, server_age: Duration) -> bool {
-    page_age.saturating_mul(AGE_MARGIN) < server_age
+    page_age.saturating_add(page_age / AGE_MARGIN_PART) < server_age
 }
+
+/// Part of a page's age by which memory must be older, so that noise moves no pages.
+const AGE_MARGIN_PART: u32 = 4;
 
 #[cfg(test)]
 mod tests {

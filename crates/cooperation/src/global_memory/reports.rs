@@ -133,8 +133,8 @@ pub const REPORT_LIFE: Duration = Duration::from_secs(10);
 /// Most servers that are known.
 pub const SERVERS_MAX: usize = 256;
 
-/// Times by which another node's memory must be older before a page is put there.
-pub const AGE_MARGIN: u32 = 2;
+/// Times by which another node's memory is older than that of a node that counts as global.
+const AGE_MARGIN: u32 = 2;
 
 /// Most memory that a node is believed to spare: 4 TiB.
 const SPARE_MAX: u64 = 1 << 42;

@@ -1,9 +1,9 @@
 //! Age of the memory that a node would give up next, estimated from its evictions.
 //!
-//! GMS (Feeley et al., SOSP 1995) orders all pages by their last use. A cache whose hits must cost
-//! nothing keeps no such order. S3-FIFO evicts from its small queue objects that nobody used since
-//! they came. Their time since the insertion is the time since their last use. For the main queue
-//! it is an upper bound. The latest victims' mean age is taken as the age of the next one.
+//! GMS (Feeley et al., SOSP 1995) orders all pages by their last use. A cache keeps no such order
+//! if its hits are to cost nothing. S3-FIFO evicts from its small queue objects that nobody used
+//! since they came. Their time since the insertion is the time since their last use. For the main
+//! queue it is an upper bound. The mean age of the latest victims is taken as that of the next one.
 //!
 //! A node that evicts nothing gives up memory that nobody uses: its age grows with the time since
 //! its last eviction, and is [`AGE_MAX`] before the first one. O(1) an eviction.

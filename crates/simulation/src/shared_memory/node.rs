@@ -248,6 +248,7 @@ impl MemoryNode {
         }
         let version = self.version(object);
         let page = page(object, version);
+        debug_assert_eq!(read_page(&page, object), Some(version));
         let place = Place { node, turn, sum: sum(&page), bytes: page.len() as u32 };
         if self.ram.contains_key(&object) || !self.placed.placed(key(object), place) {
             self.placed.stays_away(key(object), turn);
@@ -385,11 +386,14 @@ impl MemoryNode {
         }
         self.ram.insert(object, InRam { version, turn, since: now, used: 0 });
         self.touch(object);
+        debug_assert_eq!(self.ram.len(), self.order.len(), "each object has a place in the order");
+        debug_assert!(self.ram.len() <= self.ram_pages);
     }
 
     fn evict(&mut self, now: Duration) {
         let Some((_, object)) = self.order.pop_first() else { return };
         let Some(gone) = self.ram.remove(&object) else { return };
+        debug_assert!(gone.since <= now);
         let age = now.saturating_sub(gone.since);
         self.tier.evicted(age, now);
         if self.leaving.len() < LEAVING_MAX && self.placed.leaves(key(object), gone.turn) {
