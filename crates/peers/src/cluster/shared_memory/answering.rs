@@ -152,8 +152,12 @@ impl ClusterMemory {
         if !is_full && free >= weight {
             return self.room.charge(weight, false);
         }
-        if !is_full && age < self.tier_age.lock().age(now) {
-            return self.room.charge(weight, true);
+        let is_own_older = age < self.tier_age.lock().age(now);
+        if !is_full
+            && is_own_older
+            && let Some(charge) = self.room.charge(weight, true)
+        {
+            return Some(charge);
         }
         // Older pages of other nodes make room.
         let mut given = 0;

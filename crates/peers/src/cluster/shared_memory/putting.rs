@@ -93,8 +93,9 @@ impl ClusterMemory {
     fn next_age(&self, now: Duration) -> Duration {
         let own = self.tier_age.lock().age(now);
         let guests = self.guests.lock();
-        let most = self.room.usage().0 / super::GUESTS_DENOMINATOR * super::GUESTS_NUMERATOR;
-        let is_full = guests.usage().1 + FULL_BELOW > most;
+        let (limit, free, objects) = self.room.usage();
+        let most = limit / super::GUESTS_DENOMINATOR * super::GUESTS_NUMERATOR;
+        let is_full = guests.usage().1 + FULL_BELOW > most || free + objects < FULL_BELOW;
         guests.oldest_age(now).filter(|_| is_full).unwrap_or(own)
     }
 
@@ -338,7 +339,7 @@ impl ClusterMemory {
 /// Interval of reports, plans and gauges.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Bytes below their share from which pages of others count as many.
+/// Bytes below their share, or of free and own memory, from which pages replace pages of others.
 const FULL_BELOW: u64 = 64 << 10;
 
 /// Time for which more objects are waited for before they are put.
