@@ -114,7 +114,7 @@ class Node:
         self.process.wait(30)
 
 
-def wait_until(what, condition, seconds=60):
+def wait_until(what, condition, seconds=15):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -188,7 +188,7 @@ def run(options, name, origin):
     finally:
         for node in nodes:
             node.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True) if not options.keep else print(folder)
 
 
 def main():
@@ -203,15 +203,23 @@ def main():
     parser.add_argument("--net", type=int, default=77, help="third part of the nodes' addresses")
     parser.add_argument("--directory", help="folder for the stores")
     parser.add_argument("--small", action="store_true", help="2,000 objects and 8,000 requests")
+    parser.add_argument("--keep", action="store_true", help="keep the folders with settings and logs")
     parser.add_argument("--json", help="file for the results")
     options = parser.parse_args()
     if options.small:
         options.objects, options.requests, options.warming = 2_000, 5_000, 3_000
-    options.ram = options.objects * options.size // 8
+    options.ram = max(options.objects * options.size // 8, 4 << 20)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Origin)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     # A page takes its bytes, and about 1,500 for its head and places.
     pages = options.ram // (options.size + 1_500)
+    warm, cold = set(), set()
+    for number, (_, path) in enumerate(requests_of(options)):
+        if number < options.warming:
+            warm.add(path)
+        elif path not in warm:
+            cold.add(path)
+    print("objects asked for first in the measured part:", len(cold))
     model = {"own memory": lru_misses(options, pages), "all memory": lru_misses(options, pages * NODES)}
     print("model, LRU over the busy node's requests, disk reads:", model, flush=True)
     results = []
