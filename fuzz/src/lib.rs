@@ -72,6 +72,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "trace_columns", run: trace::columns, replays: QUICK },
     Target { name: "purge_messages", run: cluster::purge_messages, replays: QUICK },
     Target { name: "digest_messages", run: cluster::digest_messages, replays: QUICK },
+    Target { name: "memory_messages", run: cluster::memory_messages, replays: QUICK },
     Target { name: "hit_messages", run: cluster::hit_messages, replays: QUICK },
     Target { name: "peer_ask", run: peers::peer_ask, replays: QUICK },
     Target { name: "icp", run: neighbours::icp, replays: QUICK },

@@ -18,6 +18,7 @@ mod large_pages;
 mod peek;
 mod refreshes;
 mod removals;
+mod sharing;
 
 pub use contents::{ContentNote, ContentNotes};
 pub use disk_queues::{DiskJobError, DiskQueue};
@@ -34,6 +35,7 @@ use super::metadata::ObjectMetadata;
 use crate::holds::Holds;
 use crate::io_pool::{IoPool, JobKind};
 use crate::metrics::Metrics;
+use crate::shared_memory::SharedMemory;
 use bytes::Bytes;
 use jobs::{LoadedObject, open};
 use lanes::Lanes;
@@ -43,11 +45,11 @@ use removals::PendingRemovals;
 use shoal_core::{Key, ObjectKey};
 use shoal_memory::{MemoryBody, MemoryBudget, MemoryTier, Reservation};
 use shoal_store::{Error, Insert, InsertRefusal, Store};
-use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool,
+    AtomicBool, AtomicU32,
     Ordering::{Relaxed, SeqCst},
 };
+use std::sync::{Arc, OnceLock};
 
 /// RAM and disk together.
 pub struct HybridCache {
@@ -69,6 +71,11 @@ pub struct HybridCache {
     contents: ContentNotes,
     /// Reservations for the disk store's windows in RAM.
     windows: Mutex<Vec<Reservation>>,
+    /// Memory of other nodes, if it is used.
+    shared: OnceLock<Arc<dyn SharedMemory>>,
+    /// Tick of the last eviction if memory is shared, else 0. Hits take it as their time, so that
+    /// they read no clock.
+    tick: Arc<AtomicU32>,
 }
 
 /// Size limits of the tiers.
@@ -115,6 +122,8 @@ impl HybridCache {
             limits,
             contents: ContentNotes::default(),
             windows: Mutex::new(windows.into_iter().collect()),
+            shared: OnceLock::new(),
+            tick: Arc::default(),
         }
     }
 
@@ -242,6 +251,10 @@ impl HybridCache {
     pub fn memory_entry_by_key(&self, hash: Key, full: &[u8]) -> Option<Arc<MemoryEntry>> {
         let found = self.memory.get(hash).filter(|resident| resident.key.full() == full)?;
         self.promote(&found);
+        let tick = self.tick.load(Relaxed);
+        if tick != 0 {
+            found.used_at(tick);
+        }
         if found.body.hit() {
             self.put_into_large_pages(&found);
         }
@@ -270,9 +283,20 @@ impl HybridCache {
             let body = self.hold(&resident);
             return Some(CachedObject { record: resident.record.clone(), body, in_memory: true });
         }
-        self.disk.as_ref().filter(|_| self.on_disk(key))?;
-        let disk = self.disk.as_ref().filter(|_| !self.removals.is_hidden(key))?;
+        let on_disk = self.on_disk(key);
+        let placed = self.shared.get().and_then(|shared| shared.find(key, on_disk));
+        if (!on_disk && placed.is_none()) || self.removals.is_hidden(key) {
+            return None;
+        }
         let validity = begin();
+        if let Some(placed) = placed {
+            // Boxed, as below.
+            let found = Box::pin(self.bring(key, placed, &validity)).await;
+            if found.is_some() || !on_disk {
+                return found;
+            }
+        }
+        let disk = self.disk.as_ref()?;
         if let Some(found) = self.try_find(&**disk, key, &validity) {
             return Some(found);
         }
@@ -280,7 +304,8 @@ impl HybridCache {
         let read = JobKind::Read { at: disk.position(key) };
         let (lane, ledger) = ((disk.holder_index(key), read), Arc::clone(&self.ledger));
         // Boxed, so that a lookup without the disk does not carry room for this future.
-        let opened = Box::pin(self.run(lane, move || open(&*store, &wanted, small, &ledger))).await??;
+        let opened =
+            Box::pin(self.timed(self.run(lane, move || open(&*store, &wanted, small, &ledger)))).await??;
         Some(self.found(key, opened, &validity))
     }
 
@@ -302,7 +327,7 @@ impl HybridCache {
         validity: &ValiditySnapshot,
     ) -> Option<CachedBody> {
         let body = self.memory.place(key.hash(), body);
-        let resident = Arc::new(MemoryEntry::new(key, record.clone(), body));
+        let resident = Arc::new(self.entry(key, record.clone(), body));
         let beside = resident.weight().saturating_sub(reservation.bytes());
         let kept = reservation.grow(beside)
             && self
@@ -326,7 +351,7 @@ impl HybridCache {
         if body.len() as u64 > self.limits.memory_object_max {
             return None;
         }
-        let resident = Arc::new(MemoryEntry::new(key, record.clone(), body));
+        let resident = Arc::new(self.entry(key, record.clone(), body));
         let weight = resident.weight();
         let kept =
             self.memory.insert_if(key.hash(), Arc::clone(&resident), weight, || validity.is_unchanged());

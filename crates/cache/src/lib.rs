@@ -21,6 +21,7 @@ pub mod purge;
 pub mod purge_table;
 pub mod room;
 pub mod shared_body;
+pub mod shared_memory;
 pub mod storage;
 pub mod stored_object;
 

@@ -85,9 +85,9 @@ impl ClusterOptions {
             ClusterCommand::Init { file } => init(&file),
             ClusterCommand::Rotate(options) => rotate(&options),
             ClusterCommand::Status(options) => options.show("GET", "/cluster", status_text),
-            ClusterCommand::Peers(options) => {
-                options.show("GET", "/cluster", |it| members_text(it) + "\n" + &peers_text(it))
-            }
+            ClusterCommand::Peers(options) => options.show("GET", "/cluster", |it| {
+                members_text(it) + "\n" + &peers_text(it) + &servers_text(&it["shared_memory"])
+            }),
             ClusterCommand::Drain(options) => options.show("POST", "/cluster/drain", |_| DRAINING.into()),
             ClusterCommand::Join(options) => options.show("POST", "/cluster/join", |_| JOINED.into()),
             ClusterCommand::Where(WhereOptions { url, view }) => {
@@ -172,7 +172,62 @@ fn status_text(value: &Value) -> String {
     if let Some(why) = value["refused"].as_str() {
         out += &format!("alone      {why}\n");
     }
+    out += &memory_line(&value["shared_memory"]);
     out + "\n" + &members_text(value)
+}
+
+/// Returns the line about shared memory; nothing if it is off.
+fn memory_line(memory: &Value) -> String {
+    let number = |key: &str| memory[key].as_u64().unwrap_or_default();
+    match memory["role"].as_str() {
+        Some(role) => format!(
+            "memory     {role}: holds {} objects in {} bytes for others, has {} in {} bytes there, b = {:.2}\n",
+            number("guest_pages"),
+            number("guest_bytes"),
+            number("placed_pages"),
+            number("placed_bytes"),
+            memory["balance"].as_f64().unwrap_or_default(),
+        ),
+        None => String::new(),
+    }
+}
+
+/// Returns a table of the other nodes as servers of memory; nothing if it is off.
+fn servers_text(memory: &Value) -> String {
+    let Some(servers) = memory["servers"].as_array() else { return String::new() };
+    let time = |value: &Value| value.as_f64().map_or("-".into(), |us| format!("{us:.0} µs"));
+    let mut out = format!(
+        "\nshared memory; the own disk takes {}\n{:<24} {:>9} {:>6} {:>9} {:>9} {:>8} {:>8} {:>6} {:>12}  {}\n",
+        time(&memory["disk_us"]),
+        "OTHER NODE",
+        "A PAGE",
+        "SHARE",
+        "PUTS",
+        "GETS",
+        "GONE",
+        "FAILED",
+        "WRONG",
+        "HELD HERE",
+        "STATE"
+    );
+    for server in servers {
+        let text = |key: &str| server[key].as_str().unwrap_or_default();
+        let number = |key: &str| server[key].as_u64().unwrap_or_default();
+        out += &format!(
+            "{:<24} {:>9} {:>5.0}% {:>9} {:>9} {:>8} {:>8} {:>6} {:>12}  {}\n",
+            text("name"),
+            time(&server["page_us"]),
+            server["share"].as_f64().unwrap_or_default() * 100.0,
+            number("puts"),
+            number("gets"),
+            number("gone"),
+            number("failed"),
+            number("wrong"),
+            number("guest_bytes"),
+            text("state"),
+        );
+    }
+    out
 }
 
 fn members_text(value: &Value) -> String {
@@ -269,6 +324,25 @@ const JOINED: &str = "this node is a home again; see `shoal cluster peers`\n";
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn shared_memory_is_told_if_it_is_on() {
+        let memory = json!({
+            "role": "global", "guest_pages": 3, "guest_bytes": 4096, "placed_pages": 70, "placed_bytes": 1,
+            "balance": 0.5, "disk_us": 4000.0,
+            "servers": [{ "name": "b", "state": "slower than the disk", "page_us": 250.0, "share": 0.25, "puts": 9 }],
+        });
+        let line = memory_line(&memory);
+        assert!(
+            line.contains("global: holds 3 objects in 4096 bytes") && line.contains("b = 0.50"),
+            "{line}"
+        );
+        let table = servers_text(&memory);
+        for part in ["4000 µs", "250 µs", " 25%", "slower than the disk"] {
+            assert!(table.contains(part), "{part}: {table}");
+        }
+        assert_eq!((memory_line(&Value::Null), servers_text(&Value::Null)), (String::new(), String::new()));
+    }
 
     #[test]
     fn peers_are_listed_with_share_and_contact() {

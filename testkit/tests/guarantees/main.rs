@@ -71,6 +71,8 @@ mod reverse_mode;
 mod rules;
 mod rules_pass;
 mod seen_by_site;
+mod shared_memory;
+mod shared_memory_liars;
 mod short_way;
 mod slow_clients;
 mod smuggling;

@@ -142,7 +142,7 @@ impl Node {
             cluster: cluster.clone(),
             neighbours: neighbours.as_ref().map(|(neighbours, _)| Arc::clone(neighbours)),
         });
-        let purged = (&settings, disks.is_some());
+        let purged = (&settings, &*objects, disks.is_some());
         cluster_purges::start(cluster.as_ref(), &exchange, purged).map_err(NodeError::Threads)?;
         let neighbours = neighbours.map(|parts| {
             let (exchange, upstreams) = (Arc::clone(&exchange), Arc::clone(&upstreams));
