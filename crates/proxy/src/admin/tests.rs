@@ -157,7 +157,13 @@ impl Control for Scripted {
                 .into(),
             sites: vec![SiteStatus::of(&self.site.0.read())],
             mirrors: vec![MirrorStatus { name: "npm".into(), ..MirrorStatus::default() }],
-            prefetch: Default::default(),
+            prefetch: crate::exchange::prefetch::PrefetchStatus {
+                sources: vec![crate::exchange::prefetch::SourceStatus {
+                    source: "link".into(),
+                    ..Default::default()
+                }],
+                ..Default::default()
+            },
         }
     }
 
