@@ -41,6 +41,12 @@ impl Default for Site {
     }
 }
 
+/// Prefetching with one source.
+fn hinted() -> crate::exchange::prefetch::PrefetchStatus {
+    let source = crate::exchange::prefetch::SourceStatus { source: "link".into(), ..Default::default() };
+    crate::exchange::prefetch::PrefetchStatus { sources: vec![source], ..Default::default() }
+}
+
 impl Control for Scripted {
     fn warm(
         &self,
@@ -161,7 +167,7 @@ impl Control for Scripted {
                 .into(),
             sites: vec![SiteStatus::of(&self.site.0.read())],
             mirrors: vec![MirrorStatus { name: "npm".into(), ..MirrorStatus::default() }],
-            prefetch: Default::default(),
+            prefetch: hinted(),
         }
     }
 
