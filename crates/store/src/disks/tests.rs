@@ -5,6 +5,7 @@ use crate::OpenOptions;
 use crate::architectures::{ArchitectureOptions, StoreEnv, open_store};
 use crate::fs::{CrashPoint, Faults, FaultyFs, FileSystem, MemoryFs};
 use crate::index::MemoryHome;
+use crate::{PromptStore, StoreUpkeep, StoreView, TryInsert, Usage};
 use shoal_core::Timestamp;
 
 const OBJECTS: u32 = 300;

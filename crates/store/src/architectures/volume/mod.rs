@@ -203,6 +203,9 @@ struct Volume {
     ring_end: AtomicU32,
     /// Set when a caller has been told to write the queue, until it begins.
     is_write_due: AtomicBool,
+    /// Set from when the volume is being released: the queue takes no record any more, so that none
+    /// is acknowledged behind the last write.
+    is_releasing: AtomicBool,
     /// Set without background work: the writer then also writes the index.
     is_alone: bool,
     /// Lock that keeps other processes out, until the volume is released.
@@ -374,7 +377,13 @@ impl Volume {
         if lock.is_none() {
             return Err(Error::Unusable("the volume is claimed in a way that cannot be shared".into()));
         }
-        self.close()?;
+        self.is_releasing.store(true, Relaxed);
+        // Callers that hold the queue have not seen the flag.
+        drop(self.queue.lock());
+        if let Err(error) = self.close() {
+            self.is_releasing.store(false, Relaxed);
+            return Err(error);
+        }
         // A record queued since is written too: its insert was acknowledged.
         if !self.queue.lock().is_empty() {
             self.close()?;

@@ -118,6 +118,7 @@ impl Volume {
             own_bytes: DATA_AT + index_bytes + PAGE_BYTES as u64,
             ring_end: AtomicU32::new(geometry.stripes),
             is_write_due: AtomicBool::default(),
+            is_releasing: AtomicBool::default(),
             is_alone: !parts.background,
             lock: Mutex::new(parts.lock),
         })

@@ -140,6 +140,9 @@ impl Volume {
         is_wanted: impl FnOnce(&WriteQueue) -> bool,
     ) -> Result<Option<u64>, Error> {
         let mut queue = self.queue.lock();
+        if self.is_releasing.load(Relaxed) {
+            return Err(Error::Declined(InsertRefusal::OutOfService));
+        }
         if !is_wanted(&queue) {
             return Ok(None);
         }
