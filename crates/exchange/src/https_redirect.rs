@@ -2,7 +2,7 @@
 //!
 //! Only a host that a site serves is named in the answer. Host, path and query are those of the
 //! request's target: no other field of the client gets into `Location`. The method stays (308). A
-//! challenge of a certificate authority is answered by the site, since the authority asks over http.
+//! challenge of a certificate authority is answered by the site: the authority asks over http.
 
 use super::answers;
 use super::handling_report::HandlingReport;
