@@ -114,7 +114,7 @@ class Node:
         self.process.wait(30)
 
 
-def wait_until(what, condition, seconds=15):
+def wait_until(what, condition, seconds=60):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
