@@ -125,7 +125,7 @@ class Chroot:
         must(node.returncode == 0, f"the node ended with {node.returncode}: {said}")
 
     def answers(self):
-        return subprocess.run(["chroot", self.root, "shoal", "status"], capture_output=True).returncode == 0
+        return subprocess.run(["chroot", self.root, "shoal", "status", "--health"], capture_output=True).returncode == 0
 
     def files(self):
         kept = ["etc", "usr", "var", "lib", "opt", "home"]

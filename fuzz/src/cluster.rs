@@ -1,8 +1,12 @@
 //! Messages between the nodes of a cluster.
 
-use shoal_cluster::{BorrowedHitAnswers, BorrowedHitAsks, HitAnswers, HitAsks};
+use shoal_cluster::{
+    BorrowedHitAnswers, BorrowedHitAsks, HitAnswers, HitAsks, MemoryAnswer, MemoryAsk, MemoryMatter,
+    MemoryReply,
+};
 use shoal_cooperation::NodeId;
 use shoal_cooperation::directory::{DigestAnswer, DigestPull, KnownDigests};
+use shoal_cooperation::global_memory::{AGE_MAX, GuestPages, OwnRate, PutPlan, Reports};
 use shoal_cooperation::invalidation::{
     Message, PURGE_BYTES_MAX, Repair, Vector, decode_purges, encode_purges,
 };
@@ -39,6 +43,39 @@ pub fn digest_messages(data: &[u8]) {
     for _ in 0..2 {
         let _ = known.receive(node, answer.clone(), std::time::Duration::ZERO);
         known.forget(NodeId(2));
+    }
+}
+
+/// Messages of shared memory are refused, or read back as the same bytes. Reports in them keep
+/// plans sound, and pages keep within the books.
+pub fn memory_messages(data: &[u8]) {
+    let now = std::time::Duration::from_secs(1);
+    if let Some(ask) = MemoryAsk::decode(data) {
+        assert_eq!(ask.encode(), data, "two encodings of one ask");
+        let (mut guests, mut reports) = (GuestPages::default(), Reports::default());
+        reports.heard(ask.from, ask.report, now);
+        let fresh = reports.fresh(now);
+        assert!(fresh.iter().all(|(_, report)| report.age <= AGE_MAX && report.most_permille <= 1000));
+        let rate = OwnRate { seconds_between: 0.001, global_nodes: 3 };
+        let plan = PutPlan::new(&fresh, rate, 0.5).expect("clamped reports make a plan");
+        assert!((0.0..=1.0).contains(&plan.share(ask.from)));
+        assert!(guests.greet(ask.from, ask.life).is_ok(), "it is the first life");
+        if let MemoryMatter::Put(pages) = &ask.matter {
+            for page in pages {
+                let size = (page.bytes.len() as u64, now.saturating_sub(page.age));
+                guests.put(ask.from, page.page, page.bytes, size);
+            }
+            let held = std::iter::from_fn(|| guests.give_up(None)).map(|page| page.len() as u64).sum::<u64>();
+            assert!(held <= data.len() as u64 && guests.usage() == (0, 0));
+        }
+    }
+    let count = data.get(29..31).map_or(0, |count| u16::from_le_bytes([count[0], count[1]]));
+    for kind in 1..=3 {
+        let Some(answer) = MemoryAnswer::decode(data, kind, usize::from(count)) else { continue };
+        assert_eq!(answer.encode(), data, "two encodings of one answer");
+        if let Ok(MemoryReply::Get(Some(page))) = &answer.told {
+            assert!(!page.is_empty() && page.len() < data.len());
+        }
     }
 }
 

@@ -14,6 +14,7 @@
 pub mod cluster;
 pub mod dashboard;
 pub mod gossip;
+pub mod hints;
 mod hit_ways;
 pub mod lists;
 pub mod mirrors;
@@ -56,6 +57,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cache_control", run: semantics::cache_control, replays: QUICK },
     Target { name: "range", run: semantics::range, replays: QUICK },
     Target { name: "vary", run: semantics::vary, replays: QUICK },
+    Target { name: "hint_lists", run: hints::lists, replays: QUICK },
+    Target { name: "links", run: hints::links, replays: QUICK },
+    Target { name: "prefetch_messages", run: hints::messages, replays: QUICK },
+    Target { name: "accept_encoding", run: semantics::accept_encoding, replays: QUICK },
     Target { name: "storing", run: semantics::storing, replays: QUICK },
     Target { name: "store_object", run: store::store_object, replays: SLOW },
     Target { name: "store_index", run: store::store_index, replays: SLOW },
@@ -67,6 +72,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "trace_columns", run: trace::columns, replays: QUICK },
     Target { name: "purge_messages", run: cluster::purge_messages, replays: QUICK },
     Target { name: "digest_messages", run: cluster::digest_messages, replays: QUICK },
+    Target { name: "memory_messages", run: cluster::memory_messages, replays: QUICK },
     Target { name: "hit_messages", run: cluster::hit_messages, replays: QUICK },
     Target { name: "peer_ask", run: peers::peer_ask, replays: QUICK },
     Target { name: "icp", run: neighbours::icp, replays: QUICK },

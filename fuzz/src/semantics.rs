@@ -8,7 +8,7 @@ use shoal_semantics::range::{ContentRange, Extents, RangeAnswer, RangeSet};
 use shoal_semantics::reuse::{Reuse, decide};
 use shoal_semantics::storage::{CachePolicy, ForwardedExchange, StorageDecision};
 use shoal_semantics::vary::{self, Vary};
-use shoal_semantics::{CacheRules, date, targeted};
+use shoal_semantics::{AcceptedCodings, CacheRules, Coding, date, targeted};
 
 /// A date that was read reads back from how we write it, but for the last leap second of the year
 /// 9999.
@@ -66,6 +66,25 @@ fn check_resolved(resolved: RangeAnswer, length: u64) {
     sorted.sort_unstable();
     assert!(parts.iter().all(|part| part.end <= length), "{parts:?} of {length}");
     assert!(sorted.windows(2).all(|pair| pair[0].end < pair[1].start), "{parts:?} overlap");
+}
+
+/// Lines of Accept-Encoding mean the same as one line. A refused coding is never chosen, and neither
+/// is one that the node lacks.
+pub fn accept_encoding(data: &[u8]) {
+    let lines: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
+    let accepted = AcceptedCodings::of(lines.iter().copied());
+    // A quoted string left open swallows what follows it on its own line only.
+    if !data.contains(&b'"') {
+        assert_eq!(AcceptedCodings::of([lines.join(&b", "[..]).as_slice()]), accepted);
+    }
+    for coding in Coding::ALL {
+        let chosen = accepted.best([coding]);
+        assert!(chosen.is_none_or(|chosen| chosen == coding), "{chosen:?} is not among the codings");
+        let refused = format!("{};q=0", coding.name());
+        let refusing = AcceptedCodings::of([refused.as_bytes()].into_iter().chain([&b"*"[..]]));
+        assert_ne!(refusing.best(Coding::ALL), Some(coding));
+    }
+    assert_eq!(accepted.best([]), None);
 }
 
 /// White space around values selects no other variant, and presence does.

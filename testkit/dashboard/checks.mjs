@@ -363,7 +363,7 @@ function overlaps() {
 }
 
 /** Runs in the page: colour and dash of the twelve line styles. */
-function drawnStyles(theme) {
+export function drawnStyles(theme) {
   document.documentElement.dataset.theme = theme
   const holder = document.createElement('div')
   holder.className = 'chart'

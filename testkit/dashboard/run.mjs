@@ -1,11 +1,13 @@
 // Runs the checks of the page: `node run.mjs [--only NAME] [--screenshots FOLDER] [--node URL --object URL]`.
-// With `--node` the views of a real node are checked in place of the mock's.
+// With `--node` the views of a real node are checked in place of the mock's; with `--file PATH` a page
+// that stands alone, of which `--pictures NAME` takes pictures.
 
 import { Mock } from './mock.mjs'
 import { bars } from './bars.mjs'
 import { checks } from './checks.mjs'
 import { launch } from './browser.mjs'
 import { real } from './real.mjs'
+import { standalone, takePictures } from './standalone.mjs'
 import { takeScreenshots } from './screenshots.mjs'
 
 const options = Object.fromEntries(process.argv.slice(2).map((word, at, all) => [word, all[at + 1]]).filter(([word]) => word.startsWith('--')))
@@ -23,8 +25,10 @@ const browser = await launch()
 let failed = 0
 try {
   if (options['--screenshots']) await takeScreenshots({ browser, mockOf, folder: options['--screenshots'] })
+  else if (options['--pictures']) await takePictures(browser, options['--file'], options['--pictures'])
   else {
-    const chosen = Object.entries(options['--node'] ? real(options['--node'], options['--object']) : { ...checks, ...bars }).filter(([name]) => !options['--only'] || name.includes(options['--only']))
+    const all = options['--node'] ? real(options['--node'], options['--object']) : options['--file'] ? standalone(options['--file']) : { ...checks, ...bars }
+    const chosen = Object.entries(all).filter(([name]) => !options['--only'] || name.includes(options['--only']))
     for (const [name, check] of chosen) failed += await run(name, check)
     if (!chosen.length) throw new Error('no check has this name')
   }

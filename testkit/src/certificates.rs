@@ -86,13 +86,18 @@ impl Authority {
         Arc::new(config)
     }
 
-    /// What a TLS client that trusts this authority uses, offering `protocols` by ALPN.
-    pub fn client(&self, protocols: &[&str]) -> Arc<rustls::ClientConfig> {
+    /// The roots of a client that trusts this authority alone.
+    pub fn roots(&self) -> rustls::RootCertStore {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(self.issuer.der().clone()).expect("an authority's certificate is a root");
+        roots
+    }
+
+    /// What a TLS client that trusts this authority uses, offering `protocols` by ALPN.
+    pub fn client(&self, protocols: &[&str]) -> Arc<rustls::ClientConfig> {
         let builder = rustls::ClientConfig::builder_with_provider(provider());
         let versions = builder.with_safe_default_protocol_versions().expect("ring speaks TLS 1.2 and 1.3");
-        let mut config = versions.with_root_certificates(roots).with_no_client_auth();
+        let mut config = versions.with_root_certificates(self.roots()).with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         Arc::new(config)
     }

@@ -16,6 +16,8 @@ pub struct ListenerRules {
     clients: Option<Vec<IpNet>>,
     /// Networks of trusted proxies.
     trusted: Vec<IpNet>,
+    /// Port of https to which clients of http are sent.
+    pub redirect_https: Option<u16>,
     /// Users of this listener.
     pub users: Option<Arc<ListenerUsers>>,
 }
@@ -37,6 +39,7 @@ impl ListenerRules {
             mode: listen.mode,
             clients: listen.clients(forward).map(<[IpNet]>::to_vec),
             trusted: listen.trusted_proxies.clone(),
+            redirect_https: listen.redirect_https,
             users: None,
         }
     }

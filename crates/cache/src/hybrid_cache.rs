@@ -13,10 +13,12 @@ mod found;
 pub mod hanging;
 mod held;
 mod jobs;
+mod lanes;
 mod large_pages;
 mod peek;
 mod refreshes;
 mod removals;
+mod sharing;
 
 pub use contents::{ContentNote, ContentNotes};
 pub use disk_queues::{DiskJobError, DiskQueue};
@@ -33,18 +35,21 @@ use super::metadata::ObjectMetadata;
 use crate::holds::Holds;
 use crate::io_pool::{IoPool, JobKind};
 use crate::metrics::Metrics;
+use crate::shared_memory::SharedMemory;
 use bytes::Bytes;
 use jobs::{LoadedObject, open};
+use lanes::Lanes;
+use parking_lot::Mutex;
 use refreshes::PendingHeadUpdates;
 use removals::PendingRemovals;
 use shoal_core::{Key, ObjectKey};
 use shoal_memory::{MemoryBody, MemoryBudget, MemoryTier, Reservation};
 use shoal_store::{Error, Insert, InsertRefusal, Store};
-use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool,
+    AtomicBool, AtomicU32,
     Ordering::{Relaxed, SeqCst},
 };
+use std::sync::{Arc, OnceLock};
 
 /// RAM and disk together.
 pub struct HybridCache {
@@ -55,7 +60,7 @@ pub struct HybridCache {
     gathered: Arc<Holds>,
     disk: Option<Arc<dyn Store>>,
     /// One queue per disk.
-    lanes: Vec<DiskQueue>,
+    lanes: Lanes,
     /// Objects to remove from disks that do not answer.
     removals: PendingRemovals,
     /// Heads on their way to the disk.
@@ -64,8 +69,13 @@ pub struct HybridCache {
     limits: ObjectSizeLimits,
     /// Stored objects, for the digest of this node.
     contents: ContentNotes,
-    /// Reservation for the disk store's windows in RAM.
-    _windows: Option<Reservation>,
+    /// Reservations for the disk store's windows in RAM.
+    windows: Mutex<Vec<Reservation>>,
+    /// Memory of other nodes, if it is used.
+    shared: OnceLock<Arc<dyn SharedMemory>>,
+    /// Tick of the last eviction if memory is shared, else 0. Hits take it as their time, so that
+    /// they read no clock.
+    tick: Arc<AtomicU32>,
 }
 
 /// Size limits of the tiers.
@@ -96,11 +106,7 @@ impl HybridCache {
                 memory.upgrade().inspect(|memory| offer_to_disk(memory, key, |_| true));
             }));
         }
-        let lanes = pools
-            .into_iter()
-            .enumerate()
-            .map(|(number, pool)| DiskQueue::new(number, pool, &metrics))
-            .collect();
+        let lanes = Lanes::new(pools, &metrics);
         let (removals, refreshes) = (PendingRemovals::default(), Arc::default());
         Self {
             memory,
@@ -115,14 +121,38 @@ impl HybridCache {
             metrics,
             limits,
             contents: ContentNotes::default(),
-            _windows: windows,
+            windows: Mutex::new(windows.into_iter().collect()),
+            shared: OnceLock::new(),
+            tick: Arc::default(),
         }
     }
 
     /// Returns the queue of a disk, by its lane number in the store. A disk that hangs fills only
     /// its own pool.
     pub fn disk_queue(&self, lane: usize) -> &DiskQueue {
-        &self.lanes[lane % self.lanes.len()]
+        self.lanes.get(lane)
+    }
+
+    /// Adds the queue of a disk that has come, with a pool of its own. A number that has a queue
+    /// keeps it.
+    ///
+    /// # Errors
+    /// If there are too many disks.
+    pub fn add_lane(
+        &self,
+        lane: usize,
+        pool: impl FnOnce() -> std::io::Result<IoPool>,
+    ) -> std::io::Result<()> {
+        self.lanes.add(lane, pool, &self.metrics)
+    }
+
+    /// Reserves RAM for the windows of a further disk, for good. Returns `false` if there is too
+    /// little.
+    pub fn hold_windows(&self, bytes: u64) -> bool {
+        let reserved = self.ledger.try_reserve(bytes);
+        let is_held = reserved.is_some();
+        self.windows.lock().extend(reserved);
+        is_held
     }
 
     /// Returns all pools for disk jobs.
@@ -221,10 +251,19 @@ impl HybridCache {
     pub fn memory_entry_by_key(&self, hash: Key, full: &[u8]) -> Option<Arc<MemoryEntry>> {
         let found = self.memory.get(hash).filter(|resident| resident.key.full() == full)?;
         self.promote(&found);
+        let tick = self.tick.load(Relaxed);
+        if tick != 0 {
+            found.used_at(tick);
+        }
         if found.body.hit() {
             self.put_into_large_pages(&found);
         }
         Some(found)
+    }
+
+    /// Returns the object if it is in RAM. The call does not count as a request for the object.
+    pub fn entry_in_memory(&self, key: &ObjectKey) -> Option<Arc<MemoryEntry>> {
+        self.memory.peek(key.hash()).filter(|resident| resident.key == *key)
     }
 
     /// Returns the record of an object in RAM. The call does not count as a request for the object.
@@ -244,17 +283,29 @@ impl HybridCache {
             let body = self.hold(&resident);
             return Some(CachedObject { record: resident.record.clone(), body, in_memory: true });
         }
-        self.disk.as_ref().filter(|_| self.on_disk(key))?;
-        let disk = self.disk.as_ref().filter(|_| !self.removals.is_hidden(key))?;
+        let on_disk = self.on_disk(key);
+        let placed = self.shared.get().and_then(|shared| shared.find(key, on_disk));
+        if (!on_disk && placed.is_none()) || self.removals.is_hidden(key) {
+            return None;
+        }
         let validity = begin();
+        if let Some(placed) = placed {
+            // Boxed, as below.
+            let found = Box::pin(self.bring(key, placed, &validity)).await;
+            if found.is_some() || !on_disk {
+                return found;
+            }
+        }
+        let disk = self.disk.as_ref()?;
         if let Some(found) = self.try_find(&**disk, key, &validity) {
             return Some(found);
         }
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
         let read = JobKind::Read { at: disk.position(key) };
-        let (lane, ledger) = ((disk.disk_index(key.hash()), read), Arc::clone(&self.ledger));
+        let (lane, ledger) = ((disk.holder_index(key), read), Arc::clone(&self.ledger));
         // Boxed, so that a lookup without the disk does not carry room for this future.
-        let opened = Box::pin(self.run(lane, move || open(&*store, &wanted, small, &ledger))).await??;
+        let opened =
+            Box::pin(self.timed(self.run(lane, move || open(&*store, &wanted, small, &ledger)))).await??;
         Some(self.found(key, opened, &validity))
     }
 
@@ -276,7 +327,7 @@ impl HybridCache {
         validity: &ValiditySnapshot,
     ) -> Option<CachedBody> {
         let body = self.memory.place(key.hash(), body);
-        let resident = Arc::new(MemoryEntry::new(key, record.clone(), body));
+        let resident = Arc::new(self.entry(key, record.clone(), body));
         let beside = resident.weight().saturating_sub(reservation.bytes());
         let kept = reservation.grow(beside)
             && self
@@ -300,7 +351,7 @@ impl HybridCache {
         if body.len() as u64 > self.limits.memory_object_max {
             return None;
         }
-        let resident = Arc::new(MemoryEntry::new(key, record.clone(), body));
+        let resident = Arc::new(self.entry(key, record.clone(), body));
         let weight = resident.weight();
         let kept =
             self.memory.insert_if(key.hash(), Arc::clone(&resident), weight, || validity.is_unchanged());

@@ -24,6 +24,12 @@ impl RulesNumber {
         assert!(number <= u32::MAX >> 1, "a number beyond those that a judgement can hold");
         Self(number)
     }
+
+    /// Returns the number, which is less than 2^31.
+    #[inline]
+    pub(crate) fn get(self) -> u32 {
+        self.0
+    }
 }
 
 impl RuleJudgement {

@@ -9,16 +9,19 @@
 pub mod blocks;
 pub mod body;
 pub mod body_writer;
+pub mod coded;
 pub mod hybrid_cache;
 pub mod identity;
 pub mod invalidations;
 pub mod io_pool;
 pub mod judgement;
+pub mod leaving;
 pub mod metadata;
 pub mod purge;
 pub mod purge_table;
 pub mod room;
 pub mod shared_body;
+pub mod shared_memory;
 pub mod storage;
 pub mod stored_object;
 

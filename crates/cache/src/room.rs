@@ -1,9 +1,12 @@
 //! Checks before a store is opened that its disk has the room that the settings give it.
 
+use crate::purge_table::PurgeTable;
 use parking_lot::{Condvar, Mutex};
 use shoal_core::ByteCount;
-use shoal_settings::{Disk, Settings};
+use shoal_settings::{Disk, Settings, Store};
+use shoal_store::fs::OsBlockDevice;
 use shoal_store::fs::capacity::Capacity;
+use shoal_store::inspect::volume_size;
 use shoal_store::patience::all_within;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -67,6 +70,43 @@ fn capacity(disk: &Disk) -> Result<Capacity, String> {
         .map_err(|error| format!("could not ask for the space at {}: {error}", disk.path.display()))
 }
 
+/// Gives a store of open size the size that its file system suggests: half of
+/// the free space for a new store, its own for one that is there. Returns the size if this function
+/// chose it.
+pub fn settle_size(settings: &mut Settings) -> Option<ByteCount> {
+    let store = &mut settings.store;
+    let is_open = store.disks.is_empty() && store.disk == Store::default().disk;
+    if !is_open || store.directory.as_os_str().is_empty() || OsBlockDevice::is_one(&store.directory) {
+        return None;
+    }
+    let bytes = ByteCount(suggested(&store.directory)?);
+    let was_named = store.names_a_disk();
+    store.disk = bytes;
+    store.object_max = store.object_max.min(bytes);
+    // A size of ours does not make the disk one that the operator asked for.
+    if !was_named {
+        store.required = Some(false);
+    }
+    Some(bytes)
+}
+
+fn suggested(directory: &Path) -> Option<u64> {
+    if let Some(bytes) = volume_size(directory) {
+        return Some(bytes + PurgeTable::BYTES);
+    }
+    let capacity = Capacity::at(directory).ok().filter(|capacity| capacity.held_bytes == 0)?;
+    half_of(capacity.free_bytes)
+}
+
+/// Returns half of the free bytes, in whole gigabytes and within the limit of a volume; `None` if
+/// that is too little for a choice.
+fn half_of(free_bytes: u64) -> Option<u64> {
+    const GIGABYTE: u64 = 1_000_000_000;
+    let gigabytes = (free_bytes / 2).min(SUGGESTED_MAX) / GIGABYTE;
+    debug_assert!(gigabytes * GIGABYTE <= free_bytes / 2);
+    (gigabytes > 0).then_some(gigabytes * GIGABYTE)
+}
+
 /// Returns the disks of the settings that do not fit or do not answer in time, each with its index.
 /// Only disks that an operator named are judged.
 pub fn misfits(settings: &Settings) -> Vec<(usize, String)> {
@@ -121,6 +161,10 @@ fn is_lost_in_devices(path: &Path) -> bool {
     path.starts_with("/dev") && !path.starts_with("/dev/shm") && !path.exists()
 }
 
+/// Largest size that is chosen without an operator: the index of a larger one takes RAM that should
+/// be asked for.
+const SUGGESTED_MAX: u64 = 100_000_000_000;
+
 /// Longest wait for all disks when the caller only checks.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -172,6 +216,28 @@ mod tests {
         let disks = ["a", "b"].map(|name| disk(&folder.path().join(name), most / 3 * 2));
         let neighbours = Neighbours::new(disks.into());
         assert_eq!(neighbours.check(1), Ok(()), "the first has not been heard of");
+    }
+
+    #[test]
+    fn open_size_follows_from_free_space() {
+        let giga = 1_000_000_000;
+        for (free, expected) in [
+            (0, None),
+            (giga, None),
+            (2 * giga, Some(giga)),
+            (61 * giga + 7, Some(30 * giga)),
+            (u64::MAX, Some(100 * giga)),
+        ] {
+            assert_eq!(half_of(free), expected, "{free}");
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut settings = Settings::default();
+        settings.store.directory = folder.path().join("store");
+        settings.store.disk = ByteCount::mib(77);
+        assert_eq!(settle_size(&mut settings), None, "the operator has said it");
+        settings.store.disk = Store::default().disk;
+        let chosen = settle_size(&mut settings);
+        assert!(chosen.is_none_or(|bytes| bytes == settings.store.disk && bytes.0 % giga == 0), "{chosen:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::hybrid_cache::{HybridCache, ObjectSizeLimits};
 use crate::io_pool::IoPool;
+use crate::leaving;
 use crate::metadata::ObjectMetadata;
 use crate::metrics::Metrics;
 use crate::purge_table::PurgeTable;
@@ -84,7 +85,8 @@ impl StorageStack {
             None => MemoryTier::new(account, shards),
         };
         let pool = |_| Ok(Arc::new(IoPool::new(store.io_threads, store.io_queue)?));
-        let pools = (0..store.disks.len().max(1)).map(pool).collect::<std::io::Result<_>>()?;
+        let count = disks.as_ref().map_or(1, |disks| disks.states().len().max(1));
+        let pools = (0..count).map(pool).collect::<std::io::Result<_>>()?;
         let purge_table = match &disks {
             Some(disks) if disks.is_in_service() || !store.disks.is_empty() => purges(&store.directory),
             // The one disk holds the purge table, and may belong to another process. Bringing the
@@ -176,7 +178,7 @@ fn now() -> Timestamp {
 }
 
 /// Returns the bytes of RAM for the neighbourhoods of objects read from volumes.
-fn windows_bytes(settings: &Settings) -> u64 {
+pub fn windows_bytes(settings: &Settings) -> u64 {
     let store = &settings.store;
     if store.architecture != VOLUME || store.all_disks().is_empty() {
         return 0;
@@ -196,25 +198,51 @@ fn open_disks(
     if disks.is_empty() {
         return None;
     }
-    let all_bytes: u128 = disks.iter().map(|disk| u128::from(disk.bytes.0)).sum();
     let neighbours = Arc::new(Neighbours::new(disks.clone()));
     let with_opener = |(at, disk): (usize, Disk)| {
-        let windows = u128::from(window_bytes) * u128::from(disk.bytes.0) / all_bytes.max(1);
-        let windows = u64::try_from(windows).unwrap_or(window_bytes);
+        let windows = windows_of(store, &disk, window_bytes);
         let tally = calls.get(at).map(Arc::clone);
-        let options = OpenOptions { tally, ..options(store, &disk, windows) };
-        let share = DiskSpec { path: disk.path.to_string_lossy().into_owned(), bytes: disk.bytes.0 };
-        let (neighbours, is_named) = (Arc::clone(&neighbours), store.names_a_disk());
-        let opener: DiskOpener = Box::new(move || {
-            if is_named {
-                neighbours.check(at).map_err(Error::Unusable)?;
-            }
-            log_new_store(&options.directory);
-            shoal_store::open(&OpenOptions { now: now(), ..options.clone() })
-        });
-        (share, opener)
+        opener(store, &disk, (windows, tally), (Arc::clone(&neighbours), at))
     };
-    Some(Arc::new(Disks::open_within(patience, disks.into_iter().enumerate().map(with_opener))))
+    let named = disks.into_iter().enumerate().map(with_opener);
+    // Disks that were on their way out when the process before ended.
+    let left = leaving::read(&store.directory).into_iter();
+    let left = left.filter(|left| store.all_disks().iter().all(|disk| disk.path != left.path));
+    let left = left.map(|disk| opener_of(store, &disk, 0));
+    Some(Arc::new(Disks::open_within(patience, named.chain(left))))
+}
+
+/// Returns a disk's share of the RAM for windows, by its bytes.
+pub fn windows_of(store: &shoal_settings::Store, disk: &Disk, window_bytes: u64) -> u64 {
+    let all_bytes: u128 = store.all_disks().iter().map(|disk| u128::from(disk.bytes.0)).sum();
+    let windows = u128::from(window_bytes) * u128::from(disk.bytes.0) / all_bytes.max(1);
+    let windows = u64::try_from(windows).unwrap_or(window_bytes).min(window_bytes);
+    assert!(windows <= window_bytes, "more than all windows have");
+    windows
+}
+
+/// Returns a disk and its opener, for a disk that changes while others serve.
+pub fn opener_of(store: &shoal_settings::Store, disk: &Disk, windows: u64) -> (DiskSpec, DiskOpener) {
+    opener(store, disk, (windows, None), (Arc::new(Neighbours::new(vec![disk.clone()])), 0))
+}
+
+fn opener(
+    store: &shoal_settings::Store,
+    disk: &Disk,
+    (windows, tally): (u64, Option<Arc<CallTally>>),
+    (neighbours, at): (Arc<Neighbours>, usize),
+) -> (DiskSpec, DiskOpener) {
+    let options = OpenOptions { tally, ..options(store, disk, windows) };
+    let share = DiskSpec { path: disk.path.to_string_lossy().into_owned(), bytes: disk.bytes.0 };
+    let is_named = store.names_a_disk();
+    let opener: DiskOpener = Arc::new(move || {
+        if is_named {
+            neighbours.check(at).map_err(Error::Unusable)?;
+        }
+        log_new_store(&options.directory);
+        shoal_store::open(&OpenOptions { now: now(), ..options.clone() })
+    });
+    (share, opener)
 }
 
 /// Logs that a new store is about to be made. If the operator expected an existing store, a mount

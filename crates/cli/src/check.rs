@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::show::print;
 use serde_json::json;
 use shoal_proxy::node::NodeError;
-use shoal_settings::{AdminAddress, Mistake, Settings};
+use shoal_settings::{AdminAddress, LogTarget, Mistake, Settings};
 use std::path::{Path, PathBuf};
 
 /// Check a configuration file and name every mistake
@@ -28,7 +28,9 @@ pub struct CheckOptions {
 impl CheckOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let configuration = Configuration { file: Some(self.file.clone()), options: Vec::new() };
-        let loaded = configuration.load();
+        let loaded = configuration.load_with_size();
+        let chosen = loaded.as_ref().ok().and_then(|(_, chosen)| *chosen);
+        let loaded = loaded.map(|(settings, _)| settings);
         let warnings = loaded.as_ref().map(warnings).unwrap_or_default();
         let result = loaded.and_then(|settings| self.check_contents(&settings));
         let mistakes = match &result {
@@ -47,7 +49,10 @@ impl CheckOptions {
             }
             (false, 0) => {
                 let lines = placed(&warnings, &file, &configuration.text().unwrap_or_default());
-                print(&format!("{}{file}: no mistakes\n", lines.concat()))
+                let size = chosen.map_or(String::new(), |bytes| {
+                    format!("{file}: the store may use {bytes} of disk (store.disk is at its default)\n")
+                });
+                print(&format!("{}{size}{file}: no mistakes\n", lines.concat()))
             }
             (false, _) => result,
         }
@@ -105,7 +110,7 @@ fn placed(warnings: &[String], file: &str, text: &str) -> Vec<String> {
 /// Returns the files that a node must create to start, each with its setting.
 fn places(settings: &Settings) -> Vec<(&'static str, &Path)> {
     let mut places = Vec::new();
-    if !["", "none", "stdout"].contains(&&*settings.log.access) {
+    if let Ok(LogTarget::File(_)) = LogTarget::parse(&settings.log.access) {
         places.push(("log.access", Path::new(&settings.log.access)));
     }
     if let Some(AdminAddress::Unix(path)) = &settings.admin.listen {

@@ -1,13 +1,11 @@
 //! `shoal cluster`: keys of a cluster, and its state as a running node sees it.
 
-use crate::admin_client::{ask, push_encoded};
-use crate::configuration::admin_address;
+use crate::admin_client::{NodeOptions, push_encoded};
 use crate::failure::Failure;
 use crate::show::print;
 use serde_json::Value;
 use shoal_cluster::ClusterError;
 use shoal_cluster::keys::KeyFile;
-use shoal_settings::AdminAddress;
 use std::path::{Path, PathBuf};
 
 /// Make and rotate a cluster's keys, show its members, find an object, drain a node
@@ -30,21 +28,21 @@ enum ClusterCommand {
     /// the next step. Nodes of two neighbouring steps understand each other.
     Rotate(RotateOptions),
     /// Show this node's cluster: state, key, view, datagrams and members
-    Status(NodeOptions),
+    Status(ViewOptions),
     /// List the members, and how this node's asks of each other node went
     ///
     /// P99 is the time to the other node's first sign of life. LAG counts purges of this node that
     /// the other one has not confirmed. The last column says why a node is not asked.
-    Peers(NodeOptions),
+    Peers(ViewOptions),
     /// Show the homes of an object, and the nodes that hold it now
     Where(WhereOptions),
     /// Take this node out of the homes; it stays a member and answers clients
     ///
     /// The new homes ask this node's cache before the origin, as long as it runs. Stop the node
     /// when `shoal_cluster_moved_total` of the others hardly grows. `join` undoes a drain.
-    Drain(NodeOptions),
+    Drain(ViewOptions),
     /// Make this node a home again, after a drain
-    Join(NodeOptions),
+    Join(ViewOptions),
 }
 
 #[derive(clap::Args)]
@@ -64,13 +62,9 @@ struct RotateOptions {
 }
 
 #[derive(clap::Args)]
-struct NodeOptions {
-    /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
-    #[arg(long, value_name = "ADDRESS")]
-    admin: Option<AdminAddress>,
-    /// Take the admin address from this configuration file
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+struct ViewOptions {
+    #[command(flatten)]
+    node: NodeOptions,
     /// Print the node's own JSON
     #[arg(long)]
     json: bool,
@@ -82,7 +76,7 @@ struct WhereOptions {
     /// clients ask for them
     url: String,
     #[command(flatten)]
-    node: NodeOptions,
+    view: ViewOptions,
 }
 
 impl ClusterOptions {
@@ -91,24 +85,23 @@ impl ClusterOptions {
             ClusterCommand::Init { file } => init(&file),
             ClusterCommand::Rotate(options) => rotate(&options),
             ClusterCommand::Status(options) => options.show("GET", "/cluster", status_text),
-            ClusterCommand::Peers(options) => {
-                options.show("GET", "/cluster", |it| members_text(it) + "\n" + &peers_text(it))
-            }
+            ClusterCommand::Peers(options) => options.show("GET", "/cluster", |it| {
+                members_text(it) + "\n" + &peers_text(it) + &servers_text(&it["shared_memory"])
+            }),
             ClusterCommand::Drain(options) => options.show("POST", "/cluster/drain", |_| DRAINING.into()),
             ClusterCommand::Join(options) => options.show("POST", "/cluster/join", |_| JOINED.into()),
-            ClusterCommand::Where(WhereOptions { url, node }) => {
+            ClusterCommand::Where(WhereOptions { url, view }) => {
                 let mut path = "/cluster/where?url=".to_owned();
                 push_encoded(&mut path, &url);
-                node.show("GET", &path, where_text)
+                view.show("GET", &path, where_text)
             }
         }
     }
 }
 
-impl NodeOptions {
+impl ViewOptions {
     fn show(self, method: &str, path: &str, text: fn(&Value) -> String) -> Result<(), Failure> {
-        let address = admin_address(self.admin, self.config)?;
-        let answer = ask(&address, method, path, "")?;
+        let answer = self.node.node()?.ask(method, path, "")?;
         let value: Value = serde_json::from_str(&answer.body).unwrap_or_default();
         match answer.status {
             200 if self.json => print(&answer.body),
@@ -179,7 +172,62 @@ fn status_text(value: &Value) -> String {
     if let Some(why) = value["refused"].as_str() {
         out += &format!("alone      {why}\n");
     }
+    out += &memory_line(&value["shared_memory"]);
     out + "\n" + &members_text(value)
+}
+
+/// Returns the line about shared memory; nothing if it is off.
+fn memory_line(memory: &Value) -> String {
+    let number = |key: &str| memory[key].as_u64().unwrap_or_default();
+    match memory["role"].as_str() {
+        Some(role) => format!(
+            "memory     {role}: holds {} objects in {} bytes for others, has {} in {} bytes there, b = {:.2}\n",
+            number("guest_pages"),
+            number("guest_bytes"),
+            number("placed_pages"),
+            number("placed_bytes"),
+            memory["balance"].as_f64().unwrap_or_default(),
+        ),
+        None => String::new(),
+    }
+}
+
+/// Returns a table of the other nodes as servers of memory; nothing if it is off.
+fn servers_text(memory: &Value) -> String {
+    let Some(servers) = memory["servers"].as_array() else { return String::new() };
+    let time = |value: &Value| value.as_f64().map_or("-".into(), |us| format!("{us:.0} µs"));
+    let mut out = format!(
+        "\nshared memory; the own disk takes {}\n{:<24} {:>9} {:>6} {:>9} {:>9} {:>8} {:>8} {:>6} {:>12}  {}\n",
+        time(&memory["disk_us"]),
+        "OTHER NODE",
+        "A PAGE",
+        "SHARE",
+        "PUTS",
+        "GETS",
+        "GONE",
+        "FAILED",
+        "WRONG",
+        "HELD HERE",
+        "STATE"
+    );
+    for server in servers {
+        let text = |key: &str| server[key].as_str().unwrap_or_default();
+        let number = |key: &str| server[key].as_u64().unwrap_or_default();
+        out += &format!(
+            "{:<24} {:>9} {:>5.0}% {:>9} {:>9} {:>8} {:>8} {:>6} {:>12}  {}\n",
+            text("name"),
+            time(&server["page_us"]),
+            server["share"].as_f64().unwrap_or_default() * 100.0,
+            number("puts"),
+            number("gets"),
+            number("gone"),
+            number("failed"),
+            number("wrong"),
+            number("guest_bytes"),
+            text("state"),
+        );
+    }
+    out
 }
 
 fn members_text(value: &Value) -> String {
@@ -276,6 +324,25 @@ const JOINED: &str = "this node is a home again; see `shoal cluster peers`\n";
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn shared_memory_is_told_if_it_is_on() {
+        let memory = json!({
+            "role": "global", "guest_pages": 3, "guest_bytes": 4096, "placed_pages": 70, "placed_bytes": 1,
+            "balance": 0.5, "disk_us": 4000.0,
+            "servers": [{ "name": "b", "state": "slower than the disk", "page_us": 250.0, "share": 0.25, "puts": 9 }],
+        });
+        let line = memory_line(&memory);
+        assert!(
+            line.contains("global: holds 3 objects in 4096 bytes") && line.contains("b = 0.50"),
+            "{line}"
+        );
+        let table = servers_text(&memory);
+        for part in ["4000 µs", "250 µs", " 25%", "slower than the disk"] {
+            assert!(table.contains(part), "{part}: {table}");
+        }
+        assert_eq!((memory_line(&Value::Null), servers_text(&Value::Null)), (String::new(), String::new()));
+    }
 
     #[test]
     fn peers_are_listed_with_share_and_contact() {

@@ -1,7 +1,8 @@
 //! Sources of a command's settings: a file, the environment, the command line.
 
 use crate::failure::Failure;
-use shoal_settings::{AdminAddress, Override, Settings, SettingsSource};
+use shoal_core::ByteCount;
+use shoal_settings::{Override, Settings, SettingsSource};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::io::Read;
@@ -49,34 +50,37 @@ impl Configuration {
         Override::from_environment(variables)
     }
 
+    /// Reads and checks all sources, without the files that they name.
+    pub fn load_alone(&self) -> Result<Settings, Failure> {
+        self.load_with(&|_| Ok(()), &|_| Vec::new())
+    }
+
     /// Reads and checks all sources.
     pub fn load(&self) -> Result<Settings, Failure> {
+        self.load_with_size().map(|(settings, _)| settings)
+    }
+
+    /// Reads and checks all sources. Returns also the size of the store, if the sources leave it
+    /// open.
+    pub fn load_with_size(&self) -> Result<(Settings, Option<ByteCount>), Failure> {
+        self.load_with(&readable, &further).map(|mut settings| {
+            let chosen = shoal_proxy::node::settle_size(&mut settings);
+            (settings, chosen)
+        })
+    }
+
+    fn load_with(
+        &self,
+        readable: &dyn Fn(&Path) -> Result<(), String>,
+        further: &dyn Fn(&Settings) -> Vec<(String, String)>,
+    ) -> Result<Settings, Failure> {
         let text = self.text()?;
         let file = self.file.as_ref().map_or("built-in".into(), |path| path.display().to_string());
         let mut overrides = self.variables();
         overrides.extend(self.options.iter().cloned());
-        SettingsSource { file: &file, text: &text, overrides, readable: &readable, further: &further }
+        SettingsSource { file: &file, text: &text, overrides, readable, further }
             .read()
             .map_err(Failure::Configuration)
-    }
-}
-
-/// Returns the admin address of a command: `--admin`, else the address in the settings.
-pub fn admin_address(option: Option<AdminAddress>, config: Option<PathBuf>) -> Result<AdminAddress, Failure> {
-    match option {
-        Some(address) => Ok(address),
-        None => match Configuration::find(config).load() {
-            Ok(settings) => settings.admin.listen.ok_or_else(|| {
-                Failure::Usage("the settings have no admin listener; name one with --admin".into())
-            }),
-            // A node may still be running, with the settings of its start.
-            Err(failure) => {
-                let mut lines =
-                    vec!["the settings do not tell where the node is asked; --admin does".to_owned()];
-                lines.extend(failure.lines());
-                Err(Failure::Usage(lines.join("\n")))
-            }
-        },
     }
 }
 

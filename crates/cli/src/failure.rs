@@ -15,6 +15,8 @@ pub enum Failure {
     Unreachable(String),
     /// A migration is written, and these lines name its gaps.
     LeftOut(Vec<String>),
+    /// A check is made and printed, and this is its exit code.
+    Checked(u8),
     /// Any other failure.
     Runtime(String),
 }
@@ -38,6 +40,7 @@ impl Failure {
             Self::Configuration(mistakes) => mistakes.iter().map(Mistake::to_string).collect(),
             Self::Usage(why) | Self::Unreachable(why) => vec![why],
             Self::LeftOut(lines) => lines,
+            Self::Checked(_) => Vec::new(),
             Self::Runtime(why) => why.lines().map(str::to_owned).collect(),
         }
     }
@@ -48,6 +51,7 @@ impl Failure {
             Self::Configuration(_) | Self::Usage(_) => 2,
             Self::Unreachable(_) => 3,
             Self::LeftOut(_) => 4,
+            Self::Checked(code) => *code,
         }
     }
 }

@@ -12,8 +12,10 @@ mod cluster;
 mod completions;
 mod config;
 mod configuration;
+mod doctor;
 mod explain;
 mod failure;
+mod finding;
 mod lab;
 mod lock;
 mod man;
@@ -39,9 +41,24 @@ use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match Arguments::parse().command.perform() {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return refused(&error),
+    };
+    match arguments.command.perform() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
+    }
+}
+
+/// Prints help, or a mistake of the command line. The mistake of a check leaves its result unknown.
+fn refused(error: &clap::Error) -> ExitCode {
+    // If nothing can be printed, the caller still gets the exit code.
+    let _ = error.print();
+    let is_check = std::env::args_os().nth(1).is_some_and(|name| name == "status" || name == "doctor");
+    match error.exit_code() {
+        2 if is_check => ExitCode::from(finding::UNKNOWN),
+        code => ExitCode::from(u8::try_from(code).unwrap_or(2)),
     }
 }
 
@@ -59,7 +76,12 @@ Exit codes:
   1  failed: what is asked for could not be done
   2  bad usage or configuration; nothing was started or changed
   3  no node answers at the admin address
-  4  migrate: the file is written, and something is not carried over";
+  4  migrate: the file is written, and something is not carried over
+status and doctor, as monitoring plugins:
+  0  well
+  1  degraded: clients are served, and something needs a hand
+  2  bad, or no answer
+  3  unknown: the check could not be made";
 
 // The variants have no comments, so that each command shows the help of its options, long help
 // included.
@@ -69,6 +91,7 @@ enum ShoalCommand {
     Check(check::CheckOptions),
     Config(config::ConfigOptions),
     Status(status::StatusOptions),
+    Doctor(doctor::DoctorOptions),
     Top(top::TopOptions),
     Purge(purge::PurgeOptions),
     Cluster(cluster::ClusterOptions),
@@ -97,6 +120,7 @@ impl ShoalCommand {
             Self::Check(options) => options.perform(),
             Self::Config(options) => options.perform(),
             Self::Status(options) => options.perform(),
+            Self::Doctor(options) => options.perform(),
             Self::Top(options) => options.perform(),
             Self::Purge(options) => options.perform(),
             Self::Cluster(options) => options.perform(),

@@ -3,13 +3,14 @@
 use crate::failure::Failure;
 use crate::lab::telling;
 use crate::replay::FilterRules;
-use crate::show::{print, quoted};
+use crate::show::{count, print, quoted};
 use crate::trace::source::TraceInputOptions;
 use crate::trace::told::{account, lost, refused, wrong_times};
 use shoal_core::ByteCount;
 use shoal_lab::character::{CensusTrace, Character, LoadOptions, account_json, load, reading_json};
 use shoal_lab::error::LabError;
-use shoal_lab::plan::{Footprint, Plan, PlanOptions, json, report, settings, text, today};
+use shoal_lab::plan::{Footprint, Plan, PlanOptions, brief, json, report, settings, text, today};
+use shoal_trace::ReadReport;
 use std::path::PathBuf;
 
 /// Plan a cache for an access log: RAM, disk, hit ratios, wear, a settings file
@@ -20,8 +21,8 @@ use std::path::PathBuf;
 /// assumed, stated, and bounded.
 ///
 /// The log's words on its cache are read: Cache-Status, $upstream_cache_status, result codes and
-/// lifetimes. The plan begins with the hits of today, the hits that are possible, and the losses.
-/// Answers that no cache may store are not planned for.
+/// lifetimes. Ten lines tell the hits of today, the possible hits, the losses, and the RAM and disk
+/// to buy; --all has the details. Answers that no cache may store are not planned for.
 ///
 /// With --ram-price and --egress-price the cheapest pair of RAM and disk is recommended. Without
 /// prices the recommended disk gives 99% of the possible hits. The recommended RAM is the knee of
@@ -82,11 +83,17 @@ pub struct PlanArguments {
     /// File for the settings
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// Folder for a report with figures (index.html)
-    #[arg(long, value_name = "FOLDER")]
+    /// File for a page with figures, which needs no other file
+    #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Print JSON
+    /// Folder for the page (index.html) with its figures as CSV and SVG, and summary.json
+    #[arg(long, value_name = "FOLDER")]
+    report: Option<PathBuf>,
+    /// Print all details: sizes, prices, disk, cooperation, assumptions, settings
     #[arg(long)]
+    all: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "all")]
     json: bool,
     #[command(flatten)]
     reading: TraceInputOptions,
@@ -229,12 +236,19 @@ impl PlanArguments {
             std::fs::write(path, settings(plan, self.name()))
                 .map_err(|error| Failure::Runtime(format!("{}: {error}", path.display())))?;
         }
-        if let Some(folder) = &self.html {
-            let mut page = report(plan, character, self.name(), &self.command());
-            let notes = loaded.unread.notes(&loaded.reading);
-            if !notes.is_empty() {
-                page.facts.push(("not taken of the log".into(), notes.join("; ")));
-            }
+        if self.html.is_none() && self.report.is_none() {
+            return Ok(());
+        }
+        let mut page = report(plan, character, (self.name(), &self.command(), &unread(&loaded.reading)));
+        let notes = loaded.unread.notes(&loaded.reading);
+        if !notes.is_empty() {
+            page.facts.push(("not taken of the log".into(), notes.join("; ")));
+        }
+        if let Some(file) = &self.html {
+            std::fs::write(file, page.html_alone())
+                .map_err(|error| Failure::Runtime(format!("{}: {error}", file.display())))?;
+        }
+        if let Some(folder) = &self.report {
             page.write(folder).map_err(|error| Failure::Runtime(error.to_string()))?;
         }
         Ok(())
@@ -259,9 +273,20 @@ impl PlanArguments {
             told["reading"] = reading_json(loaded);
             return format!("{told:#}\n");
         }
+        if !self.all {
+            return brief(plan, self.name(), &unread(&loaded.reading));
+        }
         let read = account(&loaded.reading) + &wrong_times(loaded.wrong_times) + &refused(&loaded.unread);
         let first = today(&loaded.account, Some(&plan.demand));
         format!("{first}\n{read}\n{}", text(plan, self.name()))
+    }
+}
+
+/// Returns words on the lines that are bad; empty if none is.
+fn unread(reading: &ReadReport) -> String {
+    match reading.bad {
+        0 => String::new(),
+        bad => format!("{} of {} lines are bad", count(bad), count(reading.lines)),
     }
 }
 

@@ -1,13 +1,10 @@
 //! `shoal purge`: removes stored responses from a running node.
 
-use crate::admin_client::ask;
-use crate::configuration::admin_address;
+use crate::admin_client::{AdminNode, NodeOptions};
 use crate::failure::Failure;
 use crate::show::{self, print};
 use shoal_proxy::admin::PurgeRequest;
-use shoal_settings::AdminAddress;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 /// Remove stored responses from a running node
 ///
@@ -31,12 +28,8 @@ pub struct PurgeOptions {
     /// Everything
     #[arg(long, group = "what")]
     all: bool,
-    /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
-    #[arg(long, value_name = "ADDRESS")]
-    admin: Option<AdminAddress>,
-    /// Take the admin address from this configuration file
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    node: NodeOptions,
     /// Print the node's own JSON
     #[arg(long)]
     json: bool,
@@ -45,7 +38,7 @@ pub struct PurgeOptions {
 impl PurgeOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let (json, requests) = (self.json, self.requests()?);
-        let address = admin_address(self.admin, self.config)?;
+        let node = self.node.node()?;
         let mut responses = Some(0);
         let mut nodes = NodeAnswers::default();
         for (before, request) in requests.iter().enumerate() {
@@ -53,7 +46,7 @@ impl PurgeOptions {
                 0 => why,
                 _ => format!("{why} ({before} of {} URLs were purged)", show::count(requests.len() as u64)),
             };
-            let answer = purge(&address, request, so_far)?;
+            let answer = purge(&node, request, so_far)?;
             if json {
                 print(&answer.body)?;
             }
@@ -135,12 +128,12 @@ struct PurgeAnswer {
 }
 
 fn purge(
-    address: &AdminAddress,
+    node: &AdminNode,
     request: &PurgeRequest,
     so_far: impl Fn(String) -> String,
 ) -> Result<PurgeAnswer, Failure> {
     let body = serde_json::to_string(request).map_err(|error| Failure::Usage(error.to_string()))?;
-    let answer = ask(address, "POST", "/purge", &body)?;
+    let answer = node.ask("POST", "/purge", &body)?;
     let value: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
     let why = || so_far(value["error"].as_str().unwrap_or(answer.body.trim()).to_owned());
     match answer.status {

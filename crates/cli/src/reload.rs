@@ -1,11 +1,8 @@
 //! `shoal reload`: tells a running node to read its settings again.
 
-use crate::admin_client::ask;
-use crate::configuration::admin_address;
+use crate::admin_client::NodeOptions;
 use crate::failure::Failure;
 use crate::show::print;
-use shoal_settings::AdminAddress;
-use std::path::PathBuf;
 
 /// Have a running node read its settings again
 ///
@@ -14,18 +11,14 @@ use std::path::PathBuf;
 /// the node keeps its old settings, and this command exits with code 2.
 #[derive(clap::Args)]
 pub struct ReloadOptions {
-    /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
-    #[arg(long, value_name = "ADDRESS")]
-    admin: Option<AdminAddress>,
-    /// Take the admin address from this configuration file
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    node: NodeOptions,
 }
 
 impl ReloadOptions {
     pub fn perform(self) -> Result<(), Failure> {
-        let address = admin_address(self.admin, self.config)?;
-        let answer = ask(&address, "POST", "/reload", "")?;
+        let node = self.node.node()?;
+        let answer = node.ask("POST", "/reload", "")?;
         let value: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
         match answer.status {
             200 => print(&render(&texts(&value["waiting"]))),
@@ -34,7 +27,7 @@ impl ReloadOptions {
                 lines.extend(texts(&value["mistakes"]));
                 Err(Failure::Usage(lines.join("\n")))
             }
-            status => Err(Failure::Runtime(format!("{address} answers {status}: {}", answer.body.trim()))),
+            status => Err(Failure::Runtime(format!("{node} answers {status}: {}", answer.body.trim()))),
         }
     }
 }

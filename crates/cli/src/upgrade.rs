@@ -1,12 +1,10 @@
 //! `shoal upgrade`: has a running node replaced by a new process, without a refused connection.
 
-use crate::admin_client::ask;
-use crate::configuration::admin_address;
+use crate::admin_client::NodeOptions;
 use crate::failure::Failure;
 use crate::show::print;
 use shoal_handover::{UpgradeOutcome, request_upgrade};
 use shoal_proxy::admin::Status;
-use shoal_settings::AdminAddress;
 use std::path::PathBuf;
 
 /// Have a running node replaced by a new process, without a refused connection
@@ -20,12 +18,8 @@ pub struct UpgradeOptions {
     /// the way back
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
-    /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
-    #[arg(long, value_name = "ADDRESS")]
-    admin: Option<AdminAddress>,
-    /// Take the admin address from this configuration file
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    node: NodeOptions,
 }
 
 impl UpgradeOptions {
@@ -35,13 +29,13 @@ impl UpgradeOptions {
                 .map_err(|error| Failure::Usage(format!("{}: {error}", program.display())))
         });
         let program = program.transpose()?;
-        let address = admin_address(self.admin, self.config)?;
-        let answer = ask(&address, "GET", "/status", "")?;
+        let node = self.node.node()?;
+        let answer = node.ask("GET", "/status", "")?;
         let status: Status = serde_json::from_str(&answer.body)
-            .map_err(|_| Failure::Runtime(format!("{address} answers {}", answer.status)))?;
+            .map_err(|_| Failure::Runtime(format!("{node} answers {}", answer.status)))?;
         let Some(socket) = status.upgrade_socket else {
             let why = format!(
-                "the node at {address} has no socket for this question; `kill -USR2 {}` asks it, and its error log has the \
+                "the node at {node} has no socket for this question; `kill -USR2 {}` asks it, and its error log has the \
                  outcome",
                 status.pid
             );

@@ -2,13 +2,11 @@
 
 mod told;
 
-use crate::admin_client::{Answer, push_encoded, send};
-use crate::configuration::admin_address;
+use crate::admin_client::{AdminNode, Answer, NodeOptions, push_encoded};
 use crate::failure::Failure;
 use crate::show::print;
 use shoal_mirrors::wanted::{Format, LIST_MAX};
 use shoal_proxy::warming::WarmReport;
-use shoal_settings::AdminAddress;
 use shoal_trace::{Input, ReadOptions, Reader, Record};
 use std::collections::HashSet;
 use std::fs::File;
@@ -42,6 +40,10 @@ pub struct WarmOptions {
     /// End with the plan: held files, missing files, bytes
     #[arg(long, visible_alias = "dry-run")]
     plan: bool,
+    /// Hand the files over to prefetching and end: a client, such as a build that starts now, will
+    /// ask for them in about this order
+    #[arg(long, conflicts_with_all = ["plan", "pin", "verify"])]
+    ahead: bool,
     /// Wheels to take, by name with *, such as '*-cp312-*linux*x86_64*'; wheels for any platform
     /// are always taken, a source if no wheel fits
     #[arg(long, value_name = "PATTERN")]
@@ -66,12 +68,8 @@ pub struct WarmOptions {
     /// Stop a job of the node
     #[arg(long, value_name = "JOB", conflicts_with = "files")]
     stop: Option<u64>,
-    /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
-    #[arg(long, value_name = "ADDRESS")]
-    admin: Option<AdminAddress>,
-    /// Take the admin address from this configuration file
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    node: NodeOptions,
     /// Print the node's own JSON, one report a file
     #[arg(long)]
     json: bool,
@@ -79,15 +77,15 @@ pub struct WarmOptions {
 
 impl WarmOptions {
     pub fn perform(self) -> Result<(), Failure> {
-        let address = admin_address(self.admin.clone(), self.config.clone())?;
+        let node = self.node.node()?;
         if let Some(job) = self.stop {
-            let answer = send(&address, "POST", &format!("/warm/stop?job={job}"), b"")?;
+            let answer = node.send("POST", &format!("/warm/stop?job={job}"), b"")?;
             return told_ok(&answer, 200).map(drop);
         }
         let mut failed = 0;
         for file in &self.files {
             let list = if self.log { urls_of_log(file)? } else { read(file)? };
-            let report = self.warm(&address, file, &list)?;
+            let report = self.warm(&node, file, &list)?;
             failed += report.failures.count + report.refused.count;
             match self.json {
                 true => print(&(serde_json::to_string(&report).unwrap_or_default() + "\n"))?,
@@ -101,14 +99,14 @@ impl WarmOptions {
     }
 
     /// Starts the job of one file and waits for its end.
-    fn warm(&self, address: &AdminAddress, file: &Path, list: &[u8]) -> Result<WarmReport, Failure> {
-        let answer = send(address, "POST", &self.path(file), list)?;
+    fn warm(&self, node: &AdminNode, file: &Path, list: &[u8]) -> Result<WarmReport, Failure> {
+        let answer = node.send("POST", &self.path(file), list)?;
         let mut report = report(&answer, 202, file)?;
         let mut teller = Teller::new(file);
         while !report.state.is_end() {
             teller.tell(&report);
             std::thread::sleep(PAUSE);
-            let answer = send(address, "GET", &format!("/warm?job={}", report.job), b"")?;
+            let answer = node.send("GET", &format!("/warm?job={}", report.job), b"")?;
             report = self::report(&answer, 200, file)?;
         }
         teller.end(&report);
@@ -138,7 +136,9 @@ impl WarmOptions {
                 push_encoded(&mut path, &value);
             }
         }
-        for (name, is_set) in [("plan", self.plan), ("any-host", self.any_host), ("verify", self.verify)] {
+        for (name, is_set) in
+            [("plan", self.plan), ("ahead", self.ahead), ("any-host", self.any_host), ("verify", self.verify)]
+        {
             path += &if is_set { format!("&{name}") } else { String::new() };
         }
         path

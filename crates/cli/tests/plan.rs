@@ -50,12 +50,42 @@ fn log(folder: &TempDir) -> PathBuf {
 }
 
 #[test]
+fn plan_answers_first_in_ten_lines() {
+    let folder = TempDir::new().expect("a folder");
+    let log = log(&folder);
+    let output = run(&["plan", name(&log)]);
+    let text = done(&output);
+    let starts = [
+        ("log", "access.log: 3,000 requests, 95.0% of them storable; 375 objects, "),
+        ("hits today", "66.7% of 3,000 requests whose outcome the log tells"),
+        ("possible", ""),
+        ("lost to", "room "),
+        ("buy", "16 MiB of RAM, "),
+        ("hits then", ""),
+        ("forecast", ""),
+        ("drive", ""),
+        ("in doubt", ""),
+        ("more", "--all prints the details"),
+    ];
+    assert_eq!(text.lines().count(), starts.len(), "{text}");
+    for (line, (word, answer)) in text.lines().zip(starts) {
+        assert!(line.starts_with(&format!("{word:<12}{answer}")), "{line}");
+    }
+    let [today, possible, then] = ["hits today", "possible", "hits then"].map(|word| {
+        let line = text.lines().find(|line| line.starts_with(word)).expect("a line");
+        line[12..].split('%').next().and_then(|ratio| ratio.parse::<f64>().ok()).expect("a ratio")
+    });
+    assert!(today < possible && today < then, "{text}");
+}
+
+#[test]
 fn a_log_becomes_a_plan_and_settings_that_check_takes() {
     let folder = TempDir::new().expect("a folder");
     let log = log(&folder);
     let (settings, page) = (folder.path().join("shoal.toml"), folder.path().join("report"));
-    let more = ["--settings", name(&settings), "--html", name(&page), "--drive-years", "3"];
-    let output = run(&[&["plan", name(&log)], &more[..]].concat());
+    let alone = folder.path().join("plan.html");
+    let more = ["--settings", name(&settings), "--report", name(&page), "--drive-years", "3"];
+    let output = run(&[&["plan", name(&log), "--all", "--html", name(&alone)], &more[..]].concat());
     let text = done(&output);
     for part in [
         "Today\n  66.7% hit, of the 3,000 requests whose outcome the log tells\n",
@@ -77,11 +107,33 @@ fn a_log_becomes_a_plan_and_settings_that_check_takes() {
     assert_eq!(stderr(&output), "");
     let check = run(&["check", name(&settings)]);
     assert_eq!(check.status.code(), Some(0), "{}", stderr(&check));
-    let html = std::fs::read_to_string(page.join("index.html")).expect("a page");
-    assert!(html.contains("A cache for access.log") && html.matches("<svg").count() >= 5);
-    assert!(html.contains("shoal plan access.log --drive-years 3<"), "the command can be given again");
-    assert!(!html.contains(name(folder.path())), "folders are nobody's business");
+    for file in [page.join("index.html"), alone.clone()] {
+        let html = std::fs::read_to_string(file).expect("a page");
+        assert!(html.contains("A cache for access.log") && html.matches("<svg").count() >= 5);
+        assert!(html.contains("shoal plan access.log --drive-years 3<"), "the command can be given again");
+        assert!(!html.contains(name(folder.path())), "folders are nobody's business");
+    }
+    let html = std::fs::read_to_string(alone).expect("a page");
+    assert!(!html.contains(".csv\"") && !html.contains(".svg\""), "no file lies beside it");
     assert!(page.join("hit-ratio.csv").exists() && page.join("summary.json").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn hostile_names_and_lines_stay_text() {
+    let folder = TempDir::new().expect("a folder");
+    let hostile = folder.path().join("<img src=x onerror=alert(1)>\u{202e}\"&.log");
+    let mut text = std::fs::read_to_string(log(&folder)).expect("it was written");
+    for at in 0..40 {
+        text += &format!("\"><script>alert({at})</script>\u{202e}\u{7}\n");
+    }
+    std::fs::write(&hostile, text).expect("written");
+    let page = folder.path().join("plan.html");
+    let output = run(&["plan", name(&hostile), "--html", name(&page)]);
+    assert!(!done(&output).contains('\u{202e}'), "{}", done(&output));
+    let html = std::fs::read_to_string(page).expect("a page");
+    assert!(html.contains("&lt;img src=x onerror=alert(1)&gt;\\u{202E}"), "the name is shown");
+    assert!(!html.contains("<img") && !html.contains("<script>alert") && !html.contains('\u{202e}'));
 }
 
 #[test]
@@ -156,7 +208,7 @@ fn plan_reports_used_part_of_log() {
     std::fs::write(&log, text).expect("written");
     let page = folder.path().join("page");
     let arguments =
-        ["plan", name(&log), "--json", "--drive", "100 GB", "--filter", "get", "--html", name(&page)];
+        ["plan", name(&log), "--json", "--drive", "100 GB", "--filter", "get", "--report", name(&page)];
     let told: Value = serde_json::from_str(done(&run(&arguments))).expect("JSON");
     assert_eq!((told["reading"]["bad"].as_u64(), told["reading"]["lines"].as_u64()), (Some(1), Some(3001)));
     let page = std::fs::read_to_string(page.join("index.html")).expect("it was written");

@@ -13,6 +13,7 @@ pub mod keys;
 pub mod membership;
 mod object_answer;
 mod object_ask;
+mod shared_memory;
 
 pub use calls::{CALL_BYTES_MAX, CallError, CallFuture, Caller, PeerCalls, PeerService};
 pub use driver::{Cluster, ClusterOptions, ClusterStatus, DatagramStatus, MemberRow};
@@ -20,6 +21,10 @@ pub use error::ClusterError;
 pub use hits::{BorrowedHitAnswers, BorrowedHitAsks, HITS_MAX, HitAnswer, HitAnswers, HitAsk, HitAsks};
 pub use object_answer::{ANSWER_FIELD, AnswerResult, ObjectAnswer, SUM_FIELD, parse_sum, sum_value};
 pub use object_ask::{AskFault, AskMode, BorrowedAsk, ObjectAsk, PEER_FIELD};
+pub use shared_memory::{
+    DROPPED_MAX, GONE_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryAsk, MemoryMatter, MemoryRefusal,
+    MemoryReply, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,
+};
 
 /// Most bytes of a node's name, and of a cluster's.
 pub const NODE_NAME_BYTES_MAX: usize = 64;

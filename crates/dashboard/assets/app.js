@@ -8,6 +8,7 @@ import { Route } from './route.js'
 import { dialogIsOpen, openDialog, toast } from './dialogs.js'
 import { openExplain } from './explain.js'
 import { openPurge } from './purge.js'
+import { keep, kept, themeName, turnTheme } from './kept.js'
 
 const PAGES = [
   ['now', 'Now'], ['reasons', 'Why not'], ['disk', 'Disk'], ['size', 'Size'],
@@ -85,7 +86,7 @@ class App {
   view() {
     const page = PAGES.some(([name]) => name === this.route.page) ? this.route.page : 'now'
     const parameters = new URLSearchParams(location.hash.split('?')[1] ?? '')
-    for (const name of ['explain', 'range', 'sort', 'sort2']) parameters.delete(name)
+    for (const name of ['explain', 'range', 'sort', 'sort2', 'sort3']) parameters.delete(name)
     return { page, key: `${page}?${parameters}` }
   }
 
@@ -190,16 +191,13 @@ class App {
   }
 
   turnTheme() {
-    const next = { system: 'dark', dark: 'light', light: 'system' }[theme()]
-    if (next === 'system') delete document.documentElement.dataset.theme
-    else document.documentElement.dataset.theme = next
-    keep('shoal.theme', next)
+    turnTheme()
     this.nameTheme()
     dispatchEvent(new Event('shoal:theme'))
   }
 
   nameTheme() {
-    setText(document.getElementById('theme'), { system: 'Theme: system', dark: 'Theme: dark', light: 'Theme: light' }[theme()])
+    setText(document.getElementById('theme'), themeName())
   }
 
   key(event) {
@@ -227,23 +225,6 @@ class App {
   }
 }
 
-const theme = () => document.documentElement.dataset.theme ?? 'system'
 const pick = (from, names) => Object.fromEntries(names.filter(name => from[name] !== undefined).map(name => [name, from[name]]))
-
-function kept(name) {
-  try {
-    return localStorage.getItem(name)
-  } catch {
-    return null
-  }
-}
-
-function keep(name, value) {
-  try {
-    localStorage.setItem(name, value)
-  } catch {
-    // Without storage the choice holds until the page is closed.
-  }
-}
 
 new App()

@@ -88,15 +88,15 @@ export class LineChart {
     const known = this.ys.flat().filter(Number.isFinite)
     const most = Math.max(this.y.most ?? 0, ...known, 1e-9)
     const ticks = this.y.ticks ? this.y.ticks(this.y.least ?? 0, most) : roundTicks(this.y.least ?? 0, most, this.height > 200 ? 6 : 3)
-    const domain = [ticks[0], ticks.at(-1)]
+    const domain = this.y.domain ?? [ticks[0], ticks.at(-1)]
     this.yAt = this.y.log ? logarithmic(domain, [plot.bottom, plot.top]) : linear(domain, [plot.bottom, plot.top])
-    this.xAt = this.xScale()
+    this.xAt = this.xScale(plot.right)
     return ticks
   }
 
-  xScale() {
-    const domain = [this.xs[0], this.xs.at(-1)]
-    const range = [EDGE.left, this.plot?.right ?? this.width]
+  xScale(right) {
+    const domain = this.x.domain ?? [this.xs[0], this.xs.at(-1)]
+    const range = [EDGE.left, right]
     return this.x.log ? logarithmic(domain, range) : linear(domain, range)
   }
 
@@ -120,21 +120,34 @@ export class LineChart {
 
   lines() {
     return this.series.flatMap((one, index) => {
-      const path = this.path(this.ys[index])
+      const path = this.path(this.ys[index], one)
       const line = s('path', { class: `line ${one.style}`, d: path })
       return this.area && index === 0 ? [this.under(one, this.ys[index]), line] : [line]
     })
   }
 
-  /** Path of the known values. One between gaps is a dot: a line of no length with round ends. */
+  /**
+   * Path of the known values. `null` is a gap, `undefined` no value at this place. A value between
+   * gaps is a dot: a line of no length with round ends.
+   */
   path(values) {
-    const known = at => Number.isFinite(values[at])
-    const piece = (value, at) => {
-      if (!known(at)) return ''
-      const place = `${this.xAt.at(this.xs[at]).toFixed(1)} ${this.yAt.at(value).toFixed(1)}`
-      return `${known(at - 1) ? 'L' : 'M'}${place}${known(at - 1) || known(at + 1) ? '' : 'h0'}`
-    }
-    return values.map(piece).join('')
+    return this.runs(values).map(run => `M${run.map(place => place.map(fixed).join(' ')).join('L')}${run.length > 1 ? '' : 'h0'}`).join('')
+  }
+
+  /** Places of the known values, cut at the gaps. */
+  runs(values) {
+    const runs = [[]]
+    values.forEach((value, at) => {
+      if (value === undefined) return
+      if (this.holds(value)) runs.at(-1).push([this.xAt.at(this.xs[at]), this.yAt.at(value)])
+      else runs.push([])
+    })
+    return runs.filter(run => run.length)
+  }
+
+  /** Whether the vertical axis has a place for a value. */
+  holds(value) {
+    return Number.isFinite(value) && (!this.y.log || value > 0)
   }
 
   under(one, values) {
@@ -145,22 +158,33 @@ export class LineChart {
     return s('path', { class: `area ${one.style}`, d: `M${this.xAt.at(kept[0][0])} ${foot}L${points.join('L')}L${this.xAt.at(kept.at(-1)[0])} ${foot}Z` })
   }
 
-  /** Names at the ends of the lines, moved apart, each with a short leader. */
+  /** Names at the right, each with the place of its line's last value. */
+  ending() {
+    const { right } = this.plot
+    const found = this.series.map((one, index) => ({ one, values: this.ys[index], at: lastIndex(this.ys[index]) }))
+    return found.filter(end => end.at >= 0).map(({ one, values, at }) => ({ name: one.name, style: one.style, from: right, y: this.yAt.at(values[at]) }))
+  }
+
+  /** Draws these names, moved apart, each with a short leader. */
   ends() {
     const { right, top, bottom } = this.plot
-    const found = this.series.map((one, index) => ({ one, at: lastIndex(this.ys[index]), values: this.ys[index] })).filter(end => end.at >= 0)
-    const wished = found.map(end => this.yAt.at(end.values[end.at]))
-    const places = spread(wished, 14, [top + 4, bottom - 2])
-    return found.flatMap(({ one }, at) => [
-      s('path', { class: `lead ${one.style}`, d: `M${right + 1} ${wished[at].toFixed(1)}L${right + 8} ${places[at].toFixed(1)}` }),
-      s('text', { class: `end ${one.style}`, x: right + 11, y: places[at] + 4 }, one.name),
+    const found = this.ending()
+    const places = spread(found.map(end => end.y), 14, [top + 4, bottom - 2])
+    return found.flatMap((end, at) => [
+      s('path', { class: `lead ${end.style}`, d: `M${fixed(end.from + 1)} ${fixed(end.y)}L${right + 8} ${fixed(places[at])}` }),
+      ...this.name(end, right + 11, places[at]),
     ])
+  }
+
+  /** A name beside the plot. */
+  name({ name, style }, x, y) {
+    return [s('text', { class: `end ${style}`, x, y: y + 4 }, name)]
   }
 
   /** Labels of marks in rows above the plot. */
   markLabels(right) {
     if (!this.marks.length || !this.xs.length) return []
-    const scale = this.x.log ? logarithmic([this.xs[0], this.xs.at(-1)], [EDGE.left, right]) : linear([this.xs[0], this.xs.at(-1)], [EDGE.left, right])
+    const scale = this.xScale(right)
     const labels = this.marks.map(mark => {
       const x = Math.min(Math.max(scale.at(mark.x), EDGE.left), right)
       const long = mark.label.length * 6 + 8
@@ -235,5 +259,6 @@ export function lineKey(series) {
   return h('ul', { class: 'key' }, ...series.map(one => h('li', {}, sample(one), one.name)))
 }
 
+const fixed = place => place.toFixed(1)
 const lastIndex = values => values.findLastIndex(Number.isFinite)
 const lastKnown = values => values[lastIndex(values)]

@@ -50,7 +50,7 @@ class ClusterView {
     this.peers.update(peers)
     this.memberPanel.note(`cluster ${visible(cluster.cluster)}, view ${visible(cluster.view)}, key ${visible(cluster.key)}`)
     this.showTroubles(cluster, members, peers)
-    this.showDatagrams(cluster.datagrams ?? {}, cluster.counts)
+    this.showDatagrams(cluster.datagrams ?? {}, { ...cluster.counts, ...shared(cluster.shared_memory) })
   }
 
   showTiles(cluster, members, peers) {
@@ -95,6 +95,11 @@ class ClusterView {
     if (key !== this.counted) this.datagrams.replaceChildren(...lines.flatMap(([name, value]) => [h('dt', { class: 'muted' }, visible(name)), h('dd', {}, value)]))
     this.counted = key
   }
+}
+
+/** Counts of shared memory; none if it is off. */
+function shared(memory) {
+  return memory ? { objects_held_for_others: memory.guest_pages, bytes_held_for_others: memory.guest_bytes, objects_at_others: memory.placed_pages } : {}
 }
 
 const STATES = { in: 'good', joining: 'warn', draining: 'warn', suspect: 'bad', out: 'bad' }

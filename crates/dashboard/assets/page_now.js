@@ -24,6 +24,8 @@ class NowView {
     this.limits = Object.fromEntries(LIMITS.map(([name, title, fills]) => [name, meter(title, fills)]))
     this.sites = siteTable(route, 'sort', 'Sites', 'No site has had a request yet.', [], name => this.narrow(name))
     this.mirrors = siteTable(route, 'sort2', 'Mirrors', 'No mirror has had a request yet.', [{ key: 'kind', label: 'Kind', cell: row => row.kind, value: row => row.kind, ascending: true }])
+    this.hints = hintTable(route)
+    this.hintPanel = panel('Prefetching by source of hints', { label: 'hints' }, this.hints.element)
     this.filter = textField('Filter sites by name', 'Filter sites', route.get('q'), text => {
       route.set({ q: text }, false)
       this.showSites()
@@ -36,7 +38,7 @@ class NowView {
     const limits = panel('Limits', { width: 'w4', label: 'limits' }, h('div', { class: 'meters' }, ...Object.values(this.limits).map(one => one.element)))
     this.one = h('p', { class: 'notice' }, 'Numbers of the site ', this.siteName = h('b', {}), '. Times, limits and history are the node’s. ', h('button', { type: 'button', class: 'plain small', on: { click: () => this.narrow('') } }, 'All sites'))
     const heat = this.heatPanel = panel('Latency by source', { note: 'last ten minutes, by time to answer', end: [ramp()], label: 'heat' }, this.heat.shell)
-    this.parts = [this.one, this.warnings, tiles(Object.values(this.tiles)), this.answers.panel, limits, heat, this.sitePanel, this.mirrorPanel, this.history.element]
+    this.parts = [this.one, this.warnings, tiles(Object.values(this.tiles)), this.answers.panel, limits, heat, this.sitePanel, this.mirrorPanel, this.hintPanel, this.history.element]
     this.showSite()
     this.curves()
   }
@@ -124,6 +126,8 @@ class NowView {
     this.sitePanel.note(`${whole(sites.length)} shown${others ? ` of ${whole(named.length + others)}` : ''}`)
     this.mirrors.update(this.now.mirrors ?? [])
     this.mirrorPanel.hidden = (this.now.mirrors ?? []).length === 0
+    this.hints.update(this.now.hints ?? [])
+    this.hintPanel.hidden = (this.now.hints ?? []).length === 0
   }
 
   close() {
@@ -169,6 +173,13 @@ function siteTable(route, parameter, caption, empty, more = [], onName) {
   const name = { key: 'name', label: 'Name', draw: (row, cell) => drawName(row, cell, onName), value: row => row.name, ascending: true }
   const columns = [name, ...more, number('requests_per_s', 'Requests', rate), share('hit_ratio', 'Hits', percent), share('byte_hit_ratio', 'Byte hits', percent), number('bytes_per_s', 'Bytes', byteRate), number('p99_us', '99% within', micros), number('errors', 'Errors', whole, { tone: row => (row.errors > 0 ? 'alarm' : 'zero') }), number('requests', 'Since start', count)]
   return new Table(route, { caption, columns, rowKey: row => row.name, parameter, order: '-requests', empty })
+}
+
+function hintTable(route) {
+  const name = { key: 'source', label: 'Source', cell: row => visible(row.source), value: row => row.source, ascending: true }
+  const muted = { key: 'muted_seconds', label: 'Muted', cell: row => (row.muted_seconds > 0 ? `${whole(row.muted_seconds)} s` : 'no'), value: row => row.muted_seconds, tone: row => (row.muted_seconds > 0 ? 'alarm' : 'zero') }
+  const columns = [name, number('received', 'Hints', count), number('prefetched', 'Fetched', count), number('used', 'Used', count), number('wasted_bytes', 'Wasted', bytes), share('precision', 'Precision', percent), muted]
+  return new Table(route, { caption: 'Prefetching', columns, rowKey: row => row.source, parameter: 'sort3', order: '-received', empty: 'Nothing was hinted yet.' })
 }
 
 function drawName(row, cell, onName) {

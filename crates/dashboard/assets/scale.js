@@ -49,19 +49,22 @@ export function timeTicks([from, to], wanted = 6) {
   return ticks
 }
 
-/** Moves wished places apart until each has `gap`, within the bounds; the order is kept. */
+/**
+ * Moves wished places apart until each has `gap`, within the bounds; the order is kept. Places that
+ * meet become a group around their mean.
+ */
 export function spread(wished, gap, [low, high]) {
   const order = wished.map((place, at) => ({ place, at })).sort((a, b) => a.place - b.place)
-  for (let at = 0; at < order.length; at += 1) {
-    const floor = at ? order[at - 1].place + gap : low
-    order[at].place = Math.max(order[at].place, floor)
-  }
-  for (let at = order.length - 1; at >= 0; at -= 1) {
-    const ceiling = at < order.length - 1 ? order[at + 1].place - gap : high
-    order[at].place = Math.min(order[at].place, ceiling)
+  const span = group => (group.length - 1) * gap
+  const mean = group => group.reduce((sum, one) => sum + one.place, 0) / group.length
+  const start = group => Math.max(low, Math.min(mean(group) - span(group) / 2, high - span(group)))
+  const groups = []
+  for (const one of order) {
+    groups.push([one])
+    while (groups.length > 1 && start(groups.at(-1)) < start(groups.at(-2)) + span(groups.at(-2)) + gap) groups.push(groups.splice(-2).flat())
   }
   const places = []
-  order.forEach(({ place, at }) => { places[at] = place })
+  for (const group of groups) group.forEach(({ at }, index) => { places[at] = start(group) + index * gap })
   return places
 }
 

@@ -40,6 +40,7 @@ assets! {
     "history.js",
     "icon.svg",
     "index.html",
+    "kept.js",
     "layout.css",
     "live.js",
     "page_cluster.js",

@@ -9,7 +9,7 @@ mod now;
 mod storage;
 mod traffic;
 
-pub use now::{AnswerRow, Heat, Limits, MirrorRow, NowDocument, SiteRow};
+pub use now::{AnswerRow, Heat, HintRow, Limits, MirrorRow, NowDocument, SiteRow};
 pub use storage::{
     AdmissionCounts, CurvePoint, DiskCosts, DiskDocument, DiskRow, RingRow, SizeDocument, SizeNow, WhatIf,
 };

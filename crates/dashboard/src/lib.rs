@@ -10,6 +10,8 @@
 //! - [`LiveCurve`]: hit ratios of caches of other sizes, from a sample of the requests.
 //! - [`shown`]: text of clients and origins made safe to show.
 //! - [`asset`]: the page's files.
+//! - [`StandalonePage`]: a page in one file, with the dashboard's charts.
+//! - [`LINE_STYLES`]: colour, dash and mark of lines.
 
 #![forbid(unsafe_code)]
 
@@ -18,8 +20,10 @@ mod assets;
 pub mod documents;
 mod heat;
 mod history;
+mod line_styles;
 mod live_curve;
 mod rates;
+mod standalone;
 mod text;
 mod topic;
 
@@ -27,7 +31,9 @@ pub use advice::{CacheSizes, size_document};
 pub use assets::{ASSETS, Asset, asset};
 pub use heat::{COLUMN_S, COLUMNS, HeatMap};
 pub use history::{History, HistoryFileError, SERIES, Sample};
+pub use line_styles::{COLOURS, LINE_STYLES, LineStyle, MARKS, mark_of};
 pub use live_curve::{LiveCurve, THRESHOLD_START};
 pub use rates::Rates;
-pub use text::{TEXT_CHARACTERS_MAX, shown, shown_bytes};
+pub use standalone::StandalonePage;
+pub use text::{TEXT_CHARACTERS_MAX, shown, shown_as_number, shown_bytes};
 pub use topic::{LineFilter, ObjectOrder, Page, Topic};

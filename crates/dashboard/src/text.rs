@@ -16,7 +16,7 @@ pub fn shown(text: &str) -> String {
     // Bytes of the longest part that leaves room for the ellipsis.
     let (mut characters, mut before_ellipsis) = (0, 0);
     for character in text.chars() {
-        let is_obeyed = obeyed(character);
+        let is_obeyed = shown_as_number(character);
         characters += if is_obeyed { escape_characters(character) } else { 1 };
         if characters > TEXT_CHARACTERS_MAX {
             shown.truncate(before_ellipsis);
@@ -31,7 +31,7 @@ pub fn shown(text: &str) -> String {
             before_ellipsis = shown.len();
         }
     }
-    debug_assert!(!shown.contains(obeyed), "a reader sees each character");
+    debug_assert!(!shown.contains(shown_as_number), "a reader sees each character");
     shown
 }
 
@@ -43,7 +43,7 @@ pub fn shown_bytes(bytes: &[u8]) -> String {
 }
 
 /// Returns `true` for characters that change the display of others, or that no reader sees.
-fn obeyed(character: char) -> bool {
+pub fn shown_as_number(character: char) -> bool {
     matches!(
         character,
         '\0'..='\u{1f}'
@@ -108,8 +108,8 @@ mod tests {
         fn shown_text_is_bounded_and_obeys_nothing(text in any::<String>(), repeat in 1..40_usize) {
             let shown = shown(&text.repeat(repeat));
             prop_assert!(shown.chars().count() <= TEXT_CHARACTERS_MAX);
-            prop_assert!(!shown.chars().any(obeyed));
-            if text.repeat(repeat).chars().count() < 40 && !text.chars().any(obeyed) {
+            prop_assert!(!shown.chars().any(shown_as_number));
+            if text.repeat(repeat).chars().count() < 40 && !text.chars().any(shown_as_number) {
                 prop_assert_eq!(shown, text.repeat(repeat));
             }
         }

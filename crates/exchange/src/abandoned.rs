@@ -42,6 +42,9 @@ impl OrphanFetches {
     /// Returns the right to continue with the fetch for `ask`, unless too many of its origin's
     /// fetches have one.
     pub fn begin(self: &Arc<Self>, ask: &RequestContext) -> Option<Leave> {
+        if ask.background.as_ref().is_some_and(|background| background.is_unwanted()) {
+            return None;
+        }
         let place = match &ask.site {
             Some(site) => Place::Site(Arc::as_ptr(&site.group).addr()),
             None => Place::Origin(ask.target.https, ask.target.authority().into()),

@@ -2,10 +2,11 @@
 
 use super::awaited::AbandonGuard;
 use super::handling_report::HandlingReport;
+use super::prefetch;
 use super::request::{AdmittedRequest, RequestContext};
 use super::settings::ExchangeSettings;
 use super::target::{Target, TargetError};
-use super::{CacheEngine, answers};
+use super::{CacheEngine, answers, https_redirect};
 use crate::by_site::SiteMeter;
 use crate::clock;
 use crate::message::{AccessRecord, Client, Reply, Request, RequestBody};
@@ -74,6 +75,11 @@ impl CacheEngine {
             None => (client, None),
         };
         let target = Target::of(&head, live.mode(&client), &client);
+        if let Ok(target) = &target
+            && let Some(reply) = https_redirect::redirect(&live, &head, target, &client)
+        {
+            return answered(reply);
+        }
         let grant = match self.granted(&live, &head, &target, &client) {
             Ok(grant) => grant,
             Err(reply) => return AdmitOutcome::Answered(self.refusal_for_neighbour(reply, &head, &client)),
@@ -110,8 +116,10 @@ impl CacheEngine {
         if is_mirror {
             return self.at_mirror(admitted, (interim, requested, sequence), (body, received));
         }
-        let ask = Arc::new(RequestContext::new(admitted, (interim, requested, sequence)));
-        AdmitOutcome::Asked(ask, body, received)
+        let mut ask = RequestContext::new(admitted, (interim, requested, sequence));
+        prefetch::tee(self, &mut ask);
+        self.in_force.load().log.traces().into_iter().for_each(|traces| ask.begin_trace(traces));
+        AdmitOutcome::Asked(Arc::new(ask), body, received)
     }
 
     /// Answers a request without a usable target.

@@ -9,7 +9,7 @@ use super::metadata::ResponseMetadata;
 use super::request::RequestContext;
 use super::shared_body::{BodyReader, SharedBody};
 use crate::clock;
-use crate::message::{Reply, ReplyBody, ReplyForm, ReplyHead};
+use crate::message::{Reply, ReplyBody, ReplyForm, ReplyHead, VARY_OF_CODINGS};
 use crate::mirror::CheckedPart;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_semantics::range::{ByteRange, ContentRange, Multipart, RangeAnswer, RangeSet, if_range_holds};
@@ -22,6 +22,8 @@ pub struct Delivery {
     pub head: Arc<ResponseMetadata>,
     /// The body.
     pub body: BodySource,
+    /// `true` if the body depends on the codings that the client takes.
+    pub varies: bool,
 }
 
 /// Source of a body to deliver.
@@ -115,7 +117,7 @@ pub(super) fn deliver(
         validation::evaluate(&ask.fields, stored.status(), &**stored, policy, clock::date_at(clock::now()));
     if condition == Condition::NotModified {
         let reply = (ReplyForm::NotModified, ReplyBody::Empty);
-        return Some(of_stored(ask, &delivery.head, reply, verdict));
+        return Some(of_stored(ask, (&delivery.head, delivery.varies), reply, verdict));
     }
     let is_under_check = matches!(delivery.body, BodySource::Growing(..))
         && ask.mirror.as_ref().is_some_and(|asked| asked.is_checked());
@@ -125,10 +127,10 @@ pub(super) fn deliver(
     }
     if ask.method == Method::HEAD {
         let form = ReplyForm::Head { length: delivery.body.length() };
-        return Some(of_stored(ask, &delivery.head, (form, ReplyBody::Empty), verdict));
+        return Some(of_stored(ask, (&delivery.head, delivery.varies), (form, ReplyBody::Empty), verdict));
     }
     let body = whole(objects, delivery.body)?;
-    Some(of_stored(ask, &delivery.head, (ReplyForm::Whole, body), verdict))
+    Some(of_stored(ask, (&delivery.head, delivery.varies), (ReplyForm::Whole, body), verdict))
 }
 
 /// Returns the ranges to answer with. They require a GET with Range, a complete 200 of known
@@ -183,10 +185,13 @@ fn deliver_ranges(
             body => of_segments(objects, stretch(body, range)?, range.len()),
         };
         let form = ReplyForm::Part { range, complete_length: length };
-        return Some(of_stored(ask, &delivery.head, (form, body), verdict));
+        return Some(of_stored(ask, (&delivery.head, delivery.varies), (form, body), verdict));
     }
     let mut fields = fields_of(ask, &delivery.head, &verdict);
     fields.remove(header::CONTENT_RANGE);
+    if delivery.varies {
+        fields.append(header::VARY, HeaderValue::from_static(VARY_OF_CODINGS));
+    }
     let content_type = fields.remove(header::CONTENT_TYPE);
     let multipart = Multipart::new(clock::now().millis(), content_type.as_ref(), &ranges, length);
     fields.insert(header::CONTENT_TYPE, multipart.content_type());
@@ -268,7 +273,7 @@ pub(super) fn whole(objects: &Arc<HybridCache>, body: BodySource) -> Option<Repl
 /// Builds the reply from a stored response, with the bytes to send of its body.
 fn of_stored(
     ask: &RequestContext,
-    head: &ResponseMetadata,
+    (head, varies): (&ResponseMetadata, bool),
     (form, body): (ReplyForm, ReplyBody),
     verdict: HandlingReport,
 ) -> Reply {
@@ -284,7 +289,15 @@ fn of_stored(
     let record = verdict.record(ask, cache_status.clone(), form.status(&stored), content_type);
     let age_seconds = head.policy.age_seconds(clock::now());
     let proxy_status = verdict.proxy_status(&ask.live);
-    let head = ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status, peer_answer: None };
+    let head = ReplyHead::Stored {
+        stored,
+        form,
+        age_seconds,
+        cache_status,
+        proxy_status,
+        varies,
+        peer_answer: None,
+    };
     Reply { head, body, record }
 }
 

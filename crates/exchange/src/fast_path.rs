@@ -62,12 +62,22 @@ impl CacheEngine {
         if told.as_ref().is_some_and(|told| told.way.tells_more) {
             return FastPathOutcome::NotTaken;
         }
+        // A client's own trace is joined on the ordinary path.
+        if log.traces().is_some() && has_trace(plain) {
+            return FastPathOutcome::NotTaken;
+        }
         let client = told.as_ref().map_or(client, |told| &told.client);
+        if listener.redirect_https.is_some() && !client.tls {
+            return FastPathOutcome::NotTaken;
+        }
         URL.with_borrow_mut(|url| {
             let Some(found) = self.find_fresh((live, listener), plain, client, url, now) else {
                 return FastPathOutcome::NotTaken;
             };
-            let FreshHit { resident, source, meter, key } = found;
+            let Some((found, own)) = self.coder.choose(live, plain, found, now) else {
+                return FastPathOutcome::NotTaken;
+            };
+            let FreshHit { resident, source, meter, key, .. } = found;
             let Stored::Response(head) = &resident.record else { return FastPathOutcome::NotTaken };
             let Some(form) = form(plain, head, &resident.body, now) else { return FastPathOutcome::NotTaken };
             if live.rule_set.limits_rates() && !live.counts_plain(plain, listener.mode, client, received) {
@@ -78,7 +88,7 @@ impl CacheEngine {
             let ttl_seconds = policy.time_to_live(now).unsigned_abs();
             let stored = (&*head.stored, &resident.body);
             let keeper = HitKeeper { objects: &self.cache.objects, resident: &resident };
-            let hit = RamHit::new(stored, form, (age_seconds, ttl_seconds), (&live.hit_fields, &keeper));
+            let hit = RamHit::new(stored, form, (age_seconds, ttl_seconds), (own, &keeper));
             let sent = send(&hit);
             let object = (key, &**url, resident.body.len());
             if !log.is_on() {
@@ -117,6 +127,7 @@ impl CacheEngine {
         (meter, (key, url, body_bytes)): (&SiteMeter, (Key, &[u8], usize)),
         received: Instant,
     ) {
+        self.prefetcher.note_hit(key);
         let place = place();
         hit.count(&self.metrics, place, sent);
         self.metrics.samples.hit(place, key, body_bytes);
@@ -177,8 +188,15 @@ impl CacheEngine {
             Some(site) => &site.meter,
             None => live.routes.meters().forward(),
         };
-        Some(FreshHit { resident, source: None, meter, key })
+        Some(FreshHit { resident, source: None, may_be_coded: mode == Mode::Reverse, meter, key })
     }
+}
+
+/// Returns `true` if the client tells a trace.
+fn has_trace(plain: &FastPathRequest<'_>) -> bool {
+    let mut is_told = false;
+    plain.each_field(|name, _| is_told |= name.eq_ignore_ascii_case(b"traceparent"));
+    is_told
 }
 
 /// Fresh response in RAM.
@@ -187,6 +205,8 @@ pub(super) struct FreshHit<'l> {
     pub resident: Arc<MemoryEntry>,
     /// Head of the response from which the object was derived, and which alone is fresh or not.
     pub source: Option<Arc<ResponseMetadata>>,
+    /// `true` if clients may get a coded form.
+    pub may_be_coded: bool,
     /// Meter of the site.
     pub meter: &'l Arc<SiteMeter>,
     /// Primary key of the object.

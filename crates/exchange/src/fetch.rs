@@ -13,6 +13,7 @@ use super::denials;
 use super::fetcher::Fetcher;
 use super::flight::{FlightOutcome, Leader};
 use super::invalidations::ValiditySnapshot;
+use super::landing::{fail, land, land_failed};
 use super::lookup::StoredResponse;
 use super::metadata::{ObjectMetadata, ResponseMetadata};
 use super::peers::HomeOutcome;
@@ -180,6 +181,11 @@ impl FetchFailure {
             _ if error.is_told => tracing::debug!(url, %error, "an upstream that is down could not be used"),
             _ => tracing::info!(url, %error, "an origin could not be used"),
         }
+        Self::untold(error)
+    }
+
+    /// Describes an error without a line in the log.
+    pub(super) fn untold(error: &UpstreamError) -> Self {
         Self {
             status: error.status(),
             proxy_error: error.proxy_status(),
@@ -476,25 +482,6 @@ async fn next_frame(body: &mut StreamBody, readers: &SharedBody, may_go_on: bool
         Poll::Pending => readers.poll_deserted(context).map(|()| BodyEvent::Deserted),
     })
     .await
-}
-
-/// Lands a fetch as a flight that this node made as home of the key.
-fn land(fetch: &Fetch, owner: oneshot::Sender<FetchOutcome>, arrived: Arc<ArrivingResponse>) {
-    if let Some(leader) = &fetch.leader {
-        leader.publish(FlightOutcome::Shared(Arc::clone(&arrived)));
-    }
-    let _ = owner.send(FetchOutcome::Shared(Arc::clone(&arrived), arrived.body.attach(0)));
-}
-
-fn fail(fetch: &Fetch, owner: oneshot::Sender<FetchOutcome>, error: &UpstreamError) {
-    land_failed(fetch, owner, Arc::new(FetchFailure::of(&fetch.ask.target.url, error)));
-}
-
-fn land_failed(fetch: &Fetch, owner: oneshot::Sender<FetchOutcome>, failure: Arc<FetchFailure>) {
-    if let Some(leader) = &fetch.leader {
-        leader.publish(FlightOutcome::Failed(Arc::clone(&failure)));
-    }
-    let _ = owner.send(FetchOutcome::Failed(failure));
 }
 
 const LEFT: &str = "every client has left";

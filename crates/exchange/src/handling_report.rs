@@ -228,6 +228,7 @@ impl HandlingReport {
             key: Some(ask.primary.hash()),
             is_stored: self.stored,
             is_for_peer: ask.is_for_peer,
+            trace: ask.trace.as_ref().map(Arc::clone),
             ..AccessRecord::default()
         })
     }

@@ -12,10 +12,12 @@
 //!
 //! - *Steps* have the settings in force: `admit`, `serve`, `parts`, `pass`, `outcomes`, `stale`,
 //!   `reloads`, `fast_path`.
-//! - *Admission*: `admission`, `client_access`, `ruling`, `target`, `request`, `denials`,
-//!   `stored_use`.
+//! - *Admission*: `admission`, `client_access`, `ruling`, `https_redirect`, `target`, `request`,
+//!   `denials`, `stored_use`.
+//! - *Forms*: `coding` chooses among compressed forms of a response, and has them made.
 //! - *Delivery* has no state: `deliver`, `answers`, `handling_report`, `body`, `blocks`.
 //! - `peers`: asks of other nodes of the cluster, and their answers; used by the fetcher.
+//! - `prefetch` fetches before clients ask; its requests take the same steps.
 //! - `explain` takes a supposed request through the decisions.
 //! - The *cache* is [`Cache`]: `lookup`, `store_plan`, `invalidate`, `hybrid_cache`, `purge_table`,
 //!   `metadata`.
@@ -35,6 +37,7 @@ mod awaited;
 mod cache;
 mod change_tap;
 mod client_access;
+mod coding;
 mod deliver;
 mod denials;
 mod error_pages;
@@ -45,8 +48,10 @@ mod fetcher;
 mod flight;
 mod handling_report;
 mod hit_for_miss;
+mod https_redirect;
 mod intercepted;
 mod invalidate;
+mod landing;
 mod location;
 mod lookup;
 mod mirrored;
@@ -56,6 +61,7 @@ mod outcomes;
 mod parts;
 mod pass;
 mod peers;
+pub mod prefetch;
 mod reloads;
 mod renewal;
 mod request;
@@ -92,7 +98,7 @@ use shoal_message::{boxed, target};
 use shoal_peers::{cluster, neighbours};
 use shoal_registries as mirror;
 use shoal_route as route;
-use shoal_telemetry::{access_log, by_site, ip_text, metrics, per_core};
+use shoal_telemetry::{access_log, by_site, ip_text, metrics, otlp, per_core};
 use shoal_transport as transport;
 use shoal_upstream as upstream;
 use shoal_upstream::tunnel;
@@ -108,6 +114,7 @@ use crate::neighbours::NeighbourCaches;
 use crate::per_core::place;
 use crate::upstream::Upstreams;
 use arc_swap::ArcSwap;
+use coding::Coder;
 use fetcher::Fetcher;
 use http::StatusCode;
 use hybrid_cache::HybridCache;
@@ -129,8 +136,12 @@ pub struct CacheEngine {
     cluster: Option<Arc<ClusterHandle>>,
     /// Offered objects of drained nodes that wait to be fetched.
     offers: AtomicUsize,
+    /// Chooses among the coded forms of responses.
+    coder: Arc<Coder>,
     /// Server of requests inside a CONNECT.
     inside: intercepted::InsideServers,
+    /// Fetches before clients ask.
+    prefetcher: Arc<prefetch::Prefetcher>,
 }
 
 /// Parts from which an exchange is built.
@@ -169,12 +180,14 @@ impl CacheEngine {
                 Arc::clone(&parts.metrics),
                 parts.neighbours,
             ),
+            coder: Coder::new(&cache, &parts.metrics),
             cache,
             upstreams: parts.upstreams,
             metrics: parts.metrics,
             cluster: parts.cluster,
             offers: AtomicUsize::new(0),
             inside: intercepted::InsideServers::default(),
+            prefetcher: Arc::default(),
         })
     }
 

@@ -42,6 +42,8 @@ pub struct StoredResponse {
     pub body: CachedBody,
     /// `true` if the response came from RAM.
     pub in_memory: bool,
+    /// `true` if the body depends on the codings that the client takes.
+    pub varies: bool,
 }
 
 impl Cache {
@@ -141,7 +143,7 @@ pub(super) fn is_of_mode(ask: &RequestContext, record: &ObjectMetadata) -> bool 
 fn to_lookup(key: ObjectKey, found: Option<CachedObject>, variants: bool) -> Lookup {
     match found {
         Some(CachedObject { record: ObjectMetadata::Response(head), body, in_memory }) => {
-            Lookup::Response { key, stored: StoredResponse { head, body, in_memory } }
+            Lookup::Response { key, stored: StoredResponse { head, body, in_memory, varies: false } }
         }
         Some(CachedObject { record: ObjectMetadata::Parts(note), .. }) => Lookup::Parts { key, note },
         Some(CachedObject { record: ObjectMetadata::Vary(_), .. }) | None => Lookup::Absent { key, variants },

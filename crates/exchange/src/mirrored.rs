@@ -32,7 +32,9 @@ mod sums;
 mod together;
 mod written;
 
+pub(super) use documents::frames as body_frames;
 pub(super) use for_peers::context_for_peer;
+pub(super) use own::prefetch_context;
 pub use own::{OwnAnswer, OwnFreshness, OwnRequest, own_client};
 pub(super) use replaced::PromisedFiles;
 pub(super) use shortcuts::ShortcutSearch;

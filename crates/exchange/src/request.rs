@@ -11,13 +11,16 @@ use super::variant::push_selecting;
 use crate::by_site::SiteMeter;
 use crate::message::{Client, InterimSink};
 use crate::mirror::MirroredAsk;
+use crate::otlp::{RequestTrace, TraceSink};
 use crate::route::{FieldStatement, Route, Way};
+use crate::upstream::Background;
 use http::uri::PathAndQuery;
 use http::{HeaderName, Method, Version, header};
 use shoal_cooperation::Homes;
 use shoal_core::{FieldLines, Fields, ObjectKey, Timestamp, value_text};
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::fields;
+use shoal_semantics::trace_context::{TRACEPARENT, TRACESTATE, TraceContext, is_trace_state};
 use shoal_settings::Mode;
 use shoal_wire::RequestParts;
 use std::sync::{Arc, OnceLock};
@@ -67,6 +70,10 @@ pub struct RequestContext {
     pub is_for_peer: bool,
     /// Another node asks for a stored copy, and may have one that arrives from the origin.
     pub joins_origin_flights: bool,
+    /// State of a prefetch, which gives way to clients' requests; `None` for a client's.
+    pub background: Option<Arc<Background>>,
+    /// Trace of the request; `None` unless traces are on.
+    pub trace: Option<Arc<RequestTrace>>,
     /// Homes of the key, once computed; see [`Self::homes`].
     homes: OnceLock<Option<Homes>>,
 }
@@ -127,8 +134,25 @@ impl RequestContext {
             sequence,
             is_for_peer: false,
             joins_origin_flights: false,
+            background: None,
+            trace: None,
             homes: OnceLock::new(),
         }
+    }
+
+    /// Begins the request's trace. A valid context of the client is its parent; any other is
+    /// dropped with its state. Servers that are asked get the context of this node.
+    pub(super) fn begin_trace(&mut self, traces: &TraceSink) {
+        let (parent, state) = (TRACEPARENT, TRACESTATE);
+        let is_one = self.fields.values(&parent).count() == 1;
+        let caller = self.fields.value(&parent).filter(|_| is_one).and_then(TraceContext::parse);
+        let keeps_state = caller.is_some() && is_trace_state(self.fields.values(&state));
+        let trace = traces.begin(caller);
+        let own = trace.context.to_field();
+        let is_kept = |name: &[u8]| name != b"traceparent" && (keeps_state || name != b"tracestate");
+        let kept = self.fields.lines().filter(|(name, _)| is_kept(name));
+        self.fields = kept.chain([(&b"traceparent"[..], own.as_bytes())]).collect();
+        self.trace = Some(Arc::new(trace));
     }
 
     /// Makes the request one at a mirror.
@@ -158,7 +182,8 @@ impl RequestContext {
     /// request that other nodes answer as this one would, unless this node is the first home. With
     /// placement by digests, the probable holders stand in their place.
     pub fn homes(&self) -> Option<&Homes> {
-        let cluster = self.live.cluster.as_ref()?;
+        // A prefetch of this node asks the origin alone: another node prefetches for itself.
+        let cluster = self.live.cluster.as_ref().filter(|_| self.background.is_none())?;
         let find = || {
             if self.live.asks_holders {
                 let asked = peers::may_ask(self).then(|| cluster.holders(self.primary.full()));

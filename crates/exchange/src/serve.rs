@@ -11,6 +11,7 @@ use super::handling_report::HandlingReport;
 use super::hybrid_cache::HybridCache;
 use super::lookup::{Lookup, StoredResponse};
 use super::peers::may_lead_in_place;
+use super::prefetch;
 use super::reloads;
 use super::reloads::shared_directives;
 use super::request::RequestContext;
@@ -55,15 +56,10 @@ pub struct ForwardContext {
 impl CacheEngine {
     /// Answers a GET or HEAD without a body.
     pub(super) async fn serve(self: &Arc<Self>, ask: &Arc<RequestContext>) -> Reply {
-        for _ in 0..LOOKS_MAX {
-            match self.try_serve(ask).await {
-                ServeStep::Done(reply) => return *reply,
-                ServeStep::Again => {}
-                ServeStep::Alone(why) => return self.fetch_alone(ask, why).await,
-            }
-        }
-        let why = ForwardContext { forwarded: ForwardReason::Miss, key: ask.primary.clone(), stored: None };
-        self.fetch_alone(ask, why).await
+        let began = self.prefetcher.note_request(ask);
+        let reply = look_and_serve(self, ask).await;
+        prefetch::learn(self, ask, &reply, began);
+        reply
     }
 
     async fn try_serve(self: &Arc<Self>, ask: &Arc<RequestContext>) -> ServeStep {
@@ -109,6 +105,7 @@ impl CacheEngine {
                 if !self.fetcher.is_resting(ask) {
                     self.revalidate_in_background(ask, &key, &stored);
                 }
+                let stored = self.coder.form_for(ask, &key, stored).await;
                 return reply_or_retry(deliver_stored(
                     &self.cache.objects,
                     ask,
@@ -117,6 +114,7 @@ impl CacheEngine {
                 ));
             }
             StoredUse::AfterReload => {
+                let stored = self.coder.form_for(ask, &key, stored).await;
                 let reply = reloads::reply_to_reload(&self.cache.objects, ask, stored);
                 return reply_or_retry(reply);
             }
@@ -133,6 +131,7 @@ impl CacheEngine {
                 return Box::pin(self.forward(ask, why)).await;
             }
         }
+        let stored = self.coder.form_for(ask, &key, stored).await;
         let outcome = if stored.in_memory { CacheResult::MemoryHit } else { CacheResult::Hit };
         reply_or_retry(deliver_stored(&self.cache.objects, ask, stored, outcome))
     }
@@ -214,7 +213,7 @@ impl CacheEngine {
         }
         let verdict = arrived_verdict(why, &arrived, CacheResult::Collapsed).collapsed();
         let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, None);
-        let delivery = Delivery { head: Arc::clone(&arrived.head), body };
+        let delivery = Delivery { head: Arc::clone(&arrived.head), body, varies: false };
         deliver::deliver(&self.cache.objects, ask, delivery, verdict)
     }
 
@@ -238,7 +237,7 @@ impl CacheEngine {
         deliver::deliver(
             &self.cache.objects,
             ask,
-            Delivery { head: Arc::clone(&arrived.head), body },
+            Delivery { head: Arc::clone(&arrived.head), body, varies: false },
             verdict,
         )
     }
@@ -307,6 +306,19 @@ impl CacheEngine {
                 Reuse::Fresh
             )
     }
+}
+
+/// Looks at the cache until there is a reply, a few times at most.
+async fn look_and_serve(engine: &Arc<CacheEngine>, ask: &Arc<RequestContext>) -> Reply {
+    for _ in 0..LOOKS_MAX {
+        match engine.try_serve(ask).await {
+            ServeStep::Done(reply) => return *reply,
+            ServeStep::Again => {}
+            ServeStep::Alone(why) => return engine.fetch_alone(ask, why).await,
+        }
+    }
+    let why = ForwardContext { forwarded: ForwardReason::Miss, key: ask.primary.clone(), stored: None };
+    engine.fetch_alone(ask, why).await
 }
 
 impl Fetcher {
@@ -385,7 +397,7 @@ pub(super) fn deliver_stored(
     outcome: CacheResult,
 ) -> Option<Reply> {
     let ttl = stored.head.policy.time_to_live(clock::now());
-    let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body) };
+    let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body), varies: stored.varies };
     deliver::deliver(objects, ask, delivery, HandlingReport::hit(outcome, ttl))
 }
 

@@ -1,6 +1,7 @@
 //! The exchange's settings, prepared; replaced as a whole on reload.
 
 use super::client_access::ClientAccess;
+use super::coding::CompressRules;
 use super::judgement::RulesNumber;
 use super::metadata::ResponseMetadata;
 use super::peers::PeerHitLines;
@@ -20,7 +21,7 @@ use shoal_core::Key;
 use shoal_rules::RuleSet;
 use shoal_semantics::status_fields::{CacheStatus, HandlingWay};
 use shoal_semantics::{CacheRules, HeuristicQuery, SetCookie, surrogate};
-use shoal_settings::{Cache, Mode, Placement, Settings, Site};
+use shoal_settings::{Cache, Mode, Placement, Prefetch, Settings, Site};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub struct ExchangeSettings {
     pub collapse: bool,
     /// Time after a reload during which further reloads are answered from storage.
     pub reload_interval: Duration,
+    /// Prefetching.
+    pub prefetch: Prefetch,
     /// Fields that carry tags.
     pub tag_fields: Vec<HeaderName>,
     /// Node name in Cache-Status and Proxy-Status.
@@ -79,6 +82,10 @@ pub struct ExchangeSettings {
     pub surrogate_capability: Option<HeaderValue>,
     /// Fields that this node adds to a hit's head.
     pub hit_fields: HitFields,
+    /// Fields that this node adds to a hit's head if the body depends on the client's codings.
+    pub varying_hit_fields: HitFields,
+    /// Compression of text for clients; `None` if nothing is compressed.
+    pub(super) compress: Option<CompressRules>,
     /// Lines that this node adds to the head of another node's hit.
     pub(super) peer_hit_lines: PeerHitLines,
     /// This node's part in a cluster.
@@ -154,6 +161,7 @@ impl ExchangeSettings {
             site_rules: sites.iter().map(|site| rules(cache, Some(site))).collect(),
             collapse: cache.collapse,
             reload_interval: cache.reload_interval,
+            prefetch: settings.prefetch.clone(),
             tag_fields: cache.tag_fields.iter().map(field).collect::<Result<_, _>>()?,
             name: name.clone(),
             hop: hop(&cache.name, identity),
@@ -176,6 +184,8 @@ impl ExchangeSettings {
             home_patience: settings.upstream.connect_timeout + settings.upstream.first_byte_timeout + MARGIN,
             loop_hop: loop_hop(settings, identity),
             hit_fields: HitFields::new(&hit_status(&name), &own_proxy_status),
+            varying_hit_fields: HitFields::varying(&hit_status(&name), &own_proxy_status),
+            compress: CompressRules::new(&settings.compress),
             surrogate_capability: HeaderValue::try_from(surrogate::capability(&cache.name)).ok(),
             own_proxy_status,
             peer_hit_lines: PeerHitLines::default(),

@@ -165,7 +165,15 @@ pub(super) fn request_for(
             client: Some(Arc::clone(&ask.client)),
             pins: false,
             authenticates: connection_auth::authenticates(&ask.fields),
-            account: Some(CostAccount::open(ask.meter(), ask.primary.hash(), &ask.target.url, reason)),
+            // A prefetch is no client's miss.
+            account: ask.background.is_none().then(|| {
+                CostAccount::open_in(
+                    ask.trace.as_ref(),
+                    (ask.meter(), ask.primary.hash(), &ask.target.url),
+                    reason,
+                )
+            }),
+            background: ask.background.clone(),
         },
     }
 }

@@ -332,7 +332,8 @@ pub const BUNDLE: &str = "bundle.pem";
 
 /// Certificate that signs leaves, and its key.
 const INTERMEDIATE: &str = "intermediate.pem";
-const KEY: &str = "intermediate.key";
+/// File of the intermediate's key.
+pub const KEY: &str = "intermediate.key";
 
 /// Lifetime of an authority: two years.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(730 * 86_400);

@@ -45,6 +45,11 @@ impl MemoryBudget {
         self.givers.write().push(giver);
     }
 
+    /// Registers `giver`, to be asked before all others.
+    pub fn register_first(&self, giver: Weak<dyn Reclaim>) {
+        self.givers.write().insert(0, giver);
+    }
+
     /// Reserves `bytes` for as long as the reservation lives. Returns `None` if they are not
     /// available.
     pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {

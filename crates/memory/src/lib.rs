@@ -38,7 +38,10 @@ use shoal_core::Key;
 use shoal_policy::{Replacement, S3Fifo};
 use spans::{BodyOrigin, Spans};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// Function that is told of each evicted value.
+type EvictionListener<V> = Box<dyn Fn(&Arc<V>) + Send + Sync>;
 
 /// RAM tier; see the module's head.
 pub struct MemoryTier<V> {
@@ -52,6 +55,7 @@ pub struct MemoryTier<V> {
     evictions: AtomicU64,
     /// Index of the shard at which the next search for a victim starts.
     next_shard: AtomicUsize,
+    on_evicted: OnceLock<EvictionListener<V>>,
 }
 
 /// Value kept in the tier. A caller without the whole value may hold its body, but no other part.
@@ -103,10 +107,22 @@ impl<V: TierValue> MemoryTier<V> {
             bytes: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
             next_shard: AtomicUsize::new(0),
+            on_evicted: OnceLock::new(),
         });
         let giver: Weak<Self> = Arc::downgrade(&tier);
         ledger.register(giver);
         tier
+    }
+
+    /// Calls `listener` with each value that is evicted to make room, after it has left its shard.
+    /// The listener must be quick. If it keeps the value, it accounts for the value's bytes: they
+    /// are uncharged when it returns.
+    ///
+    /// # Panics
+    /// If there is a listener already.
+    pub fn on_evicted(&self, listener: impl Fn(&Arc<V>) + Send + Sync + 'static) {
+        let is_first = self.on_evicted.set(Box::new(listener)).is_ok();
+        assert!(is_first, "one listener");
     }
 
     /// Reserves the memory in which an object's body will stay, so that its bytes can be put there
@@ -372,6 +388,9 @@ impl<V: TierValue> Reclaim for MemoryTier<V> {
             };
             let freed = lingering.bytes + victim.as_ref().map_or(0, |(_, bytes)| *bytes);
             self.evictions.fetch_add(u64::from(victim.is_some()), Relaxed);
+            if let (Some((value, _)), Some(listener)) = (&victim, self.on_evicted.get()) {
+                listener(value);
+            }
             drop((lingering, victim));
             self.uncharge(freed);
             given += freed;

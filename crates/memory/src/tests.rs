@@ -286,3 +286,49 @@ fn unread_large_bodies_make_room_read_ones_stay() {
     assert!(tier.usage().bytes <= 10 * LENT_MIN as u64 && tier.usage().objects >= 8);
     assert_eq!(tier.get(key(0)).expect("it is being read").body.bytes(), read);
 }
+
+#[test]
+fn evicted_values_are_told_and_removed_ones_not() {
+    let ledger = MemoryBudget::new(100_000);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 2);
+    let told = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let listener = Arc::clone(&told);
+    tier.on_evicted(move |number: &Arc<u64>| listener.lock().push(**number));
+    assert!(tier.insert(key(0), Arc::new(0), 1000) && tier.remove(key(0)));
+    (1..500).for_each(|number| assert!(tier.insert(key(number), Arc::new(number), 1000)));
+    let told = told.lock();
+    assert_eq!(told.len() as u64, tier.usage().evictions);
+    assert!(told.len() > 300 && !told.contains(&0));
+    assert!(told.iter().all(|number| tier.peek(key(*number)).is_none()));
+}
+
+/// Holder of bytes that counts how often it was asked.
+struct Giver(AtomicU64, Arc<MemoryBudget>);
+
+impl Reclaim for Giver {
+    fn reclaimable_bytes(&self) -> u64 {
+        50_000
+    }
+
+    fn reclaim(&self, bytes: u64) -> u64 {
+        self.0.fetch_add(1, Relaxed);
+        self.1.release(bytes);
+        bytes
+    }
+}
+
+#[test]
+fn first_giver_spares_the_tier() {
+    let ledger = MemoryBudget::new(100_000);
+    let tier = MemoryTier::new(Arc::clone(&ledger), 1);
+    assert!(tier.insert(key(1), Arc::new(1_u64), 40_000));
+    let giver = Arc::new(Giver(AtomicU64::new(0), Arc::clone(&ledger)));
+    // The giver accounts for these bytes from here on.
+    assert_eq!(ledger.try_reserve(50_000).expect("it is free").transfer(), 50_000);
+    let weak: Weak<Giver> = Arc::downgrade(&giver);
+    ledger.register_first(weak);
+    let taken = ledger.try_reserve(30_000).expect("the first giver has it");
+    assert!(tier.peek(key(1)).is_some() && giver.0.load(Relaxed) == 1);
+    drop(taken);
+    ledger.release(ledger.used() - tier.usage().bytes);
+}

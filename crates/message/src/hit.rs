@@ -190,10 +190,13 @@ pub struct HitFields {
     /// Bytes between the digits of Age and the last digits of Cache-Status: `CRLF cache-status:
     /// …;ttl=`.
     pub cache_status: Vec<u8>,
-    /// Bytes after the last digits of Cache-Status: `CRLF proxy-status: … CRLF`.
+    /// Bytes after the last digits of Cache-Status: `CRLF proxy-status: … CRLF`, and Vary if the
+    /// hit varies.
     pub proxy_status: Vec<u8>,
     /// The value of Proxy-Status alone.
     pub proxy_status_value: HeaderValue,
+    /// `true` if the form of the body depends on the request's Accept-Encoding; Vary then says so.
+    pub varies: bool,
 }
 
 impl HitFields {
@@ -203,7 +206,17 @@ impl HitFields {
             cache_status: [CACHE_STATUS, cache_status].concat(),
             proxy_status: [b"\r\nproxy-status: ", proxy_status.as_bytes(), b"\r\n"].concat(),
             proxy_status_value: proxy_status.clone(),
+            varies: false,
         }
+    }
+
+    /// Returns the fields of hits with a form that depends on the request's Accept-Encoding.
+    pub fn varying(cache_status: &[u8], proxy_status: &HeaderValue) -> Self {
+        let mut fields = Self::new(cache_status, proxy_status);
+        for part in ["vary: ", VARY_OF_CODINGS, "\r\n"] {
+            fields.proxy_status.extend_from_slice(part.as_bytes());
+        }
+        Self { varies: true, ..fields }
     }
 
     /// Fields without bytes.
@@ -211,6 +224,7 @@ impl HitFields {
         cache_status: Vec::new(),
         proxy_status: Vec::new(),
         proxy_status_value: HeaderValue::from_static(""),
+        varies: false,
     };
 
     /// Becomes a copy of `own` for HTTP/1, in the same allocations.
@@ -226,6 +240,9 @@ impl HitFields {
         &self.cache_status[CACHE_STATUS.len()..]
     }
 }
+
+/// Value of Vary in a reply with a form that depends on the codings of the client.
+pub const VARY_OF_CODINGS: &str = "Accept-Encoding";
 
 const CACHE_STATUS: &[u8] = b"\r\ncache-status: ";
 

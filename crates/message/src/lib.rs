@@ -17,7 +17,7 @@ mod stored_head;
 pub mod target;
 
 pub use crate::deferred::{PeerAsk, PeerReplies};
-pub use crate::hit::{FastPathOutcome, HitFields, Keeper, RamHit, ReplyForm, SendProgress};
+pub use crate::hit::{FastPathOutcome, HitFields, Keeper, RamHit, ReplyForm, SendProgress, VARY_OF_CODINGS};
 pub use crate::holds::Hold;
 pub use crate::inside::{InnerServer, OuterConnect, ServerInside};
 pub use crate::places::{ConnectionPlace, Places};
@@ -125,6 +125,9 @@ pub enum ReplyHead {
         cache_status: Bytes,
         /// The Proxy-Status value of this node.
         proxy_status: HeaderValue,
+        /// `true` if the form of the body depends on the request's Accept-Encoding; Vary then says
+        /// so.
+        varies: bool,
         /// Shoal-Answer, in an answer to another node.
         peer_answer: Option<HeaderValue>,
     },

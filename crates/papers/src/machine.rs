@@ -42,6 +42,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         facts: vec![("trace".into(), inputs.source.clone()), ("measured requests".into(), measured.to_string())],
         columns: Vec::new(),
         sections: vec![section(inputs, &machines(), progress)?],
+        ..Report::default()
     })
 }
 

@@ -35,6 +35,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         facts: facts(inputs),
         columns: Vec::new(),
         sections: vec![section(&curves)],
+        ..Report::default()
     })
 }
 

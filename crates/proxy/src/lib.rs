@@ -11,7 +11,7 @@ pub mod node;
 pub mod reasons;
 pub mod warming;
 
-use shoal_cache::{hybrid_cache, purge, purge_table, room, storage};
+use shoal_cache::{hybrid_cache, io_pool, leaving, purge, purge_table, room, storage};
 use shoal_exchange as exchange;
 use shoal_intercept as intercept;
 use shoal_message as message;
@@ -19,6 +19,6 @@ use shoal_peers::{cluster, neighbours};
 use shoal_registries as mirror;
 use shoal_route as route;
 use shoal_server as server;
-use shoal_telemetry::{access_log, by_site, metrics, per_core};
+use shoal_telemetry::{access_log, by_site, metrics, otlp, per_core};
 use shoal_transport as transport;
 use shoal_upstream as upstream;

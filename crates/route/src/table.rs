@@ -245,6 +245,16 @@ impl Route {
     pub fn name(&self) -> (&str, &str) {
         (self.settings.hosts.first().map_or("", String::as_str), &self.settings.path_prefix)
     }
+
+    /// Returns `true` if the site's settings name this host itself, and not by a pattern.
+    pub fn names_host(&self, host: &str) -> bool {
+        let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+        self.settings.hosts.iter().any(|own| {
+            let bare =
+                own.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(&**own, |(bare, _)| bare);
+            bare.eq_ignore_ascii_case(host) && !bare.contains('*')
+        })
+    }
 }
 
 /// Returns the name under which a site is counted: its first host and its path prefix.

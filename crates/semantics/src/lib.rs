@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accept_encoding;
 pub mod date;
 pub mod directives;
 pub mod entity_tag;
@@ -20,6 +21,7 @@ pub mod fields;
 pub mod groups;
 pub mod invalidation;
 mod lapsing;
+pub mod links;
 mod lists;
 mod next_hop_fields;
 mod overrides;
@@ -30,9 +32,11 @@ pub mod status_fields;
 pub mod storage;
 pub mod surrogate;
 pub mod targeted;
+pub mod trace_context;
 pub mod validation;
 pub mod vary;
 
+pub use accept_encoding::{AcceptedCodings, Coding, Codings};
 pub use entity_tag::EntityTag;
 pub use next_hop_fields::{NextHopFields, NextHopFieldsBuilder};
 pub use overrides::{IgnoredDirectives, Overrides};

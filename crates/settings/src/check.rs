@@ -5,6 +5,8 @@
 
 mod admin;
 mod cluster;
+mod compress;
+mod edge;
 mod intercept;
 mod mirrors;
 mod neighbours;
@@ -14,9 +16,10 @@ use crate::host::{
 };
 use crate::mistake::{Mistakes, closest};
 use crate::tree::Table;
-use crate::{AdminAddress, Mode, Settings, Site, Store};
+use crate::{AdminAddress, LogTarget, LogTemplate, Mode, Settings, Site, Store, collector};
 use shoal_core::ByteCount;
 use std::path::Path;
+use std::time::Duration;
 
 /// Checks the rules between `settings`, which were read from `table`, and notes each violation.
 pub(crate) fn check(
@@ -35,12 +38,14 @@ pub(crate) fn check(
     rules.forward(settings);
     rules.intercept(settings);
     rules.cache(settings);
+    rules.compress(settings);
     rules.store(settings);
     rules.cluster(settings);
     rules.files(settings, readable);
     rules.without_effect(settings);
     rules.neighbours(settings);
     rules.admin(settings);
+    rules.log(settings);
 }
 
 struct Rules<'a> {
@@ -69,6 +74,25 @@ impl Rules<'_> {
         cluster::check(self, settings);
     }
 
+    fn log(&mut self, settings: &Settings) {
+        let log = &settings.log;
+        let target = LogTarget::parse(&log.access);
+        if !log.template.is_empty() {
+            self.result("log.template", LogTemplate::parse(&log.template).map(drop));
+        }
+        let rotates =
+            [("log.rotate_size", log.rotate_size.0 > 0), ("log.rotate_age", log.rotate_age > Duration::ZERO)];
+        if target.as_ref().is_ok_and(|target| target.file().is_none()) {
+            for (key, _) in rotates.into_iter().filter(|(_, is_set)| *is_set) {
+                self.fault_with(key, "only a file is rotated", Some("name a file in log.access".into()));
+            }
+        }
+        self.result("log.access", target.map(drop));
+        if !settings.otlp.endpoint.is_empty() {
+            self.result("otlp.endpoint", collector(&settings.otlp.endpoint).map(drop));
+        }
+    }
+
     fn listeners(&mut self, settings: &Settings) {
         if settings.listen.is_empty() {
             self.fault("listen", "there must be at least one listener");
@@ -80,6 +104,7 @@ impl Rules<'_> {
                 let key = format!("listen[{index}].client_ca");
                 self.fault_with(&key, "clients present certificates over TLS alone", hint);
             }
+            self.edge(index, listen);
             if !is_realm(&listen.realm) {
                 self.fault(&format!("listen[{index}].realm"), BAD_REALM);
             }

@@ -22,6 +22,8 @@ mod define;
 mod disks;
 mod document;
 mod host;
+mod log_target;
+mod log_template;
 mod mistake;
 mod outline;
 mod overrides;
@@ -33,6 +35,9 @@ mod tree;
 
 pub use address::{AdminAddress, listen_address};
 pub use check::{ARCHITECTURES, REPLACEMENTS};
+pub use log_target::collector;
+pub use log_target::{LogTarget, SyslogAddress};
+pub use log_template::{FieldStyle, LogField, LogTemplate, TemplatePart};
 pub use mistake::Mistake;
 pub use overrides::Override;
 pub use ports::Ports;

@@ -27,7 +27,8 @@ impl Override {
     /// Returns the overrides among environment variables: those with names that begin with
     /// `SHOAL_`.
     ///
-    /// Excluded are `SHOAL_CONFIG`, which names the file, and variables of container schedulers.
+    /// Excluded are `SHOAL_CONFIG`, which names the file, the variables by which commands find a
+    /// node (`SHOAL_ADMIN_URL` and others), and variables of container schedulers.
     /// Schedulers set such variables for services with names that begin with shoal
     /// (`SHOAL_SERVICE_HOST`, `SHOAL_ADMIN_PORT_3129_TCP`, …).
     pub fn from_environment(variables: impl IntoIterator<Item = (String, String)>) -> Vec<Self> {
@@ -153,6 +154,9 @@ impl Override {
     }
 }
 
+/// Ends of the variables by which commands find a node; they set nothing of the node.
+const OF_COMMANDS: [&str; 4] = ["ADMIN_URL", "ADMIN_CA", "ADMIN_USER", "ADMIN_PASSWORD_FILE"];
+
 /// Key of the override that adds rules to those of the file.
 pub(crate) const FURTHER_RULES: &str = "rule[+]";
 
@@ -174,6 +178,7 @@ fn is_foreign(rest: &str, value: &str) -> bool {
     let is_port =
         |end: &str| end.starts_with('_') || end.is_empty() && (rest == "PORT" || value.contains("://"));
     rest == "CONFIG"
+        || OF_COMMANDS.contains(&rest)
         || of_service("SERVICE_HOST") == Some("")
         || of_service("SERVICE_PORT").is_some()
         || of_service("PORT").is_some_and(is_port)

@@ -5,25 +5,29 @@
 
 mod choices;
 mod cluster;
+mod compress;
 mod intercept;
 mod listen;
 mod made;
 mod mirror;
 mod neighbour;
 mod operation;
+mod prefetch;
 mod rule;
 mod upstream_server;
 
 use crate::Ports;
 pub use choices::{Admission, HeuristicQuery, SegmentAccess, SegmentPolicy, SetCookie};
-pub use cluster::{Cluster, Placement};
+pub use cluster::{Cluster, Placement, SharedMemory};
+pub use compress::{Compress, TextCoding};
 pub use intercept::Intercept;
 pub(crate) use intercept::{MIRRORS, is_name};
 use ipnet::IpNet;
-pub use listen::{Certificate, ClientCertificate, Listen, Mode};
+pub use listen::{Certificate, ClientCertificate, Listen, Mode, TLS_CIPHERS, TLS_GROUPS, TlsVersion};
 pub use mirror::{Mirror, MirrorKind, MirrorRights};
 pub use neighbour::{CARP_KEY_PARTS, CarpMode, Neighbour, NeighbourKind, Neighbours};
-pub use operation::{Admin, AdminRole, AdminUser, Drain, Log, LogFormat, LogLevel, Warm};
+pub use operation::{Admin, AdminRole, AdminUser, Drain, Log, LogFormat, LogLevel, Otlp, Warm};
+pub use prefetch::{EarlyHints, Prefetch};
 pub use rule::{OriginDirective, Rule, Satisfy};
 use shoal_core::ByteCount;
 use std::path::PathBuf;
@@ -68,8 +72,9 @@ section! {
         pub intercept: Intercept = Intercept::default(),
         /// The RAM cache, and rules for the reuse of responses.
         pub cache: Cache = Cache::default(),
+        /// Compression of text for clients; none by default.
+        pub compress: Compress = Compress::default(),
         /// The disk store.
-        #[takes_effect(restart)]
         pub store: Store = Store::default(),
         /// Limits on clients' requests and connections.
         pub client: ClientLimits = ClientLimits::default(),
@@ -84,10 +89,15 @@ section! {
         pub neighbours: Neighbours = Neighbours::default(),
         /// Access and error logs.
         pub log: Log = Log::default(),
+        /// Traces and metrics for an OpenTelemetry collector.
+        #[takes_effect(restart)]
+        pub otlp: Otlp = Otlp::default(),
         /// Metrics, status and purge.
         pub admin: Admin = Admin::default(),
         /// Warming from lockfiles.
         pub warm: Warm = Warm::default(),
+        /// Fetching before clients ask.
+        pub prefetch: Prefetch = Prefetch::default(),
     }
 }
 
@@ -270,10 +280,14 @@ section! {
     /// The disk store.
     pub struct Store {
         /// Folder of the store; empty or `none` means no disk store. With `disks` the folder holds
-        /// only the table of purges, no objects.
+        /// only the table of purges, no objects. A reload with another folder moves the objects
+        /// there while the node serves.
         pub directory: PathBuf = "shoal-cache".into(),
         /// Most disk space used, including file system blocks of object files and the index: a hard
-        /// limit. Not with `disks`. A `volume` uses at most 4 TiB: divide a larger disk.
+        /// limit. Not with `disks`. A `volume` uses at most 4 TiB: divide a larger disk. A reload
+        /// with another size makes the store larger or smaller while it serves. At the default, a
+        /// new store takes half of the free space, in whole gigabytes up to 100. A volume that is
+        /// there keeps its size. `shoal run` and `shoal check` tell the size.
         #[limits(DISK_BYTES)]
         pub disk: ByteCount = ByteCount(10_000_000_000),
         /// Bytes that the disk's maker allows to be written in its life (TBW, terabytes written).
@@ -284,6 +298,8 @@ section! {
         /// Several disks in place of one folder. Each disk has a store of its own, with a share of
         /// the objects in proportion to its bytes. The other settings of this section apply to each
         /// store. A failed disk is taken out of service with its objects, and the others continue.
+        /// A reload adds disks, changes their size, and copies the objects of removed disks to the
+        /// others.
         pub disks: Vec<Disk> = Vec::new(),
         /// Start only with a usable disk. When true, the node starts only if at least one disk is
         /// usable. When false, the node starts without a disk and serves from RAM; `/healthz` and
@@ -291,6 +307,7 @@ section! {
         /// it could not open at the start, at least every minute. `none` means true if an option or
         /// a variable sets `directory`, `disk` or `disks`, or if one of these is not at its
         /// default.
+        #[takes_effect(restart)]
         pub required: Option<bool> = None,
         /// The cache architecture: naming and placement of objects on disk. `volume`: one file of
         /// fixed size, written in large pieces in the order of misses, the least disk I/O of all.
@@ -301,57 +318,76 @@ section! {
         /// memory-mapped file. `squidmla`: like `squidml`, but no object of that file crosses a
         /// page. `cern`: a folder for each URL, lock files, and no index, so that every miss asks
         /// the disk. A store keeps the architecture that made it.
+        #[takes_effect(restart)]
         pub architecture: String = "volume".into(),
         /// With `volume`: the time at which an object may be written. `probation`: at once while
         /// there is unused space; later only on a second request before long, and until then in RAM
         /// only. `always`: at once.
+        #[takes_effect(restart)]
         pub admission: Admission = Admission::Probation,
         /// With `volume`: bytes written at once. Fixed when the store is created.
+        #[takes_effect(restart)]
         #[limits(ByteCount(262_144)..=ByteCount::mib(64))]
         pub stripe: ByteCount = ByteCount::mib(1),
         /// With `volume`: the share of `cache.ram`, in percent, for the neighbours of objects read
         /// from disk. 0 reads objects alone.
+        #[takes_effect(restart)]
         #[limits(0..=90)]
         pub neighbourhood_percent: u64 = 10,
         /// Replacement policy of the store. `clock` and `fifo` keep their state in the index, also
         /// over a restart. `lru`, `slru`, `lfu_da`, `gdsf`, `s3_fifo`, `sieve` and `w_tinylfu` keep
         /// their state in RAM and start empty. `volume` and `cern` have policies of their own:
         /// leave `clock` there.
+        #[takes_effect(restart)]
         pub replacement: String = "clock".into(),
         /// Length of the memory-mapped file for small objects, with `squidm`, `squidml` and
         /// `squidmla`; part of `disk`. 0 means a quarter of `disk`. Fixed when the store is
         /// created.
+        #[takes_effect(restart)]
         pub segments: ByteCount = ByteCount(0),
         /// Way in which the mapped file is accessed. All ways share one page cache.
+        #[takes_effect(restart)]
         pub segment_access: SegmentAccess = SegmentAccess::Pread,
         /// Policy that chooses the small object to evict when the mapped file is full.
+        #[takes_effect(restart)]
         pub segment_policy: SegmentPolicy = SegmentPolicy::Fbc,
         /// With `fbc` and `fbc_resident`: number of references from which an object is passed over.
+        #[takes_effect(restart)]
         #[limits(1..=1_000_000)]
         pub fbc_c_max: u32 = 3,
         /// With `fbc` and `fbc_resident`: counts of references are halved when their mean exceeds
         /// this.
+        #[takes_effect(restart)]
         #[limits(1..=1_000_000)]
         pub fbc_a_max: u32 = 100,
         /// Most files in a folder, with `squid_monotonic`. Fixed when the store is created.
+        #[takes_effect(restart)]
         #[limits(1..=4096)]
         pub files_per_folder: u32 = 384,
         /// Most objects held; 0 derives the number from `disk` at 13 KB an object, with `volume` at
         /// 8 KB. Fixed when the store is created.
+        #[takes_effect(restart)]
         #[limits(0..=1_000_000_000_000)]
         pub max_objects: u64 = 0,
         /// Largest body stored. A default above `disk`, or above the smallest of `disks`, is
         /// lowered to that size.
+        #[takes_effect(restart)]
         pub object_max: ByteCount = ByteCount(4_000_000_000),
         /// With `volume`: most bytes, over all disks, for responses that rules pin. 0 means a tenth
         /// of the disks; more than half of them is refused.
+        #[takes_effect(restart)]
         pub pin_max: ByteCount = ByteCount(0),
+        /// Most bytes read and written in a second to copy objects when disks change. 0 means no
+        /// limit.
+        pub move_rate: ByteCount = ByteCount::mib(64),
         /// Threads for disk I/O. Each of several disks has this number, so that one that hangs does
         /// not block the others.
+        #[takes_effect(restart)]
         #[limits(1..=1024)]
         pub io_threads: usize = 8,
         /// Most disk operations that wait, for each disk. When the queue is full, a read waits for
         /// a place in the queue, as long as for the disk, and an insert is declined.
+        #[takes_effect(restart)]
         #[limits(1..=1_000_000)]
         pub io_queue: usize = 1024,
     }

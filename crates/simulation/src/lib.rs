@@ -23,6 +23,7 @@ mod network;
 mod node;
 mod oracle;
 mod random;
+mod shared_memory;
 mod shelf;
 mod trace;
 mod world;
@@ -30,6 +31,7 @@ mod world;
 pub use faults::FaultKind;
 pub use node::Mutation;
 pub use oracle::Counts;
+pub use shared_memory::{MemoryFault, MemoryOutcome, MemorySettings, run_memory};
 pub use world::{Outcome, Settings, run};
 
 #[cfg(test)]

@@ -76,6 +76,12 @@ pub trait StoreView {
         0
     }
 
+    /// Returns the index of the disk on which a lookup of the object begins. This is not the disk
+    /// that has the key if the object came to lie on another.
+    fn holder_index(&self, key: &ObjectKey) -> usize {
+        self.disk_index(key.hash())
+    }
+
     /// Returns `true` if the index holds an entry for `key`. The answer may be
     /// wrong for an instant, and a named entry may still be a miss. Always `true` for a store that
     /// remembers nothing.
@@ -146,11 +152,64 @@ pub trait StoreUpkeep {
         Err(Error::Unusable("this architecture cannot be read by two processes at once".into()))
     }
 
+    /// Returns the objects of a part of the store, from `place` on, for a caller that copies them;
+    /// `None` at the end. The first place is 0. Counts no hit and changes nothing. Objects that
+    /// come meanwhile may be missing.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] for a store that cannot be walked, and errors of its disk.
+    fn walk(&self, _place: u64) -> Result<Option<WalkedPart>, Error> {
+        Err(Error::Unusable("this architecture cannot list its objects".into()))
+    }
+
+    /// Writes no longer to the part of the store that a limit of `bytes` bytes would cut off.
+    /// Returns the place at which that part begins, for [`walk`](Self::walk); `None` if the store
+    /// fits already.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] for a store that cannot be made as small as this, or not while it is
+    /// open.
+    fn confine(&self, _bytes: u64) -> Result<Option<u64>, Error> {
+        Err(Error::Unusable("this architecture changes its size when it is opened".into()))
+    }
+
+    /// Gives space back to the file system that the store had before it was made smaller. Nobody
+    /// may read there any more.
+    fn trim(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Registers `gave_up`, called with the key of each object that the store evicts or fails to
     /// write. A holder of another copy learns from the call that its copy has become the only one.
     fn on_evicted(&self, gave_up: EvictionCallback) {
         drop(gave_up);
     }
+}
+
+/// Objects of a part of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WalkedPart {
+    /// Objects of the part, in disk order.
+    pub objects: Vec<WalkedObject>,
+    /// Place of the next part.
+    pub next: u64,
+    /// Place at which the last part ends.
+    pub end: u64,
+    /// The part is younger than the one that the store gives up next.
+    pub is_young: bool,
+    /// Bytes read from the disk.
+    pub bytes_read: u64,
+}
+
+/// Object of a [`WalkedPart`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WalkedObject {
+    /// Key of the object.
+    pub key: ObjectKey,
+    /// Bytes that the object takes, rounded up.
+    pub bytes: u64,
+    /// The object has had hits since it was written, or replacement spares it.
+    pub is_wanted: bool,
 }
 
 /// Look at a store for people, beside the requests of clients.

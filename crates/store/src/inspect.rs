@@ -7,7 +7,7 @@
 use crate::{Error, OpenObject};
 use shoal_core::ObjectKey;
 
-pub use crate::architectures::{format, inspect};
+pub use crate::architectures::{empty, format, inspect, volume_size};
 
 /// Store as seen from outside.
 pub trait Inspect: Send + Sync {

@@ -24,6 +24,6 @@ mod together;
 
 pub use contract::{
     Error, EvictionCallback, Insert, InsertRefusal, ObjectSummary, OpenObject, Peek, PromptStore, RING_PARTS,
-    RingView, Store, StoreUpkeep, StoreView, StoredBody, TryInsert, Usage,
+    RingView, Store, StoreUpkeep, StoreView, StoredBody, TryInsert, Usage, WalkedObject, WalkedPart,
 };
 pub use options::{OpenOptions, open};

@@ -10,6 +10,7 @@ pub mod access_log;
 pub mod by_site;
 pub mod ip_text;
 pub mod metrics;
+pub mod otlp;
 pub mod per_core;
 pub mod record;
 pub mod samples;

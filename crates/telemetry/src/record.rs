@@ -1,6 +1,7 @@
 //! Record of one request, from which the log and the counters are filled.
 
 use crate::by_site::SiteMeter;
+use crate::otlp::RequestTrace;
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use shoal_core::{Key, Timestamp};
@@ -61,6 +62,8 @@ pub struct AccessRecord {
     /// `true` for a CONNECT that this node answers itself. The requests inside are counted; the
     /// CONNECT is only logged.
     pub carries_requests: bool,
+    /// Trace of the request; `None` unless traces are on.
+    pub trace: Option<Arc<RequestTrace>>,
 }
 
 /// The server asked for a response.

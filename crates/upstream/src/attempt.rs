@@ -12,7 +12,7 @@
 //! reach all of them.
 
 use super::Inner;
-use super::channel::{AcquiredChannel, Answer, AttemptTarget, ChannelRequirements, RequestChannel};
+use super::channel::{AcquiredChannel, Answer, AttemptTarget, ChannelRequirements, NO_SPARE, RequestChannel};
 use super::connection_auth;
 use super::error::{Cause, UpstreamError};
 use super::exchanged::{Caller, Destination, UpstreamRequest, UpstreamResponse};
@@ -89,7 +89,17 @@ impl PreparedCall<'_> {
     /// Returns an error if no usable response head arrived; see [`Cause`].
     pub async fn run(&mut self) -> Result<UpstreamResponse, UpstreamError> {
         let began = Instant::now();
-        let outcome = self.journey.run(&self.destination, began).await;
+        let outcome = match self.journey.caller.background.clone() {
+            None => self.journey.run(&self.destination, began).await,
+            Some(background) => {
+                let unsent = UpstreamError::new(Cause::ConnectionLimit, String::new(), NO_SPARE);
+                return tokio::select! {
+                    biased;
+                    outcome = Box::pin(self.journey.run(&self.destination, began)) => outcome,
+                    () = background.given_way() => Err(unsent),
+                };
+            }
+        };
         if let Err(error) = &outcome {
             error.cause.counter(&self.journey.inner.metrics).increment();
             if let Some(account) = &self.journey.caller.account {
@@ -166,7 +176,7 @@ impl<'a> UpstreamCall<'a> {
         let turn = match group.limit() {
             Some(turns) => {
                 // Boxed because it is rare: other requests' futures stay small.
-                let turn = Box::pin(turns.take(group, &self.inner.pool, caller.party())).await?;
+                let turn = Box::pin(turns.take(group, &self.inner.pool, &caller)).await?;
                 now = Instant::now();
                 Some(turn)
             }

@@ -111,7 +111,17 @@ impl RequestChannel {
         {
             return Ok(inner.reused(Self::H1(lease), now));
         }
-        match place.try_checkout(wish.is_for_one(), aim.caller.party()) {
+        let checkout = match aim.caller.unwanted() {
+            None => place.try_checkout(wish.is_for_one(), aim.caller.party()),
+            Some(background) => match place.try_checkout_spare(wish.is_for_one(), background) {
+                None => {
+                    background.turn_away();
+                    return Err(UpstreamError::new(Cause::ConnectionLimit, aim.origin.authority(), NO_SPARE));
+                }
+                found => found,
+            },
+        };
+        match checkout {
             Some(Checkout::Reused(lease)) => Ok(inner.reused(Self::H1(lease), now)),
             Some(Checkout::Stream(stream)) => Ok(inner.reused(Self::H2(stream), now)),
             ticket => Box::pin(Self::wait(inner, aim, place, ticket, wish, now)).await,
@@ -319,3 +329,6 @@ impl Answer {
         Ok(Box::new(TunnelStream::new(io, (occupied, open, kept))))
     }
 }
+
+/// Reason for which a background request gets no connection.
+pub(super) const NO_SPARE: &str = "no connection is to spare for a prefetch";

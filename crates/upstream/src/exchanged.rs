@@ -1,6 +1,7 @@
 //! Types passed between the exchange and an upstream.
 
 use crate::access::ForwardRules;
+use crate::background::Background;
 use crate::by_site::{CostAccount, MissReason};
 use crate::group::UpstreamGroup;
 use crate::links::PeerTarget;
@@ -59,9 +60,16 @@ pub struct Caller {
     pub authenticates: bool,
     /// Account of the request's cost; `None` for requests of this node itself.
     pub account: Option<Arc<CostAccount>>,
+    /// State of a request that gives way to those of clients; `None` for an ordinary one.
+    pub background: Option<Arc<Background>>,
 }
 
 impl Caller {
+    /// Returns the state of a request that gives way, while no client wants its answer.
+    pub(super) fn unwanted(&self) -> Option<&Arc<Background>> {
+        self.background.as_ref().filter(|background| background.is_unwanted())
+    }
+
     /// Returns the client's address and port, under which its share of limited resources is
     /// counted.
     pub(super) fn party(&self) -> Option<SocketAddr> {

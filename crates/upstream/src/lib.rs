@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
+mod background;
 mod channel;
 mod check;
 pub mod connection_auth;
@@ -37,11 +38,13 @@ pub mod tunnel;
 mod tunnelled;
 
 pub use attempt::PreparedCall;
+pub use background::Background;
 pub use credentials::Credentials;
 pub use error::{Cause, UpstreamError};
 pub use exchanged::{Caller, Destination, Origin, PeerTerms, Scheme, UpstreamRequest, UpstreamResponse};
 pub use group::{GroupMember, UpstreamGroup, UpstreamUrlError, is_below_any};
 pub use links::PeerTarget;
+pub use pinning::PinVerifier;
 pub use resolve::{Lookup, Resolve, SystemResolver};
 
 use shoal_access as access;

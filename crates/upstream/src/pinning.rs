@@ -27,7 +27,7 @@ use webpki::{EndEntityCert, KeyUsage};
 
 /// Certificate verifier that tries the pinned certificates first.
 #[derive(Debug)]
-pub(super) struct PinVerifier {
+pub struct PinVerifier {
     pinned: Vec<CertificateDer<'static>>,
     /// Verifier by authorities; `None` without any.
     by_authority: Option<Arc<WebPkiServerVerifier>>,

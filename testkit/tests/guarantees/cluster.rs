@@ -21,13 +21,18 @@ fn cluster(origin: &Origin, count: usize) -> Vec<Shoal> {
 
 /// Tells a node of another one, in that one's name. The node believes in it for some seconds.
 pub fn introduce(node: SocketAddr, other: SocketAddr) {
+    introduce_life(node, other, 1);
+}
+
+/// As [`introduce`], in a later life of the other one.
+pub fn introduce_life(node: SocketAddr, other: SocketAddr, life: u64) {
     let std::net::IpAddr::V4(ip) = other.ip() else { panic!("IPv4") };
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64;
     let name = other.to_string();
     let mut body = vec![1, 4];
     body.extend(b"test");
     body.extend(clock.to_be_bytes());
-    body.extend(1u64.to_be_bytes());
+    body.extend(life.to_be_bytes());
     body.extend([0, 0, 0, 0, 1]);
     body.extend(1f32.to_be_bytes());
     body.push(4);

@@ -310,12 +310,12 @@ fn the_error_log_can_be_json() {
 }
 
 #[test]
-fn what_is_told_of_a_volume_that_keeps_its_size_names_its_disk() {
+fn lines_about_a_changed_volume_name_its_disk() {
     let origin = Origin::start();
     let mut shoal = Setup::to(&origin).disks(&[("one", "64 MiB"), ("two", "64 MiB")]).start();
     shoal.change(|text| text.replacen("64 MiB", "128 MiB", 1));
     shoal.restart();
-    let line = || shoal.log().lines().find(|line| line.contains("keeps its size")).map(str::to_owned);
+    let line = || shoal.log().lines().find(|line| line.contains("has changed its size")).map(str::to_owned);
     wait::until("it is told", || line().is_some());
     let name = shoal.folder().join("one").display().to_string();
     assert!(line().is_some_and(|line| line.contains(&name)), "{:?}", line());

@@ -22,6 +22,7 @@ const COPIED: &[(&str, &str)] = &[
     ("contrib/debian/shoal.toml", "etc/shoal/shoal.toml"),
     ("contrib/shoal.logrotate", "etc/logrotate.d/shoal"),
     ("contrib/shoal.alerts.yml", "usr/share/shoal/shoal.alerts.yml"),
+    ("contrib/shoal.grafana.json", "usr/share/shoal/shoal.grafana.json"),
     ("contrib/debian/copyright", "usr/share/doc/shoal/copyright"),
     ("contrib/debian/lintian-overrides", "usr/share/lintian/overrides/shoal"),
     ("LICENSE-MIT", "usr/share/doc/shoal/LICENSE-MIT"),

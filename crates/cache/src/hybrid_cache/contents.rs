@@ -87,6 +87,10 @@ impl HybridCache {
         if self.contents.is_on.load(Relaxed) {
             self.contents.note(key, record);
         }
+        // An object in RAM has begun a turn of its own, which has ended those before.
+        if let Some(shared) = self.shared.get().filter(|_| self.memory.peek(key.hash()).is_none()) {
+            shared.end(key.hash());
+        }
     }
 
     /// Returns `true` if RAM or the disk's index has an object with this hash. A disk that hashes

@@ -1,10 +1,13 @@
 //! An object in RAM, as the tier holds it.
 
+use crate::clock;
+use crate::coded::CodedForms;
 use crate::judgement::RuleJudgement;
 use crate::metadata::ObjectMetadata;
-use shoal_core::ObjectKey;
+use shoal_core::{ObjectKey, Timestamp};
 use shoal_memory::{MemoryBody, TierValue};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// An object in RAM.
@@ -20,8 +23,18 @@ pub struct MemoryEntry {
     pub(super) replies: AtomicU32,
     /// Checksum of the body for other nodes, once computed; 0 before.
     sum: AtomicU64,
+    /// Turn in shared memory; 0 if there is none. See [`crate::shared_memory`].
+    turn: u64,
+    /// Time at which the object came into RAM.
+    since: Timestamp,
+    /// Tick of the last use, if memory is shared; 0 before. See [`HybridCache::tick`].
+    ///
+    /// [`HybridCache::tick`]: super::HybridCache
+    used: AtomicU32,
     /// Judgement of the operator's rules on plain requests that find this entry.
     pub judgement: RuleJudgement,
+    /// Coded forms of the body.
+    pub coded: CodedForms,
 }
 
 impl TierValue for MemoryEntry {
@@ -44,7 +57,43 @@ impl MemoryEntry {
             is_settled: AtomicBool::new(true),
             replies: AtomicU32::new(0),
             sum: AtomicU64::new(0),
+            turn: 0,
+            since: clock::now(),
+            used: AtomicU32::new(0),
             judgement: RuleJudgement::default(),
+            coded: CodedForms::default(),
+        }
+    }
+
+    /// Returns the entry with its turn in shared memory.
+    pub(super) fn with_turn(self, turn: u64) -> Self {
+        Self { turn, ..self }
+    }
+
+    /// Returns the key of the object.
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    /// Returns the turn in shared memory; 0 if there is none.
+    pub fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    /// Returns the time since the object came into RAM, or since a later use.
+    pub fn age(&self) -> Duration {
+        let (now, used) = (clock::now(), self.used.load(Relaxed));
+        let since = now.since(self.since);
+        match used {
+            0 => since,
+            used => since.min(TICK * tick_of(now).wrapping_sub(used)),
+        }
+    }
+
+    /// Notes a use at this tick.
+    pub(super) fn used_at(&self, tick: u32) {
+        if tick != self.used.load(Relaxed) {
+            self.used.store(tick, Relaxed);
         }
     }
 
@@ -69,6 +118,14 @@ impl MemoryEntry {
         self.body.room_bytes() + (self.record.weight() + self.key.full().len() + RESIDENT_BYTES) as u64
     }
 }
+
+/// Returns the tick of a time: never 0.
+pub(super) fn tick_of(time: Timestamp) -> u32 {
+    (time.millis() / TICK.as_millis() as u64) as u32 | 1
+}
+
+/// Length of a tick.
+const TICK: Duration = Duration::from_millis(32);
 
 /// Bytes of an entry, of its key's and body's allocations, and of the allocator's overhead for
 /// each.

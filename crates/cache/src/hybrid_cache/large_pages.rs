@@ -30,7 +30,8 @@ fn exchange(memory: &MemoryTier<MemoryEntry>, resident: &MemoryEntry) {
     };
     let copy = || {
         let body = resident.body.in_large_pages()?;
-        Some(Arc::new(MemoryEntry::new(&resident.key, resident.record.clone(), body)))
+        let copy = MemoryEntry::new(&resident.key, resident.record.clone(), body);
+        Some(Arc::new(copy.with_turn(resident.turn())))
     };
     if !memory.replace_copy_if(resident.key.hash(), resident.weight(), is_it, copy) {
         resident.body.count_hits_anew();

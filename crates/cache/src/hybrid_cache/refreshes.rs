@@ -96,7 +96,7 @@ impl HybridCache {
         if !before.record.head().is_some_and(|own| head.is_later_than(own)) {
             return Some(Renewal::Outrun);
         }
-        let resident = MemoryEntry::new(key, ObjectMetadata::Response(Arc::clone(head)), before.body.clone());
+        let resident = self.entry(key, ObjectMetadata::Response(Arc::clone(head)), before.body.clone());
         resident.is_settled.store(self.disk.is_none() || self.on_disk(key), Relaxed);
         let weight = resident.weight();
         // The replaced body leaves the account, so it must be this one.

@@ -111,6 +111,7 @@ impl HybridCache {
     /// Removes an object everywhere.
     pub async fn remove(self: &Arc<Self>, key: &ObjectKey) -> RemovalResult {
         let was_there = self.memory.remove(key.hash());
+        self.end_turns(key);
         self.remove_from_disk(key).await.and(RemovalResult { was_there, lasts: true })
     }
 

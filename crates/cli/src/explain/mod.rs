@@ -6,12 +6,11 @@ mod render;
 
 pub use render::page;
 
-use crate::admin_client::ask;
-use crate::configuration::{Configuration, admin_address};
+use crate::admin_client::{AdminNode, AdminOptions};
+use crate::configuration::Configuration;
 use crate::failure::Failure;
 use crate::show::print;
 use shoal_proxy::admin::{ExplainRequest, Explanation, SupposedResponse};
-use shoal_settings::AdminAddress;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -46,9 +45,8 @@ pub struct ExplainOptions {
     /// Explain by this settings file alone, without a node
     #[arg(long, value_name = "FILE", conflicts_with = "admin")]
     config: Option<PathBuf>,
-    /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
-    #[arg(long, value_name = "ADDRESS")]
-    admin: Option<AdminAddress>,
+    #[command(flatten)]
+    node: AdminOptions,
     /// Print JSON; its names are stable
     #[arg(long)]
     json: bool,
@@ -59,7 +57,7 @@ impl ExplainOptions {
         let request = self.request()?;
         let explanation = match &self.config {
             Some(file) => by_settings(file.clone(), &request)?,
-            None => by_node(&admin_address(self.admin.clone(), None)?, &request)?,
+            None => by_node(&self.node.node(None)?, &request)?,
         };
         if self.json {
             let text = serde_json::to_string_pretty(&explanation);
@@ -109,9 +107,9 @@ fn by_settings(file: PathBuf, request: &ExplainRequest) -> Result<Explanation, F
 }
 
 /// Asks a running node for an explanation.
-pub fn by_node(address: &AdminAddress, request: &ExplainRequest) -> Result<Explanation, Failure> {
+pub fn by_node(node: &AdminNode, request: &ExplainRequest) -> Result<Explanation, Failure> {
     let body = serde_json::to_string(request).map_err(|error| Failure::Usage(error.to_string()))?;
-    let answer = ask(address, "POST", "/explain", &body)?;
+    let answer = node.ask("POST", "/explain", &body)?;
     if answer.status != 200 {
         let value: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
         let why = value["error"].as_str().unwrap_or(answer.body.trim()).to_owned();

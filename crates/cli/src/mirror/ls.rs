@@ -1,6 +1,7 @@
 //! `shoal mirror ls`: the mirrors of a running node, their use, and their objects on its disks.
 
-use super::node::{MirrorNodeOptions, MirrorStores, failed};
+use super::node::{MirrorStores, failed, status_of};
+use crate::admin_client::NodeOptions;
 use crate::failure::Failure;
 use crate::show::{self, print};
 use crate::table::table;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub struct MirrorLsOptions {
     #[command(flatten)]
-    node: MirrorNodeOptions,
+    node: NodeOptions,
     /// Count the objects that the disks hold of each mirror
     #[arg(long)]
     held: bool,
@@ -32,7 +33,7 @@ pub struct MirrorLsOptions {
 
 impl MirrorLsOptions {
     pub fn perform(self) -> Result<(), Failure> {
-        let mirrors = self.node.status()?.mirrors;
+        let mirrors = status_of(&self.node)?.mirrors;
         let is_held_wanted = self.held || !self.stores.is_empty();
         let held = match is_held_wanted && !mirrors.is_empty() {
             true => {

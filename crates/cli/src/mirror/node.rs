@@ -1,41 +1,21 @@
 //! The mirrors of a running node, or of a settings file, and the stores that hold their objects.
 
-use crate::admin_client::ask;
-use crate::configuration::{Configuration, admin_address};
+use crate::admin_client::NodeOptions;
+use crate::configuration::Configuration;
 use crate::failure::Failure;
 use shoal_proxy::admin::{MirrorStatus, Status};
 use shoal_registries::Mirrors;
-use shoal_settings::{AdminAddress, Mirror, MirrorKind, Settings};
+use shoal_settings::{Mirror, MirrorKind, Settings};
 use shoal_store::inspect::{Inspect, inspect};
 use std::path::PathBuf;
 
-/// Options that name a node.
-#[derive(clap::Args)]
-pub struct MirrorNodeOptions {
-    /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
-    #[arg(long, value_name = "ADDRESS")]
-    admin: Option<AdminAddress>,
-    /// Take the admin address from this configuration file
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-}
-
-impl MirrorNodeOptions {
-    /// Returns the node's admin address.
-    pub fn address(&self) -> Result<AdminAddress, Failure> {
-        admin_address(self.admin.clone(), self.config.clone())
-    }
-
-    /// Asks the node for its status.
-    pub fn status(&self) -> Result<Status, Failure> {
-        let address = self.address()?;
-        let answer = ask(&address, "GET", "/status", "")?;
-        match (answer.status, serde_json::from_str(&answer.body)) {
-            (200, Ok(status)) => Ok(status),
-            _ => {
-                Err(Failure::Runtime(format!("{address} answers {}: {}", answer.status, answer.body.trim())))
-            }
-        }
+/// Asks the node for its status.
+pub fn status_of(node: &NodeOptions) -> Result<Status, Failure> {
+    let node = node.node()?;
+    let answer = node.ask("GET", "/status", "")?;
+    match (answer.status, serde_json::from_str(&answer.body)) {
+        (200, Ok(status)) => Ok(status),
+        _ => Err(Failure::Runtime(format!("{node} answers {}: {}", answer.status, answer.body.trim()))),
     }
 }
 
@@ -48,7 +28,7 @@ pub struct MirrorStores {
 impl MirrorStores {
     /// Takes mirrors and stores from a settings file if one is named, or else from the running
     /// node. `folders` replaces the stores.
-    pub fn find(node: &MirrorNodeOptions, folders: &[PathBuf]) -> Result<Self, Failure> {
+    pub fn find(node: &NodeOptions, folders: &[PathBuf]) -> Result<Self, Failure> {
         let (settings, own) = match &node.config {
             Some(file) => {
                 let settings = Configuration::find(Some(file.clone())).load()?;
@@ -56,7 +36,7 @@ impl MirrorStores {
                 (settings, disks)
             }
             None => {
-                let status = node.status()?;
+                let status = status_of(node)?;
                 let disks = status.store.iter().flat_map(|store| &store.disks);
                 let disks = disks.filter(|disk| disk.is_in_service()).map(|disk| PathBuf::from(&disk.path));
                 (settings_of(&status.mirrors), disks.collect())

@@ -1,7 +1,7 @@
 //! `shoal mirror verify`: stored bodies of mirrors, compared with the promises of their indexes.
 
-use super::node::{MirrorNodeOptions, MirrorStores, failed};
-use crate::admin_client::ask;
+use super::node::{MirrorStores, failed};
+use crate::admin_client::NodeOptions;
 use crate::failure::Failure;
 use crate::show::{self, print};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub struct MirrorVerifyOptions {
     /// Name of a mirror; all without
     name: Option<String>,
     #[command(flatten)]
-    node: MirrorNodeOptions,
+    node: NodeOptions,
     /// Folder or device of the store; may be given more than once. Without it, the node's disks are
     /// read
     #[arg(long = "store", value_name = "PATH")]
@@ -78,12 +78,12 @@ impl MirrorVerifyOptions {
 
     /// Has the node purge these URLs.
     fn remove(&self, faults: &[Fault]) -> Result<(), Failure> {
-        let address = self.node.address()?;
+        let node = self.node.node()?;
         for fault in faults {
             let request = PurgeRequest::Url(fault.url.clone());
             let body =
                 serde_json::to_string(&request).map_err(|error| Failure::Runtime(error.to_string()))?;
-            let answer = ask(&address, "POST", "/purge", &body)?;
+            let answer = node.ask("POST", "/purge", &body)?;
             if !matches!(answer.status, 200 | 202) {
                 return Err(Failure::Runtime(format!("{} is not purged: {}", fault.url, answer.body.trim())));
             }

@@ -1,6 +1,7 @@
 //! `shoal mirror why`: a package, a file or a URL at the mirrors of a running node, with reasons.
 
-use super::node::{MirrorNodeOptions, settings_of};
+use super::node::{settings_of, status_of};
+use crate::admin_client::NodeOptions;
 use crate::explain::{by_node, page};
 use crate::failure::Failure;
 use crate::show::print;
@@ -23,7 +24,7 @@ pub struct MirrorWhyOptions {
     #[arg(long, value_name = "MIRROR")]
     mirror: Option<String>,
     #[command(flatten)]
-    node: MirrorNodeOptions,
+    node: NodeOptions,
     /// Print JSON: a list of explanations; their names are stable
     #[arg(long)]
     json: bool,
@@ -31,14 +32,14 @@ pub struct MirrorWhyOptions {
 
 impl MirrorWhyOptions {
     pub fn perform(self) -> Result<(), Failure> {
-        let status = self.node.status()?;
+        let status = status_of(&self.node)?;
         let settings = settings_of(&status.mirrors);
         let mirrors = Mirrors::new(&settings).map_err(|(_, why)| Failure::Runtime(why))?;
-        let address = self.node.address()?;
+        let node = self.node.node()?;
         let mut found: Vec<Explanation> = Vec::new();
         for url in urls(&mirrors, &self.name) {
             let request = ExplainRequest { url, mode: Some("reverse".into()), ..ExplainRequest::default() };
-            let explanation = by_node(&address, &request)?;
+            let explanation = by_node(&node, &request)?;
             let is_wanted = explanation
                 .mirror
                 .as_ref()

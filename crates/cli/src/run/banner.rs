@@ -2,8 +2,9 @@
 //! clients at the node.
 
 use crate::mirror::{lines, listener_url as url, reachable};
+use crate::show;
 use shoal_proxy::admin::DiskStatus;
-use shoal_settings::{AdminAddress, Disk, Listen, Mode, Settings};
+use shoal_settings::{AdminAddress, Disk, Listen, LogTarget, Mode, Settings};
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
 
@@ -60,11 +61,12 @@ fn whereabouts(
     let disks = if disks.is_empty() { "no disk".to_owned() } else { disks.join(", ") };
     let _ = writeln!(text, "  cache    {} RAM, {disks}", settings.cache.ram);
     let _ = match admin {
-        Some(AdminAddress::Tcp(address)) => {
+        Some(address @ AdminAddress::Tcp(socket)) => {
             let scheme = if settings.admin.tls.is_empty() { "http" } else { "https" };
-            writeln!(text, "  admin    dashboard at {scheme}://{address}/; shoal status --admin {address}")
+            let options = admin_options(settings, address);
+            writeln!(text, "  admin    dashboard at {scheme}://{socket}/; shoal status {options}")
         }
-        Some(address) => writeln!(text, "  admin    shoal status --admin {address}"),
+        Some(address) => writeln!(text, "  admin    shoal status {}", admin_options(settings, address)),
         None => writeln!(text, "  admin    none"),
     };
     cluster(text, settings, admin);
@@ -73,12 +75,31 @@ fn whereabouts(
         let folder = settings.intercept.authority.display();
         let _ = writeln!(text, "  https    of {hosts} is INTERCEPTED; shoal ca lines --folder {folder}");
     }
-    let access = match settings.log.access.as_str() {
-        "" | "none" => "no access log (log.access names one)".to_owned(),
-        "stdout" => format!("access log on stdout ({})", settings.log.format),
-        path => format!("access log in {path} ({})", settings.log.format),
+    let format = if settings.log.template.is_empty() { settings.log.format.name() } else { "template" };
+    let access = match LogTarget::parse(&settings.log.access) {
+        Ok(LogTarget::None) => "no access log (log.access names one)".to_owned(),
+        Ok(LogTarget::Stdout) => format!("access log on stdout ({format})"),
+        Ok(LogTarget::Syslog(_) | LogTarget::Journal(_)) => {
+            format!("access log to {} ({format})", settings.log.access)
+        }
+        Ok(LogTarget::File(_)) | Err(_) => format!("access log in {} ({format})", settings.log.access),
     };
     let _ = writeln!(text, "  logs     errors on stderr; {access}");
+}
+
+/// Returns the options by which a command asks this node.
+fn admin_options(settings: &Settings, admin: &AdminAddress) -> String {
+    let mut options = match settings.admin.tls.first() {
+        Some(pair) => {
+            let certificate = show::quoted(&pair.certificate.to_string_lossy());
+            format!("--admin https://{admin} --admin-ca {certificate}")
+        }
+        None => format!("--admin {admin}"),
+    };
+    if let Some(user) = settings.admin.users.first() {
+        let _ = write!(options, " --user {} --password-file FILE", show::quoted(&user.name));
+    }
+    options
 }
 
 /// Names the cluster and the address for its nodes.
@@ -91,7 +112,7 @@ fn cluster(text: &mut String, settings: &Settings, admin: Option<&AdminAddress>)
     };
     let _ = write!(text, "  cluster  {}, nodes reach this one at {peer}, {key}", cluster.name);
     let _ = match admin {
-        Some(admin) => writeln!(text, "; shoal cluster status --admin {admin}"),
+        Some(admin) => writeln!(text, "; shoal cluster status {}", admin_options(settings, admin)),
         None => writeln!(text),
     };
 }
@@ -241,9 +262,7 @@ mod tests {
         let status = |service: &str| DiskStatus {
             path: "shoal-cache".into(),
             service: service.into(),
-            why: String::new(),
-            space: Default::default(),
-            failures: 0,
+            ..DiskStatus::default()
         };
         let shown = |service| text(&settings, &[([127, 0, 0, 1], 3128).into()], None, &[status(service)]);
         assert!(shown("unopened").contains("/shoal-cache OUT OF SERVICE: "), "{}", shown("unopened"));

@@ -7,7 +7,9 @@ use crate::failure::Failure;
 use parking_lot::Mutex;
 use shoal_cluster::ClusterError;
 use shoal_exchange::Whereabouts;
+use shoal_exchange::prefetch::{HintLines, HintsReport};
 use shoal_peers::cluster::ClusterReport;
+use shoal_proxy::admin::HintsFailure;
 use shoal_proxy::admin::{
     Control, DiskRequest, ExplainRequest, Explanation, PurgeOutcome, PurgeRequest, Readiness, Status,
     TopMisses, TopRequest,
@@ -20,6 +22,7 @@ use shoal_settings::{AdminAddress, Settings};
 use shoal_telemetry::metrics::Metrics;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -35,6 +38,8 @@ pub struct RunningNode {
     reloading: Mutex<()>,
     /// Socket at which an upgrade is asked for.
     upgrade_socket: OnceLock<String>,
+    /// `true` while a new process is taking over.
+    is_upgrading: AtomicBool,
 }
 
 impl RunningNode {
@@ -50,7 +55,15 @@ impl RunningNode {
         at_work.admin.listen = admin;
         let node = Node::start_after(at_work, inherited).map_err(failure)?;
         let (settings, reloading) = (Mutex::new(settings), Mutex::new(()));
-        Ok(Self { node, configuration, error_log, settings, reloading, upgrade_socket: OnceLock::new() })
+        Ok(Self {
+            node,
+            configuration,
+            error_log,
+            settings,
+            reloading,
+            upgrade_socket: OnceLock::new(),
+            is_upgrading: AtomicBool::new(false),
+        })
     }
 
     /// Returns the node.
@@ -61,6 +74,11 @@ impl RunningNode {
     /// Shows the socket at which an upgrade is asked for.
     pub fn set_upgrade_socket(&self, path: &Path) {
         let _ = self.upgrade_socket.set(path.display().to_string());
+    }
+
+    /// Shows that a new process is taking over, or no longer.
+    pub fn set_upgrading(&self, is_upgrading: bool) {
+        self.is_upgrading.store(is_upgrading, Relaxed);
     }
 
     /// Returns the time in which health checks see that the node drains while it accepts clients.
@@ -133,7 +151,9 @@ impl Control for RunningNode {
     }
 
     fn status(&self) -> Status {
-        Status { upgrade_socket: self.upgrade_socket.get().cloned(), ..self.node.status() }
+        let mut status = Status { upgrade_socket: self.upgrade_socket.get().cloned(), ..self.node.status() };
+        status.process.is_upgrading = self.is_upgrading.load(Relaxed);
+        status
     }
 
     fn top_misses(&self, request: &TopRequest) -> TopMisses {
@@ -154,6 +174,10 @@ impl Control for RunningNode {
 
     fn stop_warm(&self, job: u64) -> bool {
         self.node.warming().stop(job)
+    }
+
+    fn hints(&self, lines: HintLines) -> Result<HintsReport, HintsFailure> {
+        self.node.take_hints(lines)
     }
 
     fn explain(&self, request: ExplainRequest) -> Result<Explanation, String> {

@@ -25,6 +25,7 @@ impl RunLoop {
     /// Lets a new process take over. The main thread handles other signals meanwhile.
     pub(super) fn upgrade(&mut self, request: Option<PendingRequest>) -> AfterUpgrade {
         self.notifier.send_state(State::Reloading);
+        self.running.set_upgrading(true);
         let program = request.as_ref().and_then(|request| request.request.program.clone());
         let is_cancelled = Arc::new(AtomicBool::new(false));
         let outcome = Arc::new(Mutex::new(None));
@@ -56,6 +57,7 @@ impl RunLoop {
         }
         let ended = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((handed_over, admin)) = ended else {
+            self.running.set_upgrading(false);
             refuse(request, "no thread for the upgrade");
             return AfterUpgrade::GoOn;
         };
@@ -96,6 +98,7 @@ impl RunLoop {
     }
 
     fn goes_on(&self, why: Vec<String>, request: Option<PendingRequest>) {
+        self.running.set_upgrading(false);
         why.iter().for_each(|line| tracing::error!("upgrade: {line}"));
         tracing::error!("no upgrade: this process goes on");
         self.notifier.send_state(readiness(&self.running));

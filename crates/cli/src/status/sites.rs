@@ -4,13 +4,20 @@ use crate::show;
 use crate::table::table;
 use shoal_proxy::admin::SiteStatus;
 
-/// Formats the table; an empty text without sites.
-pub fn render(sites: &[SiteStatus]) -> String {
+/// Formats the table of the `most` sites with most requests, and the number of the others; an empty
+/// text without sites.
+pub fn render(sites: &[SiteStatus], most: usize) -> String {
     if sites.is_empty() {
         return String::new();
     }
     let mut rows = vec![HEADING.map(String::from)];
-    for status in sites {
+    let mut shown: Vec<&SiteStatus> = sites.iter().collect();
+    if sites.len() > most {
+        shown.sort_by_key(|site| std::cmp::Reverse(site.requests));
+        shown.truncate(most);
+    }
+    debug_assert!(shown.len() <= sites.len(), "each row is a site");
+    for status in &shown {
         rows.push(row(status));
         let tunnels = status.tunnels();
         if tunnels.responses > 0 {
@@ -20,7 +27,11 @@ pub fn render(sites: &[SiteStatus]) -> String {
             rows.push([site, count, none(), sent, none(), none(), none(), none()]);
         }
     }
-    format!("\n{}", table(&rows, &[0]))
+    let others = match sites.len() - shown.len() {
+        0 => String::new(),
+        others => format!("{} more: --all\n", show::counted(others as u64, "site")),
+    };
+    format!("\n{}{others}", table(&rows, &[0]))
 }
 
 fn row(status: &SiteStatus) -> [String; 8] {
@@ -57,7 +68,7 @@ mod tests {
 
     #[test]
     fn sites_are_told_in_a_table() {
-        assert_eq!(render(&[]), "");
+        assert_eq!(render(&[], 5), "");
         let site = SiteStatus {
             site: "example.org/".into(),
             requests: 12_345_678,
@@ -81,6 +92,12 @@ example.org/       12.3 M  72.9%  4.0 GB      25.0%        3.0 GB       50 µs  
 forward                 0      -     0 B          -           0 B           -           -
 forward tunnels         3      -  5.0 KB          -             -           -           -
 ";
-        assert_eq!(render(&[site, forward]), expected);
+        let sites = [forward, site];
+        assert_eq!(render(&[sites[1].clone(), sites[0].clone()], 2), expected);
+        let one = render(&sites, 1);
+        assert!(
+            one.contains("\nexample.org/    12.3 M ") && one.ends_with("\n1 site more: --all\n"),
+            "{one}"
+        );
     }
 }

@@ -1,14 +1,12 @@
 //! `shoal top misses`: lists the URLs that cost their origins most, and why they missed.
 
-use crate::admin_client::{ask, push_encoded};
-use crate::configuration::admin_address;
+use crate::admin_client::{NodeOptions, push_encoded};
 use crate::failure::Failure;
 use crate::show::{self, print};
 use crate::table::table;
+use shoal_dashboard::shown;
 use shoal_proxy::admin::{TopMisses, TopUrl};
-use shoal_settings::AdminAddress;
 use shoal_telemetry::by_site::CostKind;
-use std::path::PathBuf;
 
 /// List the URLs that cost the origins most, and why they missed
 ///
@@ -26,12 +24,8 @@ pub struct MissOptions {
     /// Largest number of URLs
     #[arg(short, value_name = "URLS", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     n: u16,
-    /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
-    #[arg(long, value_name = "ADDRESS")]
-    admin: Option<AdminAddress>,
-    /// Take the admin address from this configuration file
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    node: NodeOptions,
     /// Print the node's own JSON
     #[arg(long)]
     json: bool,
@@ -52,15 +46,13 @@ enum Measure {
 impl MissOptions {
     pub fn perform(self) -> Result<(), Failure> {
         let path = self.path();
-        let address = admin_address(self.admin, self.config)?;
-        let answer = ask(&address, "GET", &path, "")?;
+        let node = self.node.node()?;
+        let answer = node.ask("GET", &path, "")?;
         let list: Result<TopMisses, _> = serde_json::from_str(&answer.body);
         match (answer.status, list) {
             (200, Ok(_)) if self.json => print(&answer.body),
             (200, Ok(list)) => print(&render(&list)),
-            _ => {
-                Err(Failure::Runtime(format!("{address} answers {}: {}", answer.status, answer.body.trim())))
-            }
+            _ => Err(Failure::Runtime(format!("{node} answers {}: {}", answer.status, answer.body.trim()))),
         }
     }
 
@@ -105,7 +97,7 @@ fn row(url: &TopUrl, by: CostKind) -> [String; 7] {
         cell(CostKind::Bytes),
         cell(CostKind::Time),
         url.site.clone(),
-        url.url.clone(),
+        shown(&url.url),
         url.reason.clone(),
         if url.settings.is_empty() { "-".into() } else { url.settings.join(", ") },
     ]
@@ -158,7 +150,7 @@ mod tests {
             },
             TopUrl {
                 site: "forward".into(),
-                url: "http://b.test/".into(),
+                url: "http://b.test/\u{1b}".into(),
                 requests: 100,
                 error: 20,
                 reason: "method".into(),
@@ -169,7 +161,7 @@ mod tests {
         let expected = "\
 requests   bytes  time  site     URL                     why         settings
    1,200  3.5 MB  45 s  a.test/  http://a.test/page?x=1  set-cookie  rule.set_cookie
- 100–120     0 B  0 µs  forward  http://b.test/          method      -
+ 100–120     0 B  0 µs  forward  http://b.test/\\u{1B}    method      -
 
 these are 65.0% of 2,000 requests in all
 ";

@@ -1,8 +1,10 @@
 //! The life of a node from its operator's view: start, signals, commands, end.
 
 mod device;
+mod secured;
 mod starting;
 mod store;
+mod terminal;
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -188,8 +190,8 @@ fn a_reload_with_mistakes_keeps_the_old_settings() {
     node.wait_for_log("shoal.toml:1:1: wrokers: unknown setting `wrokers` (did you mean `workers`?)");
     node.wait_for_log("the old settings stay at work");
     let status = node.command(&["status", "--config", "shoal.toml"]);
-    let why = String::from_utf8_lossy(&status.stderr);
-    assert_eq!((status.status.code(), why.contains("--admin does")), (Some(2), true), "{why}");
+    let why = String::from_utf8_lossy(&status.stdout);
+    assert_eq!((status.status.code(), why.contains("--admin does")), (Some(3), true), "{why}");
     let reload = node.command(&["reload", ADMIN[0], ADMIN[1]]);
     assert_eq!(reload.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&reload.stderr).contains("shoal.toml:1:1: wrokers"));

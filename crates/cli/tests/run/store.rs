@@ -103,6 +103,11 @@ pub fn filled_with(configuration: &str) -> (Node, SocketAddr) {
     (node, origin)
 }
 
+/// Returns the screen of `shoal status`, of any verdict.
+fn screen(node: &Node) -> String {
+    String::from_utf8_lossy(&node.command(&["status", ADMIN[0], ADMIN[1]]).stdout).into_owned()
+}
+
 fn lines(output: &Output) -> Vec<String> {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
@@ -203,8 +208,9 @@ fn disk_goes_offline_and_back_online() {
     let set = |word: &str, path: &str| node.command(&["store", word, path, ADMIN[0], ADMIN[1]]);
     assert_eq!(lines(&set("offline", "d1")), ["d1 is out of service"]);
     assert_eq!(lines(&set("offline", "d1")), ["d1 was out of service already"]);
-    let status = lines(&node.command(&["status", ADMIN[0], ADMIN[1]])).join("\n");
+    let status = screen(&node);
     assert!(status.contains("  d1 out of service, offline: an operator took it out"), "{status}");
+    assert!(status.starts_with("degraded shoal") && status.contains("`shoal store online d1`"), "{status}");
     let info = of_json(&node.command(&["store", "info", "--json", "--store", "d1"]));
     assert_eq!((&info[0]["live"], &info[0]["closed_in_order"]), (&false.into(), &true.into()));
     for path in paths() {
@@ -233,7 +239,7 @@ fn unopened_disk_is_reported_once_others_serve() {
     let url = format!("http://{origin}/object/1");
     (0..2).for_each(|_| assert!(fetched(&node, &url).ends_with(&body_of("/object/1"))));
     assert_eq!(node.error_log().matches("this disk cannot be used").count(), 1, "{}", node.error_log());
-    let status = lines(&node.command(&["status", ADMIN[0], ADMIN[1]])).join("\n");
+    let status = screen(&node);
     assert!(status.contains("a-file out of service, unopened: "), "{status}");
     assert!(status.contains("  d1 "), "{status}");
 }
@@ -250,7 +256,7 @@ fn unopened_store_is_reported_until_it_serves() {
     );
     let node = Node::start_with(&CONFIGURATION.replace("[store]\n", &ours));
     assert!(node.greeting.contains("/a-file OUT OF SERVICE: "), "{}", node.greeting);
-    let status = lines(&node.command(&["status", ADMIN[0], ADMIN[1]])).join("\n");
+    let status = screen(&node);
     assert!(status.contains("disk     out of service: RAM serves alone"), "{status}");
     assert!(status.contains("/a-file out of service, unopened: "), "{status}");
     let metrics = node.metrics();
@@ -266,7 +272,7 @@ fn unopened_store_is_reported_until_it_serves() {
     // The node retries the disk itself, and may be first.
     assert!(lines(&online())[0].starts_with(&format!("{} ", file.display())));
     assert_eq!(purge().status.code(), Some(0), "it is written down");
-    let status = lines(&node.command(&["status", ADMIN[0], ADMIN[1]])).join("\n");
+    let status = screen(&node);
     assert!(!status.contains("out of service"), "{status}");
     let origin = origin();
     fetched(&node, &format!("http://{origin}/object/1"));

@@ -23,10 +23,22 @@
 //!   G of servers ─► target ┼─► select ─► frequencies ─► choose(draw) ─► server, or none
 //!   U*, U_e, T, N, S ► bounds┘
 //! ```
+//!
+//! A node that runs estimates the symbols itself: [`TierAge`] its age, [`Reports`] those of others
+//! and N_g, [`Epochs`] T and b. [`PutPlan`] joins them into the decision about a page that leaves
+//! RAM, [`PageCosts`] decides about a miss. [`PlacedPages`] and [`GuestPages`] are the directories
+//! of the pages that a node has put and that it holds.
 
 mod ages;
 mod bounds;
+mod epochs;
+mod guests;
+mod page_cost;
+mod placed;
+mod put_plan;
+mod reports;
 mod select;
+mod tier_age;
 mod tuner;
 
 #[cfg(test)]
@@ -34,7 +46,14 @@ mod tests;
 
 pub use ages::{AgeGroup, AgeWeights, ReportedAges, age_weights};
 pub use bounds::{RequestRate, unused};
+pub use epochs::{EPOCH, Epochs};
+pub use guests::{GuestPages, GuestRefusal};
+pub use page_cost::{CostMeter, PageCosts, PeerSwitch, SwitchChange, cpu_price};
+pub use placed::{Place, PlacedPages};
+pub use put_plan::{OwnRate, PutPlan};
+pub use reports::{REPORT_LIFE, Reports, Role, SERVERS_MAX, ServerReport, spare_bytes};
 pub use select::{Frequencies, select};
+pub use tier_age::{AGE_MAX, TierAge};
 pub use tuner::Tuner;
 
 /// Returns the target weights of servers: each one's share of the pages that can be replaced

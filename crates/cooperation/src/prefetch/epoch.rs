@@ -23,7 +23,7 @@ use super::{PrefetchError, Value};
 use crate::global_memory::{AgeGroup, age_weights, select};
 
 /// Report of a node at the start of an epoch.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeReport {
     /// Share of its processor that its own programs use, from 0 to 1.
     pub processor: f64,

@@ -24,20 +24,46 @@
 //! | [`predicate`] | if a page must be fetched to local memory now, to spare a stall | 4.2.2 |
 //! | [`requests`] | the page that another node's disk reads, the node, and the order | 4.3.3 |
 //! | [`epoch`] | the pages that each node gives until the next epoch, and their value | 4.3.3 |
+//! | [`victim`] | the page that goes for a prefetched one | 4.2.2 |
 //! | [`glfd`] | the idealized replacement over three levels, with its bound | 4.2.3 |
+//!
+//! A program of the paper has right hints, and a disk of its own. A node needs more:
+//!
+//! | module | decision |
+//! |---|---|
+//! | [`list`] | the next request of a list of hints, and the time for it |
+//! | [`sources`] | the number of prefetches that a source of hints may cost; mutes |
+//! | [`origin_pace`] | the time of a fetch at an origin, and pauses after overload |
+//! | [`runs`] | the ranges after those that a client has read |
+//! | [`successors`] | the URL that clients ask for after another one |
+//! | [`messages`] | requests, acknowledgements and epochs between nodes, as bytes |
 
 pub mod epoch;
 pub mod glfd;
 pub mod hints;
+pub mod list;
+pub mod messages;
+pub mod origin_pace;
 pub mod predicate;
 pub mod requests;
+pub mod runs;
+pub mod sources;
+pub mod successors;
 pub mod value;
+pub mod victim;
 
 pub use epoch::{BufferGroup, Epoch, EpochEnd, NodeReport, coordinator, plan};
 pub use hints::{HintMatch, Hints};
+pub use list::HintedList;
+pub use messages::PrefetchMessage;
+pub use origin_pace::OriginPace;
 pub use predicate::{Forestall, MissingPage, is_due, slack};
 pub use requests::{PrefetchQueue, PrefetchRequest, PrefetchRequester};
+pub use runs::{RangeRuns, RangesAhead};
+pub use sources::{HintSource, SourceAccount, SourceCounts, SourceHold, SourceRules};
+pub use successors::Successors;
 pub use value::{Stride, Value};
+pub use victim::VictimDecision;
 
 /// Cost of a reference in seconds, by the level of the page: F_L, F_G and F_D.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -56,6 +56,14 @@ impl PrefetchRequester {
         Some(next)
     }
 
+    /// Counts a request to a node that the caller has chosen as outstanding. Returns `false` when B
+    /// are outstanding.
+    pub fn begin(&mut self) -> bool {
+        let may_ask = self.may_ask();
+        self.outstanding += usize::from(may_ask);
+        may_ask
+    }
+
     /// Records that a request has begun, was refused or was withdrawn.
     pub fn acknowledged(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);

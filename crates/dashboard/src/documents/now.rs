@@ -40,6 +40,8 @@ pub struct NowDocument {
     pub sites_others: usize,
     /// Mirrors with most requests.
     pub mirrors: Vec<MirrorRow>,
+    /// Sources of hints for prefetching.
+    pub hints: Vec<HintRow>,
     /// States that an operator should know, a sentence each.
     pub warnings: Vec<String>,
 }
@@ -118,6 +120,25 @@ pub struct SiteRow {
     pub p99_us: Option<u64>,
     /// Requests without a usable response of an origin.
     pub errors: u64,
+}
+
+/// Account of one source of hints.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HintRow {
+    /// Name of the source.
+    pub source: String,
+    /// Hints received.
+    pub received: u64,
+    /// Prefetches begun.
+    pub prefetched: u64,
+    /// Prefetches that a client used.
+    pub used: u64,
+    /// Bytes that nobody used.
+    pub wasted_bytes: u64,
+    /// Share of recent prefetches that were used; `None` before enough are known.
+    pub precision: Option<f64>,
+    /// Seconds until the source may hint again; 0 if it is not muted.
+    pub muted_seconds: u64,
 }
 
 /// Counts of one mirror.

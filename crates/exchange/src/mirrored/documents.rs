@@ -88,6 +88,7 @@ impl MirrorRequest {
                 age_seconds: *age_seconds,
                 cache_status: cache_status.clone(),
                 proxy_status: proxy_status.clone(),
+                varies: false,
                 peer_answer: None,
             };
             return Reply { head, body, record };
@@ -178,7 +179,7 @@ fn kept_fields(fields: &HeaderMap) -> HeaderMap {
 }
 
 /// Returns the frames of a reply's body.
-pub(super) fn frames(body: ReplyBody) -> StreamBody {
+pub(crate) fn frames(body: ReplyBody) -> StreamBody {
     match body {
         ReplyBody::Memory(bytes) => Full::new(bytes).map_err(|never| match never {}).boxed_unsync(),
         ReplyBody::Stream { frames, .. } => frames,

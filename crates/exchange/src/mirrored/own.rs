@@ -175,6 +175,27 @@ impl CacheEngine {
     }
 }
 
+/// Makes the request of a prefetch at a mirror: of a place that clients may share. `None` if the
+/// mirror has no such place.
+pub(crate) fn prefetch_context(
+    engine: &Arc<CacheEngine>,
+    (mirror, path): (&str, &str),
+    accept: Option<&str>,
+) -> Option<RequestContext> {
+    let live = engine.live();
+    let sequence = engine.cache.purge_table.sequence();
+    let (route, client) = (live.mirrors.named(mirror).map(Arc::clone)?, Arc::new(own_client(false)));
+    let freshness = OwnFreshness::Any;
+    let asked = OwnRequest { mirror, path, accept, freshness, pinned_until: None };
+    let admitted = engine.own_head(&route, &client, &asked)?.ok()?;
+    debug_assert!(admitted.user.is_none(), "no client stands behind it");
+    let facts = route.as_registry();
+    let times = (clock::now(), sequence);
+    let request = MirrorRequest::below(admitted, (route, facts), (path.to_owned(), true), times);
+    let Route::Fetch(fetch) = request.route() else { return None };
+    Arc::into_inner(request.own_context(&fetch, (freshness, None))?)
+}
+
 impl MirrorRequest {
     /// Returns the request for the cache.
     fn own_context(

@@ -140,12 +140,19 @@ impl<'l> ShortcutSearch<'_, 'l> {
             return None;
         }
         let Some((response, derived)) = derived else {
-            return Some(FreshHit { resident: stored, source: None, meter, key: place.key.hash() });
+            return Some(FreshHit {
+                resident: stored,
+                source: None,
+                may_be_coded: false,
+                meter,
+                key: place.key.hash(),
+            });
         };
         // Of a derived form no part is sent, as on the ordinary path.
         let is_same = head.identity.response() == *response && self.plain.range.is_none();
         let resident = cache.objects.memory_entry(derived).filter(|_| is_same)?;
-        Some(FreshHit { resident, source: Some(Arc::clone(head)), meter, key: derived.hash() })
+        let source = Some(Arc::clone(head));
+        Some(FreshHit { resident, source, may_be_coded: false, meter, key: derived.hash() })
     }
 
     /// Appends the value of Accept, as [`field_value`] joins it.

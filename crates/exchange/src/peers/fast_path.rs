@@ -143,7 +143,8 @@ impl CacheEngine {
                 }
             }
         }
-        let resident = self.cache.objects.memory_entry_by_key(Key::of(url), url)?;
+        let key = Key::of(url);
+        let resident = self.cache.objects.memory_entry_by_key(key, url)?;
         if !live.rule_set.is_empty() {
             let may_change = || live.may_change(mode, &url[host], path, false);
             if resident.judgement.of(live.rules_number, may_change) {
@@ -160,7 +161,10 @@ impl CacheEngine {
             && head.names.via_site == (mode == Mode::Reverse)
             && !self.cache.purge_table.is_purged(&head.names.slots, &head.names.groups, head.requested)
             && reuse::decide(&head.policy, &RequestDirectives::default(), now) == Reuse::Fresh;
-        is_usable.then(|| (Arc::clone(&resident), Key::unkeyed(url)))
+        is_usable.then(|| {
+            self.prefetcher.note_hit(key);
+            (Arc::clone(&resident), Key::unkeyed(url))
+        })
     }
 }
 

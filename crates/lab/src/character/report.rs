@@ -24,6 +24,7 @@ pub fn report(character: &Character, loaded: &CensusTrace, name: &str, command: 
             working_set(character),
             section(character),
         ],
+        ..Report::default()
     }
 }
 

@@ -103,8 +103,10 @@ impl Axis {
 /// An axis with known ends.
 pub(super) struct FixedAxis {
     scale: Scale,
-    low: f64,
-    high: f64,
+    /// Value at the low end.
+    pub low: f64,
+    /// Value at the high end.
+    pub high: f64,
     /// Values of the ticks.
     pub ticks: Vec<f64>,
 }

@@ -18,6 +18,7 @@ mod axis;
 mod bars;
 mod csv;
 mod labels;
+mod live;
 mod pages;
 mod plot;
 mod style;
@@ -35,6 +36,7 @@ pub use plot::{Mark, Plot, Series, Shape};
 pub use unit::Unit;
 pub use well_formed::{check_labels, check_well_formed};
 
+pub(crate) use style::STYLE;
 pub(crate) use svg::escaped;
 
 pub(crate) use csv::{CsvTable, number};

@@ -6,7 +6,7 @@
 use super::axis::{Axis, FixedAxis};
 use super::csv::{CsvTable, number};
 use super::labels::{Labels, TextPlace};
-use super::style::{COLOURS, colour, text_width};
+use super::style::{COLOURS, colour, mark, text_width};
 use super::svg::{Anchor, Canvas};
 
 /// Curves and points over two axes.
@@ -86,6 +86,30 @@ impl Plot {
         table
     }
 
+    /// Returns both axes with their ends and ticks.
+    pub(super) fn axes(&self) -> (FixedAxis, FixedAxis) {
+        let points = || self.series.iter().flat_map(|series| series.points.iter().copied());
+        let claims = || {
+            self.marks.iter().map(|mark| match mark {
+                Mark::Point { at, .. } => (Some(at.0), at.1),
+                Mark::Level { y, .. } => (None, *y),
+            })
+        };
+        let x = self.x.with_ends(points().map(|point| point.0).chain(claims().filter_map(|claim| claim.0)));
+        let y = self.y.with_ends(points().map(|point| point.1).chain(claims().map(|claim| claim.1)));
+        (x, y)
+    }
+
+    /// Returns the series to which whiskers belong.
+    pub(super) fn interval_of(&self, whiskers: &Series) -> Option<usize> {
+        self.series.iter().position(|other| is_interval_of(whiskers, other))
+    }
+
+    /// Returns the values of a point, for a pointer that rests on it.
+    fn hint(&self, series: &Series, (x, y): (f64, f64)) -> String {
+        format!("{}: {}, {}", series.name, self.x.unit.hint(x), self.y.unit.hint(y))
+    }
+
     pub(super) fn draw(&self) -> Canvas {
         let frame = PlotFrame::of(self);
         let mut canvas = Canvas::new(WIDTH, HEIGHT);
@@ -94,7 +118,7 @@ impl Plot {
             frame.mark_lines(&mut canvas, mark);
         }
         for (index, series) in self.series.iter().enumerate() {
-            frame.series(&mut canvas, series, &colour(index), self);
+            frame.series(&mut canvas, series, index, self);
         }
         let mut labels = Labels::over(frame.drawn(self));
         for mark in &self.marks {
@@ -123,15 +147,7 @@ struct PlotFrame {
 
 impl PlotFrame {
     fn of(plot: &Plot) -> Self {
-        let points = || plot.series.iter().flat_map(|series| series.points.iter().copied());
-        let claims = || {
-            plot.marks.iter().map(|mark| match mark {
-                Mark::Point { at, .. } => (Some(at.0), at.1),
-                Mark::Level { y, .. } => (None, *y),
-            })
-        };
-        let x = plot.x.with_ends(points().map(|point| point.0).chain(claims().filter_map(|claim| claim.0)));
-        let y = plot.y.with_ends(points().map(|point| point.1).chain(claims().map(|claim| claim.1)));
+        let (x, y) = plot.axes();
         let ticks = y.ticks.iter().map(|tick| text_width(&plot.y.unit.tick(*tick)));
         let names = plot.series.iter().filter(|series| series.shape != Shape::Whiskers);
         let names = names.map(|series| text_width(&series.name));
@@ -168,14 +184,15 @@ impl PlotFrame {
         canvas.upright_text("", (14.0, (TOP + BOTTOM) / 2.0), &plot.y.label);
     }
 
-    fn series(&self, canvas: &mut Canvas, series: &Series, colour: &str, plot: &Plot) {
+    fn series(&self, canvas: &mut Canvas, series: &Series, index: usize, plot: &Plot) {
         if series.shape == Shape::Whiskers {
             let points: Vec<(f64, f64)> = series.points.iter().map(|point| self.place(*point)).collect();
-            let of = plot.series.iter().position(|other| is_interval_of(series, other));
-            let class = of.map_or("axis".into(), |index| format!("{} interval", self::colour(index)));
+            let of = plot.interval_of(series);
+            let class = of.map_or("axis".into(), |index| format!("{} interval", colour(index)));
             points.chunks_exact(2).for_each(|ends| canvas.line(&class, ends[0], ends[1]));
             return;
         }
+        let colour = colour(index);
         for run in self.runs(series) {
             if series.shape != Shape::Points && run.len() > 1 {
                 canvas.path(&format!("{colour} curve"), &run);
@@ -184,23 +201,46 @@ impl PlotFrame {
                 canvas.dot(&format!("{colour} fill edge"), *alone, 3.0, "");
             }
         }
+        self.marks(canvas, series, index, plot);
+        self.hints(canvas, series, &colour, plot);
+    }
+
+    /// Draws the marks of a line: on each of its points, or now and then along a curve among
+    /// others.
+    fn marks(&self, canvas: &mut Canvas, series: &Series, index: usize, plot: &Plot) {
+        let (outline, class) = mark(index);
+        let is_each = matches!(series.shape, Shape::Dotted | Shape::Points);
+        if !is_each && plot.series.len() == 1 {
+            return;
+        }
+        // The marks of neighbours do not lie on one another.
+        let mut free = self.left + MARK_SHIFT * index as f64;
+        for point in series.points.iter().filter(|point| point.0.is_finite() && self.y.holds(point.1)) {
+            let place = self.place(*point);
+            if is_each {
+                canvas.mark(&class, place, outline, &plot.hint(series, *point));
+            } else if place.0 >= free {
+                canvas.mark(&class, place, outline, "");
+                free = place.0 + MARK_GAP;
+            }
+        }
+    }
+
+    /// Draws the values that a pointer finds, and the values that the axis cannot hold.
+    fn hints(&self, canvas: &mut Canvas, series: &Series, colour: &str, plot: &Plot) {
         // A curve of thousands of points has no room for the hints of all.
         let every = series.points.len().div_ceil(HINTS_MAX).max(1);
+        let has_marks = matches!(series.shape, Shape::Dotted | Shape::Points);
         for (index, point) in series.points.iter().enumerate() {
-            let is_shown = matches!(series.shape, Shape::Dotted | Shape::Points);
-            let is_number = point.0.is_finite() && point.1.is_finite();
-            if !is_number || !is_shown && index % every != 0 && self.y.holds(point.1) {
+            if !(point.0.is_finite() && point.1.is_finite()) {
                 continue;
             }
-            let (x, y) = (plot.x.unit.hint(point.0), plot.y.unit.hint(point.1));
-            let hint = format!("{}: {x}, {y}", series.name);
-            let (class, radius) = match (self.y.holds(point.1), series.shape) {
-                (false, _) => ("empty", 3.0),
-                (true, Shape::Points) => ("fill edge", 5.0),
-                (true, Shape::Dotted) => ("fill edge", 3.0),
-                (true, _) => ("hover", 5.0),
-            };
-            canvas.dot(&format!("{colour} {class}"), self.place(*point), radius, &hint);
+            let hint = plot.hint(series, *point);
+            if !self.y.holds(point.1) {
+                canvas.dot(&format!("{colour} empty"), self.place(*point), 3.0, &hint);
+            } else if !has_marks && index % every == 0 {
+                canvas.dot(&format!("{colour} hover"), self.place(*point), 5.0, &hint);
+            }
         }
     }
 
@@ -253,6 +293,8 @@ impl PlotFrame {
             }
             if has_samples {
                 canvas.line(&format!("{} sample", colour(index)), (from, y), (from + SAMPLE - 6.0, y));
+                let (outline, class) = mark(index);
+                canvas.mark(&class, (from + SAMPLE / 2.0 - 3.0, y), outline, "");
             }
             let class = format!("{} named bold halo", colour(index));
             canvas.text(&class, Anchor::Start, (from + sample, y + 4.0), &series[index].name);
@@ -414,6 +456,10 @@ const LEVEL_PLACES: usize = 40;
 const HINTS_MAX: usize = 80;
 /// Rounds of moving names apart.
 const PUSHES: usize = 60;
+/// Pixels between two marks of a curve.
+const MARK_GAP: f64 = 84.0;
+/// Pixels by which a curve's first mark lies behind that of the curve before.
+const MARK_SHIFT: f64 = 7.0;
 /// Width of a line's sample before its name.
 const SAMPLE: f64 = 24.0;
 /// Pixels between the places at which a curve is looked for under a text.

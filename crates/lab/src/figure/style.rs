@@ -1,16 +1,23 @@
-//! The look that all figures share: one style sheet with a light and a dark face.
+//! The look that all figures share: one style sheet with a light and a dark face. Lines have the
+//! styles of the dashboard.
+
+use shoal_dashboard::{COLOURS as PAIRS, LINE_STYLES, mark_of};
+use std::fmt::Write;
+use std::sync::LazyLock;
 
 /// Colours that a series may have.
-pub(super) const COLOURS: usize = 6;
+pub(super) const COLOURS: usize = PAIRS.len();
 
-/// Styles that tell series apart: each colour drawn through, then each colour dashed, with open
-/// dots. A series after the last has the first style again.
-pub(super) const STYLES: usize = 2 * COLOURS;
-
-/// Returns the classes of the series' style.
+/// Returns the class of the series' style. A series after the twelfth has the first colour and dash
+/// again, with another mark.
 pub(super) fn colour(index: usize) -> String {
-    let dashed = if index % STYLES < COLOURS { "" } else { " dashed" };
-    format!("c{}{dashed}", index % COLOURS)
+    format!("s{}", index % LINE_STYLES.len())
+}
+
+/// Returns the outline of the series' mark, and its class.
+pub(super) fn mark(index: usize) -> (&'static str, String) {
+    let (outline, is_open) = mark_of(index);
+    (outline, format!("{} {}", colour(index), if is_open { "open" } else { "fill edge" }))
 }
 
 /// Returns the approximate width of a text at the size of labels: its width in bold in the wider
@@ -28,27 +35,40 @@ fn letter_width(letter: char) -> f64 {
     }
 }
 
-/// The style sheet. The colours are those of Okabe and Ito, which readers with colour blindness can
-/// tell apart; dark surfaces take lighter ones. All rules stand below `.shoal-figure`, so that
-/// several figures can share a page.
-pub(super) const STYLE: &str = "\
-.shoal-figure{--ink:#1d2733;--soft:#5b6875;--rule:#dfe4ea;--paper:#b3261e;--face:#ffffff;\
---c0:#1f6fb2;--c1:#d9811e;--c2:#1d8f6a;--c3:#a5529a;--c4:#7a8794;--c5:#b8a000;\
-font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'DejaVu Sans',sans-serif;font-size:12px}\
-@media (prefers-color-scheme:dark){.shoal-figure{--ink:#e4e9ef;--soft:#9aa7b4;--rule:#333d48;--paper:#ff8a80;--face:#14191f;\
---c0:#63b1ee;--c1:#f2ab57;--c2:#4cc79c;--c3:#d58bca;--c4:#8d99a6;--c5:#e2cc4a}}\
+/// The style sheet. All rules stand below `.shoal-figure`, so that several figures can share a
+/// page.
+pub(crate) static STYLE: LazyLock<String> = LazyLock::new(|| {
+    let face = |pick: fn(&(&'static str, &'static str)) -> &'static str| {
+        let colour = |(at, pair)| format!("--c{at}:{}", pick(pair));
+        PAIRS.iter().enumerate().map(colour).collect::<Vec<_>>().join(";")
+    };
+    let (light, dark) = (face(|pair| pair.0), face(|pair| pair.1));
+    let mut style = format!(
+        ".shoal-figure{{{LIGHT};{light};{FONT}}}@media (prefers-color-scheme:dark){{.shoal-figure{{{DARK};{dark}}}}}{RULES}"
+    );
+    for (at, line) in LINE_STYLES.iter().enumerate() {
+        let _ = write!(style, ".shoal-figure .s{at}{{--c:var(--c{});--dash:{}}}", line.colour, line.dash);
+        if at >= COLOURS {
+            let _ = write!(style, ".shoal-figure rect.s{at}{{fill-opacity:.45}}");
+        }
+    }
+    style
+});
+
+const LIGHT: &str = "--ink:#16222b;--soft:#52626f;--rule:#dde4e9;--paper:#b3261e;--face:#ffffff";
+const DARK: &str = "--ink:#e3ebf0;--soft:#93a5b2;--rule:#24313a;--paper:#ff8a80;--face:#131b21";
+const FONT: &str = "font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'DejaVu Sans',sans-serif;font-size:12px";
+const RULES: &str = "\
 .shoal-figure text{fill:var(--ink)}.shoal-figure .soft{fill:var(--soft)}.shoal-figure .bold{font-weight:600}\
 .shoal-figure .grid{stroke:var(--rule);stroke-width:1}.shoal-figure .axis{stroke:var(--soft);stroke-width:1}\
 .shoal-figure .claim{stroke:var(--paper);stroke-width:1.5;stroke-dasharray:4 3;fill:none}.shoal-figure .claimed{fill:var(--paper)}\
 .shoal-figure .tick{stroke:var(--paper);stroke-width:2.5}\
-.shoal-figure .curve{fill:none;stroke-width:2;stroke-linejoin:round}.shoal-figure .edge{stroke:var(--face);stroke-width:1}\
+.shoal-figure .curve{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round;stroke-dasharray:var(--dash)}\
+.shoal-figure .edge{stroke:var(--face);stroke-width:1}\
 .shoal-figure .halo{paint-order:stroke;stroke:var(--face);stroke-width:4px;stroke-linejoin:round}\
-.shoal-figure path.dashed{stroke-dasharray:7 4}.shoal-figure .sample{stroke:var(--c);stroke-width:2}\
-.shoal-figure .sample.dashed{stroke-dasharray:5 3}.shoal-figure .leader{stroke:var(--soft);stroke-width:.7;stroke-dasharray:1 2}\
+.shoal-figure .sample{stroke:var(--c);stroke-width:2;stroke-dasharray:var(--dash)}\
+.shoal-figure .leader{stroke:var(--soft);stroke-width:.7;stroke-dasharray:1 2}\
 .shoal-figure .interval{stroke:var(--c);stroke-width:1.2}.shoal-figure .hover{fill:transparent}.shoal-figure .hover:hover{fill:var(--c)}\
-.shoal-figure .outline{fill:none;stroke:var(--soft);stroke-width:1}\
-.shoal-figure .c0{--c:var(--c0)}.shoal-figure .c1{--c:var(--c1)}.shoal-figure .c2{--c:var(--c2)}\
-.shoal-figure .c3{--c:var(--c3)}.shoal-figure .c4{--c:var(--c4)}.shoal-figure .c5{--c:var(--c5)}\
-.shoal-figure .fill{fill:var(--c)}.shoal-figure rect.dashed{fill-opacity:.45}\
-.shoal-figure circle.dashed.fill,.shoal-figure .empty{fill:var(--face);stroke:var(--c);stroke-width:1.6}\
-.shoal-figure .curve{stroke:var(--c)}.shoal-figure text.named{fill:var(--c)}";
+.shoal-figure .outline{fill:none;stroke:var(--soft);stroke-width:1}.shoal-figure .fill{fill:var(--c)}\
+.shoal-figure .open,.shoal-figure .empty{fill:var(--face);stroke:var(--c);stroke-width:1.6}\
+.shoal-figure text.named{fill:var(--c)}";

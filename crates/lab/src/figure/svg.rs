@@ -1,6 +1,7 @@
 //! A small SVG writer: shapes with classes, text escaped, numbers in tenths of a pixel.
 
 use super::style::STYLE;
+use shoal_dashboard::shown_as_number;
 use std::fmt::Write;
 
 /// A drawing surface; x grows to the right and y downwards, in pixels.
@@ -57,6 +58,16 @@ impl Canvas {
             writeln!(self.body, r#"<circle class="{class}" cx="{x}" cy="{y}" r="{radius}">{title}</circle>"#);
     }
 
+    /// Draws an outline around a place, with a hint for a pointer that rests on it.
+    pub fn mark(&mut self, class: &str, (x, y): (f64, f64), outline: &str, hint: &str) {
+        let [x, y] = [x, y].map(pixel);
+        let title = title(hint);
+        let _ = writeln!(
+            self.body,
+            r#"<path class="{class}" d="{outline}" transform="translate({x} {y})">{title}</path>"#
+        );
+    }
+
     /// Writes a text.
     pub fn text(&mut self, class: &str, anchor: Anchor, (x, y): (f64, f64), text: &str) {
         let [x, y] = [x, y].map(pixel);
@@ -83,9 +94,10 @@ impl Canvas {
         let [width, height] = [self.width, self.height].map(pixel);
         format!(
             "<svg class=\"shoal-figure\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
-             height=\"{height}\" role=\"img\">\n<title>{}</title>\n<desc>{}</desc>\n<style>{STYLE}</style>\n{}</svg>\n",
+             height=\"{height}\" role=\"img\">\n<title>{}</title>\n<desc>{}</desc>\n<style>{}</style>\n{}</svg>\n",
             escaped(title),
             escaped(description),
+            *STYLE,
             self.body
         )
     }
@@ -101,23 +113,24 @@ impl Anchor {
     }
 }
 
-/// Returns a text escaped for XML and HTML.
+/// Returns a text escaped for XML and HTML. Control, directional and invisible characters, which
+/// may come from a log, are written as `\u{202E}`; line ends stay.
 pub(crate) fn escaped(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut written = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
-            '&' => shown.push_str("&amp;"),
-            '<' => shown.push_str("&lt;"),
-            '>' => shown.push_str("&gt;"),
-            '"' => shown.push_str("&quot;"),
-            // XML cannot carry these characters.
-            '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => {
-                shown.push('\u{fffd}')
-            }
-            _ => shown.push(letter),
+            '&' => written.push_str("&amp;"),
+            '<' => written.push_str("&lt;"),
+            '>' => written.push_str("&gt;"),
+            '"' => written.push_str("&quot;"),
+            '\n' | '\t' => written.push(letter),
+            // XML cannot carry these.
+            '\u{fffe}' | '\u{ffff}' => written.push('\u{fffd}'),
+            _ if shown_as_number(letter) => drop(write!(written, "\\u{{{:02X}}}", u32::from(letter))),
+            _ => written.push(letter),
         }
     }
-    shown
+    written
 }
 
 fn title(hint: &str) -> String {

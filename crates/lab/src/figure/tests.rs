@@ -77,7 +77,10 @@ fn twelve_series_have_twelve_styles() {
     let plot = Plot { x, y, series: (0..12).map(series).collect(), marks: Vec::new() };
     let svg = Figure::new("plot", "A plot", "A fan.", Chart::Plot(plot)).svg();
     let drawn = svg.lines().filter_map(|line| line.strip_prefix("<path class=\"")?.split('"').next());
-    assert_eq!(drawn.collect::<std::collections::BTreeSet<_>>().len(), 12);
+    let curves: std::collections::BTreeSet<_> = drawn.filter(|class| class.ends_with(" curve")).collect();
+    assert_eq!(curves.len(), 12);
+    let marks: std::collections::BTreeSet<_> = (0..12).map(|at| (style::mark(at), at % 6)).collect();
+    assert_eq!((marks.len(), svg.contains(style::mark(11).0)), (12, true));
     assert_eq!(svg.matches("sample\"").count(), 12, "each name has a sample of its line");
 }
 
@@ -90,7 +93,7 @@ fn empty_values_are_kept_on_a_logarithmic_axis() {
     let figure = Figure::new("figure-3-5", "A plot", "A gap.", Chart::Plot(plot));
     let svg = figure.svg();
     assert_eq!(svg.matches(" curve\" d=").count(), 1, "the curve has a gap, and a lone point before it");
-    assert_eq!((svg.matches("c0 empty\"").count(), svg.matches("a: 2, 0.0%</title>").count()), (1, 1));
+    assert_eq!((svg.matches("s0 empty\"").count(), svg.matches("a: 2, 0.0%</title>").count()), (1, 1));
     assert!(figure.csv().contains("a,2,0\na,3,1e-9\n"), "{}", figure.csv());
     assert!(svg.contains("<title>Figure 3.5: A plot</title>"));
 }
@@ -103,6 +106,34 @@ fn curves_tell_their_values_to_a_pointer() {
     let many: Vec<(f64, f64)> = (0..10_000).map(|x| (f64::from(x), 0.5)).collect();
     let svg = plot(Axis::linear("x", Unit::Count), Shape::Curve, &many).svg();
     assert!((50..=100).contains(&svg.matches("hover\"").count()), "{}", svg.matches("hover\"").count());
+}
+
+#[test]
+fn live_chart_gets_the_numbers_of_the_csv() {
+    let [plot, bars, pages] = samples();
+    assert_eq!((bars.live(), pages.live()), (None, None), "these stay still pictures");
+    let live = plot.live().expect("a plot");
+    assert_eq!(live["series"][0]["points"].to_string(), "[[0.0,0.0],[2.0,0.5]]");
+    assert_eq!((&live["series"][0]["shape"], &live["series"][0]["number"]), (&"steps".into(), &0.into()));
+    assert_eq!(live["marks"][0]["label"], live["levels"][0]["label"]);
+    assert_eq!((&live["x"]["unit"], &live["x"]["log"]), (&"count".into(), &false.into()));
+    assert_eq!(live["y"]["ticks"][5].to_string(), "[1.0,\"100%\"]");
+}
+
+#[test]
+fn errors_and_holes_reach_the_live_chart() {
+    let whiskers = |name: &str| Series {
+        name: name.into(),
+        shape: Shape::Whiskers,
+        points: vec![(1.0, 0.1), (1.0, 0.3)],
+    };
+    let curve = Series { name: "a".into(), shape: Shape::Curve, points: vec![(1.0, f64::NAN), (2.0, 0.0)] };
+    let (x, y) = (Axis::linear("x", Unit::Count), Axis::log10("y", Unit::Share));
+    let plot = Plot { x, y, series: vec![curve, whiskers("a ±"), whiskers("")], marks: Vec::new() };
+    let live = Figure::new("f", "F", "", Chart::Plot(plot)).live().expect("a plot");
+    assert_eq!(live["series"].to_string().matches("\"name\"").count(), 1, "errors are no lines");
+    assert_eq!(live["series"][0]["points"].to_string(), "[[1.0,null],[2.0,0.0]]");
+    assert_eq!(live["errors"].to_string(), "[[0,1.0,0.1,0.3],[null,1.0,0.1,0.3]]");
 }
 
 #[test]
@@ -127,7 +158,7 @@ fn captions_have_the_papers_numbers() {
 fn hostile_name_stays_text() {
     let svg = bars("<script>&\"'\u{0}").svg();
     check_well_formed(&svg);
-    assert!(svg.contains("&lt;script&gt;&amp;&quot;'\u{fffd}"), "{svg}");
+    assert!(svg.contains("&lt;script&gt;&amp;&quot;'\\u{00}"), "{svg}");
 }
 
 #[test]

@@ -14,6 +14,7 @@
 //! are assumed, stated, and bounded.
 
 pub mod bounds;
+mod brief;
 mod by_size;
 mod choice;
 mod cooperation;
@@ -33,6 +34,7 @@ mod tier;
 mod today;
 
 pub use bounds::Bound;
+pub use brief::brief;
 pub use by_size::{BySize, SizePrefix};
 pub use choice::{Choice, PricedPair};
 pub use cooperation::{CooperationVerdict, PopulationPoint};

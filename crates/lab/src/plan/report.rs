@@ -1,14 +1,15 @@
 //! A plan as a page with figures.
 
 use super::text::{AS_ONE_NOTE, lasting, too_large, within};
-use super::{Bound, Goal, Plan, bytes, settings, today};
+use super::{Bound, Goal, Plan, brief, bytes, settings, today};
 use crate::character::{Character, report_section};
 use crate::curve::{Curve, Point};
 use crate::figure::{Axis, Bar, Bars, Chart, Figure, Mark, Plot, Series, Shape, Unit};
 use crate::report::{Report, Section, Table};
 
-/// Returns the page of a plan for a log of this name.
-pub fn report(plan: &Plan, character: &Character, log: &str, command: &str) -> Report {
+/// Returns the page of a plan for a log of this name. `command` makes it again, and `unread` tells
+/// of lines that were not read.
+pub fn report(plan: &Plan, character: &Character, (log, command, unread): (&str, &str, &str)) -> Report {
     let (choice, expected) = (&plan.choice, &plan.expected);
     let demand = &plan.demand;
     let verdict = format!(
@@ -27,9 +28,8 @@ pub fn report(plan: &Plan, character: &Character, log: &str, command: &str) -> R
         question: "How much RAM and disk would a cache for this log take, what would it hit, and what would it do to a drive?".into(),
         command: command.into(),
         seed: plan.wishes.seed,
-        facts: [
-            today::facts(plan),
-            vec![
+        answers: brief::answers(plan, log, unread),
+        facts: vec![
             ("recommended".into(), verdict),
             ("the next requests, as many again".into(), within(plan.future.forecast.hit_ratio, plan.future.forecast.error)),
             ("why".into(), choice.why.clone()),
@@ -40,9 +40,7 @@ pub fn report(plan: &Plan, character: &Character, log: &str, command: &str) -> R
             ("objects".into(), format!("{}, {} in all", count(demand.objects), bytes(demand.unique_bytes))),
             ("an infinite cache hits".into(), format!("{} of what is storable", share(demand.achievable))),
             ("warm-up, not counted".into(), format!("{} requests", count(demand.warm_up as u64))),
-            ],
-        ]
-        .concat(),
+        ],
         columns: Vec::new(),
         sections: vec![
             today::section(plan),
@@ -71,13 +69,20 @@ fn ram(plan: &Plan) -> Section {
     if memory.too_large > 0.0 {
         requests.push(series(AS_ONE, points(&memory.whole)));
     }
-    requests.push(whiskers(memory.curve(), |point| (point.hit_ratio, point.error)));
+    let first = memory.curves[0].0;
+    requests.push(whiskers(first, memory.curve(), |point| (point.hit_ratio, point.error)));
     let mut marks = vec![Mark::Level { y: plan.demand.achievable, label: "infinite cache".into() }];
     if let Some(knee) = memory.knee {
         marks.push(Mark::Point {
             at: (knee.size as f64, knee.hit_ratio),
             label: format!("knee, {}", bytes(knee.size)),
         });
+    }
+    let advised = plan.choice.ram_bytes;
+    // Two labels in one place tell nothing.
+    if memory.knee.is_none_or(|knee| advised.abs_diff(knee.size) > knee.size / 8) {
+        let (hits, _) = memory.curve().at(advised);
+        marks.push(Mark::Point { at: (advised as f64, hits), label: format!("advised, {}", bytes(advised)) });
     }
     let by_requests = Plot {
         x: Axis::log2("size of the cache", Unit::Bytes),
@@ -93,7 +98,7 @@ fn ram(plan: &Plan) -> Section {
     if memory.too_large > 0.0 {
         by_bytes.push(series(AS_ONE, bytes_of(&memory.whole)));
     }
-    by_bytes.push(whiskers(memory.curve(), |point| (point.byte_hit_ratio, point.byte_error)));
+    by_bytes.push(whiskers(first, memory.curve(), |point| (point.byte_hit_ratio, point.byte_error)));
     let by_bytes = Plot {
         x: Axis::log2("size of the cache", Unit::Bytes),
         y: Axis::share("bytes that hit"),
@@ -105,8 +110,7 @@ fn ram(plan: &Plan) -> Section {
         _ => "Simulated over all objects.".into(),
     };
     let upright = format!(
-        "{how} Upright lines, for {}: how far as many requests again may be off, at 95%, by the sample and by how much stretches of the log differ.",
-        memory.curves[0].0
+        "{how} Upright lines, for {first}: how far as many requests again may be off, at 95%, by the sample and by how much stretches of the log differ."
     );
     let beyond = too_large(plan).map(|told| {
         format!("{told}: the curve of RAM and disk as one cache has them. That is {AS_ONE_NOTE}.")
@@ -124,15 +128,15 @@ fn ram(plan: &Plan) -> Section {
     }
 }
 
-/// Returns the error bar of each point of a curve.
-fn whiskers(curve: &Curve, pick: fn(&Point) -> (f64, f64)) -> Series {
+/// Returns the error bar of each point of the curve of this name.
+fn whiskers(name: &str, curve: &Curve, pick: fn(&Point) -> (f64, f64)) -> Series {
     let ends = |point: &Point| {
         let (value, error) = pick(point);
         let x = point.size as f64;
         [(x, (value - error).max(0.0)), (x, (value + error).min(1.0))]
     };
     let points = curve.points.iter().flat_map(ends).collect();
-    Series { name: String::new(), shape: Shape::Whiskers, points }
+    Series { name: format!("{name} ±"), shape: Shape::Whiskers, points }
 }
 
 fn targets(plan: &Plan) -> Section {
@@ -393,12 +397,11 @@ fn bounds(plan: &Plan) -> Section {
 }
 
 fn configuration(plan: &Plan, log: &str) -> Section {
-    let rows = settings(plan, log).lines().map(|line| vec![line.to_owned()]).collect();
     Section {
         anchor: "settings".into(),
         title: "shoal.toml".into(),
         question: "Ready to be used; `shoal check` has nothing to say about it.".into(),
-        tables: vec![Table { title: "The file".into(), heading: vec!["line".into()], rows }],
+        listing: settings(plan, log),
         ..Section::default()
     }
 }

@@ -83,7 +83,7 @@ fn a_plan_agrees_with_itself() {
     let cooperation = &plan.cooperation;
     assert!(cooperation.joined.is_sorted_by(|a, b| a.hit_ratio <= b.hit_ratio) && cooperation.pays.is_some());
     assert!(cooperation.documents >= plan.demand.objects);
-    let page = report(&plan, &character, "made.log", "shoal plan made.log");
+    let page = report(&plan, &character, ("made.log", "shoal plan made.log", ""));
     page.figures().for_each(|figure| crate::figure::check_well_formed(&figure.svg()));
     let json = json(&plan, "made.log");
     assert_eq!(json["choice"]["ram_bytes"], plan.choice.ram_bytes);
@@ -92,6 +92,10 @@ fn a_plan_agrees_with_itself() {
         assert!(text.contains(part), "{part}\n{text}");
     }
     assert!(page.html().contains("ram = &quot;") || page.html().contains("ram = \""));
+    let brief = brief(&plan, "made.log", "3 of 9 lines are bad");
+    let first: Vec<&str> = brief.lines().collect();
+    assert!(first.len() <= 10 && first[0].ends_with("; 3 of 9 lines are bad"), "{brief}");
+    assert!(page.answers.iter().any(|(name, answer)| name == "buy" && brief.contains(answer)));
 }
 
 #[test]
@@ -237,6 +241,10 @@ fn forbidden_answers_are_not_planned_for() {
     let possible = plan.account.possible_hit_ratio().expect("it is told");
     let all = plan.demand.achievable * plan.demand.storable_share();
     assert!((possible - all).abs() < 0.03, "{possible} of all, {all} after the warm-up");
+    let brief = brief(&plan, "x", "");
+    let line = |word: &str| brief.lines().find(|line| line.starts_with(word)).unwrap_or_default();
+    assert!(line("hits today").contains(" 0.0% of 4,000 requests"), "{brief}");
+    assert!(line("lost to").contains("room ") && line("lost to").contains("no-store "), "{brief}");
     let json = json(&plan, "x");
     assert_eq!(json["cache_that_logged"]["hit_ratio"], 0.0);
     assert!(json["cache_that_logged"]["lost"].as_array().is_some_and(|lost| lost.len() == 3), "{json}");

@@ -2,7 +2,7 @@
 
 use super::{Demand, Plan};
 use crate::character::{CacheAccount, MissCause};
-use crate::figure::Unit;
+use crate::figure::{Axis, Bar, Bars, Chart, Figure, Unit};
 use crate::report::{Section, Table};
 use std::fmt::Write;
 
@@ -48,7 +48,7 @@ pub fn today(account: &CacheAccount, demand: Option<&Demand>) -> String {
 /// Returns the section of a page that answers the same.
 pub(super) fn section(plan: &Plan) -> Section {
     let account = &plan.account;
-    let mut table = Table::new("Requests whose outcome the log tells", &["", "share", "meaning"]);
+    let mut table = Table::new("Requests whose outcome the log tells", &["outcome", "share", "meaning"]);
     if let Some(hits) = account.hit_ratio() {
         table.row(&["hit", &share(hits), "answered from the store"]);
         for (loss, part) in account.losses() {
@@ -67,36 +67,43 @@ pub(super) fn section(plan: &Plan) -> Section {
         anchor: "today".into(),
         title: "Today".into(),
         question: "What hits today, what could, and what is the rest lost to?".into(),
+        figures: if is_told { vec![losses(account)] } else { Vec::new() },
         tables: if is_told { vec![table] } else { Vec::new() },
         notes: vec![note],
         ..Section::default()
     }
 }
 
-/// Returns the facts for the head of a page.
-pub(super) fn facts(plan: &Plan) -> Vec<(String, String)> {
-    let account = &plan.account;
-    let of_told = |ratio: f64| format!("{} of the {} requests that tell", share(ratio), told(account));
-    let (hits, possible) = (account.hit_ratio(), account.possible_hit_ratio());
-    vec![
-        ("hits today".into(), hits.map_or(UNTOLD.into(), of_told)),
-        (
-            "could hit, with room for everything".into(),
-            possible.map_or_else(|| format!("{} of all requests", share(could(&plan.demand))), of_told),
-        ),
-    ]
+/// Returns a picture of the hits and of each loss.
+fn losses(account: &CacheAccount) -> Figure {
+    let hits = account.hit_ratio().unwrap_or_default();
+    let sum: f64 = account.losses().iter().map(|(_, part)| part).sum();
+    debug_assert!((hits + sum - 1.0).abs() < 1e-9, "each request is a hit or lost");
+    let lost = account.losses().into_iter().map(|(loss, part)| Bar::new(loss.name(), &[part]));
+    let bars = Bars {
+        axis: Axis::linear("requests whose outcome the log tells", Unit::Share),
+        parts: vec!["share".into()],
+        bars: [Bar::new("hit", &[hits])].into_iter().chain(lost).collect(),
+        claimant: String::new(),
+    };
+    Figure::new(
+        "lost",
+        "Hits today, and what the rest is lost to",
+        "The largest loss first.",
+        Chart::Bars(bars),
+    )
 }
 
 /// Returns the share of all requests that an infinite cache hits after the warm-up.
-fn could(demand: &Demand) -> f64 {
+pub(super) fn could(demand: &Demand) -> f64 {
     demand.achievable * demand.storable_share()
 }
 
-fn told(account: &CacheAccount) -> String {
+pub(super) fn told(account: &CacheAccount) -> String {
     Unit::Count.shown(account.told as f64)
 }
 
-fn share(share: f64) -> String {
+pub(super) fn share(share: f64) -> String {
     Unit::Share.shown(share)
 }
 

@@ -210,6 +210,8 @@ pub struct PrefetchResult {
     pub seconds: f64,
     /// Number of epochs.
     pub epochs: u64,
+    /// Epochs that each node planned, as the node with the least load.
+    pub coordinated: Vec<u64>,
     /// Share of the time that each node's disk worked.
     pub disks: Vec<f64>,
     /// The load balancing rate, by epoch.

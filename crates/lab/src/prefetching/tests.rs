@@ -99,6 +99,15 @@ fn wrong_hints_harm_little_and_half_of_the_hints_help() {
 }
 
 #[test]
+fn idle_nodes_coordinate_epochs() {
+    let program = Program::random(16, 1);
+    let setting = PrefetchSetup { epoch_seconds: 0.3, ..PrefetchSetup::testbed(256, 2) };
+    let found = simulate(std::slice::from_ref(&program), &setting).expect("a setting");
+    assert_eq!(found.coordinated.iter().sum::<u64>(), found.epochs);
+    assert!(found.epochs > 5 && found.coordinated[0] <= 2, "{:?}", found.coordinated);
+}
+
+#[test]
 fn a_node_that_joins_helps_from_then_on() {
     let program = Program::random(16, 1);
     let with = |joining| {

@@ -1,40 +1,64 @@
-//! The page of a report: one file, no scripts, nothing fetched, readable in light and dark.
+//! The page of a report: one file, nothing fetched, readable in light and dark.
+//!
+//! The dashboard's charts draw the figures' numbers ([`StandalonePage`]). A reader without scripts
+//! sees still pictures of them. Text is escaped once, and characters that would change how their
+//! neighbours look are written as numbers.
 
 use super::{Finding, Report, Section, Table};
-use crate::figure::{Figure, escaped};
+use crate::figure::{Figure, STYLE, escaped};
+use serde_json::Value;
+use shoal_dashboard::StandalonePage;
 use std::fmt::Write;
 
-pub(super) fn page(report: &Report) -> String {
-    let mut page = String::new();
-    let title = escaped(&report.title);
-    let _ = write!(
-        page,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
-         <style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
-    );
-    paragraph(&mut page, "lead", &report.question);
-    let _ = writeln!(page, "<pre class=\"command\">{}</pre>", escaped(&report.command));
-    facts(&mut page, report);
-    contents(&mut page, report);
+/// Returns the page. With `has_files` it links to the files beside it.
+pub(super) fn page(report: &Report, has_files: bool) -> String {
+    let mut body = String::new();
+    paragraph(&mut body, "lead", &report.question);
+    listing(&mut body, "the command", "command", &report.command);
+    answers(&mut body, report);
+    facts(&mut body, report);
+    contents(&mut body, report);
     for part in &report.sections {
-        section(&mut page, report, part);
+        section(&mut body, report, part, has_files);
     }
-    page.push_str("</main>\n</body>\n</html>\n");
-    page
+    let figures: Vec<Value> = report.figures().filter_map(Figure::live).collect();
+    let (title, figures) = (escaped(&report.title), Value::from(figures));
+    StandalonePage { title: &title, body: &body, styles: &[&STYLE], figures: &figures }.html()
+}
+
+/// Writes a text to be copied.
+fn listing(page: &mut String, name: &str, class: &str, text: &str) {
+    let _ = writeln!(page, "<pre class=\"{class} copied\" aria-label=\"{name}\">{}</pre>", escaped(text));
+}
+
+/// Writes the answers that come first, where the report has any.
+fn answers(page: &mut String, report: &Report) {
+    if report.answers.is_empty() {
+        return;
+    }
+    page.push_str("<dl class=\"answers\">\n");
+    for (name, answer) in &report.answers {
+        let _ = writeln!(page, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(answer));
+    }
+    page.push_str("</dl>\n");
 }
 
 fn facts(page: &mut String, report: &Report) {
+    // Behind answers the facts are details.
+    let is_behind = !report.answers.is_empty();
+    page.push_str(if is_behind { "<details>\n<summary>More facts</summary>\n" } else { "" });
     page.push_str("<table class=\"facts\">\n<tbody>\n");
     let seed = ("seed".to_string(), report.seed.to_string());
     for (name, value) in report.facts.iter().chain([&seed]) {
-        let _ = writeln!(page, "<tr><th>{}</th><td>{}</td></tr>", escaped(name), escaped(value));
+        let _ =
+            writeln!(page, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escaped(name), escaped(value));
     }
     page.push_str("</tbody>\n</table>\n");
+    page.push_str(if is_behind { "</details>\n" } else { "" });
 }
 
 fn contents(page: &mut String, report: &Report) {
-    page.push_str("<nav>\n<ul>\n");
+    page.push_str("<nav aria-label=\"Sections\">\n<ul>\n");
     for section in &report.sections {
         let (anchor, title) = (escaped(&section.anchor), escaped(&section.title));
         let _ = writeln!(page, "<li><a href=\"#{anchor}\">{title}</a></li>");
@@ -42,16 +66,19 @@ fn contents(page: &mut String, report: &Report) {
     page.push_str("</ul>\n</nav>\n");
 }
 
-fn section(page: &mut String, report: &Report, section: &Section) {
+fn section(page: &mut String, report: &Report, section: &Section, has_files: bool) {
     let (anchor, title) = (escaped(&section.anchor), escaped(&section.title));
     let _ = writeln!(page, "<section id=\"{anchor}\">\n<h2>{title}</h2>");
     paragraph(page, "question", &section.question);
     for shown in &section.figures {
-        figure(page, shown);
+        figure(page, shown, has_files);
     }
     findings(page, report, &section.findings);
     for (further, file) in section.tables.iter().zip(section.table_files()) {
-        table(page, further, &file);
+        table(page, further, has_files.then_some(&file));
+    }
+    if !section.listing.is_empty() {
+        listing(page, &section.title, "file", &section.listing);
     }
     for note in &section.notes {
         paragraph(page, "note", note);
@@ -59,14 +86,16 @@ fn section(page: &mut String, report: &Report, section: &Section) {
     page.push_str("</section>\n");
 }
 
-fn figure(page: &mut String, figure: &Figure) {
-    let name = escaped(&figure.name);
+fn figure(page: &mut String, figure: &Figure, has_files: bool) {
+    let (name, caption) = (escaped(&figure.name), escaped(&figure.caption()));
+    let links = match has_files {
+        true => format!(" <a href=\"{name}.csv\">CSV</a> <a href=\"{name}.svg\">SVG</a>"),
+        false => String::new(),
+    };
     let _ = writeln!(
         page,
-        "<figure id=\"{name}\">\n<div class=\"drawing\">{}</div>\n<figcaption>{} <a href=\"{name}.csv\">CSV</a> \
-         <a href=\"{name}.svg\">SVG</a></figcaption>\n</figure>",
+        "<figure id=\"picture-{name}\">\n<div class=\"drawing\" id=\"drawing-{name}\">{}</div>\n<figcaption>{caption}{links}</figcaption>\n</figure>",
         figure.svg(),
-        escaped(&figure.caption())
     );
 }
 
@@ -75,7 +104,7 @@ fn findings(page: &mut String, report: &Report, findings: &[Finding]) {
         return;
     }
     page.push_str(
-        "<div class=\"wide\"><table class=\"findings\">\n<thead><tr><th>finding</th><th>paper</th>",
+        "<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"Findings\"><table class=\"findings\">\n<thead><tr><th>finding</th><th>paper</th>",
     );
     let value = |finding: &Finding, column: usize| finding.found.get(column).copied().flatten();
     // A column without values here is left out; the first stays.
@@ -105,14 +134,16 @@ fn findings(page: &mut String, report: &Report, findings: &[Finding]) {
     page.push_str("</tbody>\n</table></div>\n");
 }
 
-fn table(page: &mut String, table: &Table, file: &str) {
+fn table(page: &mut String, table: &Table, file: Option<&String>) {
+    let title = escaped(&table.title);
+    let link = file.map_or(String::new(), |file| format!(" <a class=\"file\" href=\"{file}\">CSV</a>"));
     let _ = write!(
         page,
-        "<h3>{} <a class=\"file\" href=\"{file}\">CSV</a></h3>\n<div class=\"wide\"><table class=\"runs\">\n<thead><tr>",
-        escaped(&table.title)
+        "<h3>{title}{link}</h3>\n<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"{title}\"><table class=\"runs\">\n<thead><tr>"
     );
     for name in &table.heading {
-        let _ = write!(page, "<th>{}</th>", escaped(name));
+        let tag = if name.is_empty() { "td" } else { "th" };
+        let _ = write!(page, "<{tag}>{}</{tag}>", escaped(name));
     }
     page.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {
@@ -161,20 +192,3 @@ fn marked(text: &str) -> String {
 
 /// Longest text between two stars that is set in italics.
 const MARKED_MAX: usize = 60;
-
-const STYLE: &str = "\
-:root{color-scheme:light dark;--ink:#1d2733;--soft:#5b6875;--rule:#dfe4ea;--face:#ffffff;--tint:#f4f6f8;--paper:#b3261e;--link:#1f6fb2}\
-@media (prefers-color-scheme:dark){:root{--ink:#e4e9ef;--soft:#9aa7b4;--rule:#333d48;--face:#14191f;--tint:#1c232b;--paper:#ff8a80;--link:#63b1ee}}\
-body{margin:0;background:var(--face);color:var(--ink);font:15px/1.55 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'DejaVu Sans',sans-serif}\
-main{max-width:760px;margin:0 auto;padding:32px 20px 80px}\
-h1{font-size:26px;line-height:1.25;margin:0 0 12px}h2{font-size:19px;margin:48px 0 6px;padding-top:14px;border-top:1px solid var(--rule)}\
-h3{font-size:14px;margin:22px 0 6px}a{color:var(--link)}p{margin:8px 0}.lead,.question{color:var(--soft)}\
-pre{background:var(--tint);padding:10px 12px;border-radius:6px;overflow-x:auto;font:13px/1.45 ui-monospace,'DejaVu Sans Mono',monospace;white-space:pre-wrap}\
-pre.command{user-select:all;-webkit-user-select:all;cursor:copy}h3 .file{font-weight:400;margin-left:6px}\
-nav ul{padding-left:18px;columns:2;column-gap:32px;margin:14px 0}\
-figure{margin:18px 0}.drawing{overflow-x:auto}.drawing svg{display:block;max-width:100%;height:auto}figcaption{color:var(--soft);font-size:13px}\
-.wide{overflow-x:auto}table{border-collapse:collapse;font-size:13.5px;margin:10px 0}\
-th,td{padding:4px 12px 4px 0;text-align:right;vertical-align:top;border-bottom:1px solid var(--rule);font-variant-numeric:tabular-nums}\
-th{color:var(--soft);font-weight:600}th:first-child,td:first-child,.facts td,.facts th{text-align:left}\
-.facts th{white-space:nowrap}td{white-space:nowrap}td:first-child,.facts td,td.claim{white-space:normal}\
-.runs td:first-child{white-space:nowrap}.claim{color:var(--paper);font-weight:600}";

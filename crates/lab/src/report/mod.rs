@@ -36,6 +36,8 @@ pub struct Report {
     pub command: String,
     /// Seed of the experiment.
     pub seed: u64,
+    /// Answers that come before all else: name and answer.
+    pub answers: Vec<(String, String)>,
     /// Facts about the input and the machine: name and value.
     pub facts: Vec<(String, String)>,
     /// Columns of the found values, such as the modelled machine and today's disk.
@@ -61,6 +63,8 @@ pub struct Section {
     pub tables: Vec<Table>,
     /// Conclusions, a paragraph each.
     pub notes: Vec<String>,
+    /// Text to be copied, such as a settings file; may be empty.
+    pub listing: String,
 }
 
 /// One claim of a paper with the found values.
@@ -191,9 +195,14 @@ impl Report {
         csv.text()
     }
 
-    /// Returns the page.
+    /// Returns the page that stands among the report's files.
     pub fn html(&self) -> String {
-        html::page(self)
+        html::page(self, true)
+    }
+
+    /// Returns the page without links to other files.
+    pub fn html_alone(&self) -> String {
+        html::page(self, false)
     }
 
     /// Returns every fact and finding, as JSON.

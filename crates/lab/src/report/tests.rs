@@ -20,13 +20,18 @@ fn the_page_holds_everything_and_is_well_formed() {
         "<em>late</em> 2 * 3 <code>a*b</code>",
         "href=\"figure-1-table-1.csv\"",
         "Figure 1: Sizes",
-        "<pre class=\"command\">shoal lab run sample</pre>",
+        "<pre class=\"command copied\" aria-label=\"the command\">shoal lab run sample</pre>",
+        "<dt>hits</dt><dd>many &lt;b&gt;</dd>",
+        "aria-label=\"Sizes\">ram = 1\n</pre>",
         "further",
     ] {
         assert!(page.contains(part), "{part} is missing");
     }
     assert_eq!(page.matches("<svg").count(), 1);
-    assert!(!page.contains("<script") && !page.contains("http://") || !page.contains("src="));
+    assert!(!page.contains("src=") && !page.contains("url("), "nothing is fetched");
+    let alone = sample().html_alone();
+    crate::figure::check_well_formed(&alone);
+    assert!(!alone.contains("href=\"figure-1"), "no file lies beside it");
 }
 
 #[test]
@@ -94,6 +99,7 @@ fn sample() -> Report {
         ],
         tables: vec![table],
         notes: vec!["why & how".into(), "*late* 2 * 3 `a*b`".into()],
+        listing: "ram = 1\n".into(),
     };
     Report {
         name: "sample".into(),
@@ -101,6 +107,7 @@ fn sample() -> Report {
         question: "what?".into(),
         command: "shoal lab run sample".into(),
         seed: 7,
+        answers: vec![("hits".into(), "many <b>".into())],
         facts: vec![("trace".into(), "made".into())],
         columns: vec!["modelled".into(), "real".into()],
         sections: vec![section],

@@ -45,6 +45,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         ],
         columns: Vec::new(),
         sections: vec![ways(&served), errors(&served), reasons(&served)],
+        ..Report::default()
     })
 }
 

@@ -51,6 +51,7 @@ pub fn staleness_section(
              file or segment; a changed object gets a new one, and then the old one is let go."
                 .into(),
         ],
+        ..Section::default()
     }
 }
 
@@ -89,6 +90,7 @@ pub fn residency_section(finite: &Outcomes) -> Section {
              that fbc would take, the first such, and its hand goes on behind it. Where none is found they do as lru and fbc do.",
             SegmentPolicy::RESIDENT_WINDOW
         )],
+        ..Section::default()
     }
 }
 
@@ -124,6 +126,7 @@ pub fn sequence_section(finite: &Outcomes, sequences: &[RunResult]) -> Section {
              make several short sequences at once."
                 .into(),
         ],
+        ..Section::default()
     }
 }
 

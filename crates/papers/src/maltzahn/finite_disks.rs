@@ -77,6 +77,7 @@ pub fn section(infinite: &Outcomes, finite: Vec<RunResult>) -> Section {
              before his cache was full, both opens took 4 ms. His disks are not known."
                 .into(),
         ],
+        ..Section::default()
     }
 }
 

@@ -78,6 +78,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         facts: facts(inputs, &runs),
         columns: vec!["ours".into(), "today's disk".into()],
         sections,
+        ..Report::default()
     })
 }
 

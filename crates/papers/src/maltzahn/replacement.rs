@@ -64,6 +64,7 @@ pub fn section(outcomes: &Outcomes, sweep: &[FbcVariant]) -> Section {
              Counts are halved when their mean exceeds A_max; the last table tells where that ever happens."
                 .into(),
         ],
+        ..Section::default()
     }
 }
 

@@ -66,6 +66,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         ],
         columns: vec!["model".into(), "characteristic time".into()],
         sections,
+        ..Report::default()
     })
 }
 

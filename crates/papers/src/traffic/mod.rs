@@ -46,6 +46,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         ],
         columns: vec!["made".into()],
         sections: vec![fitted(&real, &made), not_fitted(&real, &made), caches(&real, &made)],
+        ..Report::default()
     })
 }
 

@@ -31,6 +31,7 @@ pub(super) fn section(web: &WebRequests, effort: &SchemeEffort, progress: &mut d
                 .into(),
             "Every object is of one size here; the paper's have their own sizes, which make loads more uneven still.".into(),
         ],
+        ..Section::default()
     }
 }
 

@@ -60,6 +60,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         facts: facts(&web, &programs),
         columns: vec!["ours".into()],
         sections,
+        ..Report::default()
     })
 }
 

@@ -64,6 +64,7 @@ fn cost(programs: &[ProgramReferences], progress: &mut dyn Progress) -> Section 
              next, groups seldom become inactive as a whole, and the cleaner sends more than parity logging spares; where pages are written in runs, or there is room, it has little to do."
                 .into(),
         ],
+        ..Section::default()
     }
 }
 

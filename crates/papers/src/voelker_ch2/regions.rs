@@ -53,6 +53,7 @@ pub(super) fn section(
                 .into(),
             "The paper's speedups of 2 to 3 are of whole applications, which also compute. Here only the time of references counts, so that a program that goes round its pages gains more.".into(),
         ],
+        ..Section::default()
     }
 }
 

@@ -88,6 +88,7 @@ fn comparison(ran: &[Ran], size: &ClusterSize) -> Section {
             ),
             "The pagers and Dodo share nothing between clients, so that what one has read another reads again. Dodo's regions are of one object here, since objects of the web have no neighbours.".into(),
         ],
+        ..Section::default()
     }
 }
 

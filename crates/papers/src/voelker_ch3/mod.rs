@@ -43,6 +43,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         facts: facts(inputs, &programs),
         columns: vec!["ours".into()],
         sections,
+        ..Report::default()
     })
 }
 

@@ -111,6 +111,7 @@ pub(super) fn suboptimal_section(programs: &[Application], progress: &mut dyn Pr
                 .into(),
             "A program whose references seldom go below the top quarter of its stack has few faults beside each page's first, and its curve is flat.".into(),
         ],
+        ..Section::default()
     }
 }
 

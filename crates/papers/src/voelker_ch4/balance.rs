@@ -75,6 +75,7 @@ pub(super) fn section(bench: &Bench, progress: &mut dyn Progress) -> Result<Sect
         ],
         tables: vec![table],
         notes: NOTES.iter().map(|note| note.to_string()).collect(),
+        ..Section::default()
     })
 }
 

@@ -57,6 +57,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         facts: facts(&bench),
         columns: vec!["ours".into()],
         sections,
+        ..Report::default()
     })
 }
 

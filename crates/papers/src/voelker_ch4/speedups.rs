@@ -50,6 +50,7 @@ pub(super) fn section(bench: &Bench, progress: &mut dyn Progress) -> Result<Sect
         findings: findings(&once, &again),
         tables: vec![table],
         notes: NOTES.iter().map(|note| note.to_string()).collect(),
+        ..Section::default()
     })
 }
 

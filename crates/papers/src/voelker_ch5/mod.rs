@@ -83,6 +83,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         facts: facts(inputs, &trace),
         columns: vec!["model".into()],
         sections,
+        ..Report::default()
     })
 }
 

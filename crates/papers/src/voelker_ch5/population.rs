@@ -142,6 +142,7 @@ pub(super) fn trends() -> Result<Section, LabError> {
         findings: larger_webs()?,
         tables: vec![exponents()?],
         notes: vec![TRENDS_NOTE.into(), ALPHA_NOTE.into()],
+        ..Section::default()
     })
 }
 

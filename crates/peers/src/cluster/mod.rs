@@ -11,6 +11,7 @@ mod peer;
 pub mod purges;
 mod report;
 mod services;
+pub mod shared_memory;
 
 pub use crate::access::{DoorDecision, DoorWay, PeerDoor, peer_address};
 pub use calls::CALLS;
@@ -21,6 +22,7 @@ pub use peer::{PeerNode, PeerTally, PeerTrial};
 pub use report::{AskCounts, ClusterReport, PeerRow, peer_state};
 pub use services::PeerServices;
 
+use crate::hybrid_cache::HybridCache;
 use crate::metrics::Metrics;
 use crate::upstream::{SetupError, Upstreams};
 use arc_swap::ArcSwap;
@@ -28,6 +30,7 @@ use bytes::Bytes;
 use digests::{ClusterDigests, ClusterDigestsParts, DigestSource};
 use parking_lot::Mutex;
 use purges::{ClusterPurges, ClusterPurgesParts, PurgeService, PurgeTarget};
+use shared_memory::{ClusterMemory, CpuTime};
 use shoal_cluster::{CallError, PeerCalls};
 use shoal_cooperation::invalidation::Coverage;
 use shoal_cooperation::{Heat, HomeHistory, Homes, Member, MemberState, NodeId, View};
@@ -52,6 +55,7 @@ pub struct ClusterHandle {
     door: Arc<PeerDoor>,
     invalidation: OnceLock<Arc<ClusterPurges>>,
     digests: OnceLock<Arc<ClusterDigests>>,
+    memory: OnceLock<Arc<ClusterMemory>>,
     load: Arc<HomeLoad>,
     heat: Mutex<Heat>,
     started: Instant,
@@ -103,6 +107,7 @@ impl ClusterHandle {
             door,
             invalidation: OnceLock::new(),
             digests: OnceLock::new(),
+            memory: OnceLock::new(),
             load: HomeLoad::new(),
             heat: Mutex::new(Heat::new(HOT_KEYS_MAX)),
             started: Instant::now(),
@@ -193,6 +198,7 @@ impl ClusterHandle {
         if let Some(digests) = self.digests() {
             digests.set(settings.cluster.placement == Placement::Directory);
         }
+        self.shared_memory().into_iter().for_each(|memory| memory.set(settings));
     }
 
     /// Takes an ask in as home, unless this node has too many in flight.
@@ -318,6 +324,27 @@ impl ClusterHandle {
     /// Returns the digests, once they have started.
     pub fn digests(&self) -> Option<&Arc<ClusterDigests>> {
         self.digests.get()
+    }
+
+    /// Starts to share memory with other nodes, if the settings ask for it.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start_memory(
+        self: &Arc<Self>,
+        cache: &HybridCache,
+        parts: (&Settings, &Arc<Metrics>, CpuTime),
+    ) -> std::io::Result<()> {
+        let memory = ClusterMemory::start(self, cache, parts)?;
+        self.services.add("memory/", Arc::clone(&memory) as Arc<_>);
+        let is_first = self.memory.set(memory).is_ok();
+        assert!(is_first, "memory is shared once");
+        Ok(())
+    }
+
+    /// Returns the shared memory, once it has started.
+    pub fn shared_memory(&self) -> Option<&Arc<ClusterMemory>> {
+        self.memory.get()
     }
 
     /// Returns the members that probably hold the object with this full key.

@@ -1,5 +1,6 @@
 //! Report on the cluster for operators: its members, and how this node's asks of each one went.
 
+use super::shared_memory::MemoryReport;
 use super::{ClusterHandle, PeerNode};
 use serde::Serialize;
 use shoal_cluster::ClusterStatus;
@@ -15,6 +16,8 @@ pub struct ClusterReport {
     pub status: ClusterStatus,
     /// Each other node as this node's asks found it, in the order of the view.
     pub peers: Vec<PeerRow>,
+    /// Shared memory; `None` if it is off.
+    pub shared_memory: Option<MemoryReport>,
 }
 
 /// Another node, as this node's asks found it.
@@ -67,6 +70,13 @@ impl ClusterHandle {
             PeerRow::of(peer, lag)
         };
         others.filter_map(|member| members.peer(member.id)).map(|peer| row(peer)).collect()
+    }
+}
+
+impl ClusterHandle {
+    /// Returns the state of shared memory; `None` if it is off.
+    pub fn memory_report(&self) -> Option<MemoryReport> {
+        self.shared_memory()?.report(self)
     }
 }
 

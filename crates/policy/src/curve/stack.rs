@@ -21,7 +21,10 @@ pub struct Stack {
     /// Place of each object, by the caller's number.
     places: Vec<u32>,
     next: u32,
+    /// Marks on the line.
     live: u32,
+    /// Bytes of all marks.
+    live_bytes: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -58,6 +61,7 @@ impl Stack {
             places: Vec::new(),
             next: 1,
             live: 0,
+            live_bytes: 0,
         }
     }
 
@@ -74,17 +78,22 @@ impl Stack {
         let distance = (before > 0).then(|| {
             let Mark { number: marked, bytes: old } = self.marks[before as usize];
             debug_assert_eq!(marked, number, "the mark is of the object");
-            let all = self.sum(self.next - 1);
+            // No mark lies behind the last place, so that the sum of all needs no walk.
+            let all = (u64::from(self.live), self.live_bytes);
             let below = self.sum(before);
             debug_assert!(below.0 >= 1 && below.0 <= all.0, "the object itself is among those below");
             self.unmark(before, old);
-            Distance { objects: all.0 - below.0 + 1, bytes: (all.1 - below.1).saturating_add(bytes) }
+            Distance {
+                objects: all.0 - below.0 + 1,
+                bytes: all.1.wrapping_sub(below.1).saturating_add(bytes),
+            }
         });
         let place = self.next;
         self.next += 1;
         self.marks[place as usize] = Mark { number, bytes };
         self.places[number as usize] = place;
         self.live += 1;
+        self.live_bytes = self.live_bytes.wrapping_add(bytes);
         self.add(place, 1, bytes as i64);
         distance
     }
@@ -121,6 +130,7 @@ impl Stack {
         debug_assert!(number != FREE && self.live > 0, "place {place} has a mark");
         self.marks[place as usize] = Mark::FREE;
         self.live -= 1;
+        self.live_bytes = self.live_bytes.wrapping_sub(bytes);
         self.add(place, -1, -(bytes as i64));
     }
 
@@ -225,6 +235,7 @@ mod tests {
             list.retain(|entry| entry.0 != number);
             list.insert(0, (number, bytes));
             assert_eq!(stack.len(), list.len());
+            assert_eq!(stack.live_bytes, list.iter().map(|entry| entry.1).sum::<u64>());
         }
         assert!(stack.memory_bytes() < 100_000, "{}", stack.memory_bytes());
     }

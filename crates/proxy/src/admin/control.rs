@@ -1,10 +1,11 @@
 //! The admin listener's calls to a node: requests and answers, free of HTTP.
 
-use super::{ExplainRequest, Explanation};
+use super::{ExplainRequest, Explanation, HintsFailure, ProcessStatus};
 use super::{MirrorStatus, SiteStatus, TopMisses, TopRequest};
 use crate::cluster::ClusterReport;
 use crate::dashboard::Dashboard;
 use crate::exchange::Whereabouts;
+use crate::exchange::prefetch::{HintLines, HintsReport, PrefetchStatus};
 use crate::message::CacheResult;
 use crate::metrics::{Metrics, PerCoreCounter};
 use crate::purge::{PurgeOutcome, PurgeRequest};
@@ -45,6 +46,9 @@ pub trait Control: Send + Sync + 'static {
 
     /// Stops a job. Returns `false` if there is none of this number.
     fn stop_warm(&self, job: u64) -> bool;
+
+    /// Takes a list of requests that clients will make soon.
+    fn hints(&self, lines: HintLines) -> Result<HintsReport, HintsFailure>;
 
     /// Explains the handling of a request. The error is one line.
     fn explain(&self, request: ExplainRequest) -> Result<Explanation, String>;
@@ -127,6 +131,9 @@ pub struct Status {
     pub upgrade_socket: Option<String>,
     /// Seconds since the node started.
     pub uptime_seconds: u64,
+    /// State of the process.
+    #[serde(default)]
+    pub process: ProcessStatus,
     /// Addresses of the listeners for clients.
     pub addresses: Vec<String>,
     /// Requests answered.
@@ -148,6 +155,9 @@ pub struct Status {
     /// Mirrors of package registries.
     #[serde(default)]
     pub mirrors: Vec<MirrorStatus>,
+    /// Fetches before clients ask.
+    #[serde(default)]
+    pub prefetch: PrefetchStatus,
 }
 
 /// Interception of https.
@@ -326,7 +336,7 @@ pub struct StoreStatus {
 }
 
 /// One disk of the store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskStatus {
     /// Path as written in the settings.
     pub path: String,
@@ -338,6 +348,21 @@ pub struct DiskStatus {
     pub space: Space,
     /// Failed calls to the disk, since start.
     pub failures: u64,
+    /// Change that is under way: `leaving` or `shrinking`.
+    #[serde(default)]
+    pub change: Option<String>,
+    /// Share of the disk that the change has walked, in percent.
+    #[serde(default)]
+    pub change_percent: u64,
+    /// Objects that the change has copied.
+    #[serde(default)]
+    pub copied_objects: u64,
+    /// Bytes of these objects.
+    #[serde(default)]
+    pub copied_bytes: u64,
+    /// Objects for which the change found no room.
+    #[serde(default)]
+    pub dropped_objects: u64,
 }
 
 impl DiskStatus {
@@ -380,6 +405,11 @@ impl From<&DiskState> for DiskStatus {
             why: state.why.clone(),
             space: Space { objects: usage.objects, bytes: usage.bytes, bytes_max: usage.bytes_max },
             failures: state.failures,
+            change: state.change.map(|change| change.kind.name().into()),
+            change_percent: state.change.map_or(0, |change| change.percent),
+            copied_objects: state.change.map_or(0, |change| change.copied),
+            copied_bytes: state.change.map_or(0, |change| change.copied_bytes),
+            dropped_objects: state.change.map_or(0, |change| change.dropped),
         }
     }
 }

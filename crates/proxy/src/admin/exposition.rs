@@ -1,5 +1,6 @@
 //! The page of `GET /metrics`: the counters, then current values of the node and the process.
 
+use super::hints;
 use super::mirrors;
 use super::process;
 use super::sites;
@@ -32,6 +33,7 @@ pub(super) fn page(metrics: &Metrics, status: &Status) -> String {
     }
     sites::write(&mut page, &status.sites);
     mirrors::write(&mut page, &status.mirrors);
+    hints::write(&mut page, &status.prefetch);
     for (kind, name, help, value) in process::rows() {
         header(&mut page, kind, name, help);
         let _ = writeln!(page, "{name} {value}");
@@ -144,7 +146,7 @@ fn upstreams(all: &[UpstreamStatus]) -> BTreeMap<(&str, &str), bool> {
 /// Writes a row for each disk of each of these metrics.
 fn disks(page: &mut String, disks: &[DiskStatus]) {
     type Row = (&'static str, &'static str, &'static str, fn(&DiskStatus) -> u64);
-    let rows: [Row; 5] = [
+    let rows: [Row; 9] = [
         ("gauge", "shoal_store_disk_in_service", "Whether a disk serves.", |disk| {
             u64::from(disk.is_in_service())
         }),
@@ -154,6 +156,18 @@ fn disks(page: &mut String, disks: &[DiskStatus]) {
             disk.space.bytes_max
         }),
         ("counter", "shoal_store_disk_failures_total", "Calls to a disk that failed.", |disk| disk.failures),
+        ("gauge", "shoal_store_disk_changing", "Whether a disk leaves or becomes smaller.", |disk| {
+            u64::from(disk.change.is_some())
+        }),
+        ("gauge", "shoal_store_disk_change_percent", "Share of a changing disk that is done.", |disk| {
+            disk.change_percent
+        }),
+        ("gauge", "shoal_store_disk_copied_bytes", "Bytes that the change of a disk has copied.", |disk| {
+            disk.copied_bytes
+        }),
+        ("gauge", "shoal_store_disk_dropped_objects", "Objects that found no room in a change.", |disk| {
+            disk.dropped_objects
+        }),
     ];
     for (kind, name, help, value) in rows {
         header(page, kind, name, help);

@@ -370,7 +370,7 @@ async fn respond_plain(head: Parts, body: Incoming, calls: ControlCalls) -> Admi
         return routes::answer(&*calls.control, &head.method, routes::HEALTH, None, &none);
     }
     // Large bodies come one at a time, so that all connections together hold little.
-    let is_list = head.uri.path() == routes::WARM && !head.method.is_safe();
+    let is_list = [routes::WARM, routes::HINTS].contains(&head.uri.path()) && !head.method.is_safe();
     let turn = if is_list { calls.lists.clone().acquire_owned().await.ok() } else { None };
     let (limit, patience) = if is_list { (LIST_MAX, LIST_TIMEOUT) } else { (BODY_MAX, READ_TIMEOUT) };
     let body = tokio::time::timeout(patience, Limited::new(body, limit).collect()).await;
@@ -435,7 +435,7 @@ const CHANGES: usize = 12;
 /// Largest request body in bytes.
 const BODY_MAX: usize = 64 << 10;
 
-/// Largest list for warming in bytes.
+/// Largest list for warming or of hints in bytes.
 const LIST_MAX: usize = shoal_mirrors::wanted::LIST_MAX;
 
 /// Time for the body of a list.

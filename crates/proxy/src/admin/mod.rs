@@ -10,10 +10,12 @@ mod access;
 mod control;
 mod exposition;
 mod guard;
+mod hints;
 mod impatient;
 mod listener;
 mod mirrors;
 pub(crate) mod process;
+mod process_status;
 mod purge;
 mod query;
 mod routes;
@@ -33,8 +35,12 @@ pub use control::{
     Control, DiskRequest, DiskStatus, InterceptionStatus, Ram, Readiness, Responses, Space, Status,
     StoreStatus, UpstreamStatus,
 };
+pub use hints::HintsFailure;
 pub use listener::{AdminListener, BoundAdmin};
 pub use mirrors::MirrorStatus;
+pub use process_status::ProcessStatus;
+/// Certificate verifier of `upstream.pinned_certificates`, for commands that ask a node over TLS.
+pub use shoal_upstream::PinVerifier;
 pub use sites::{ResultCounts, SiteStatus, SourceTimes};
 pub use top::{TopMisses, TopRequest, TopUrl};
 

@@ -24,13 +24,20 @@ pub(super) fn rows() -> Vec<Row> {
     if let Some(seconds) = cpu_seconds() {
         rows.push(("counter", "process_cpu_seconds_total", "User and system CPU time in seconds.", seconds));
     }
-    if let Ok(entries) = std::fs::read_dir("/proc/self/fd") {
-        rows.push(("gauge", "process_open_fds", "Open file descriptors.", entries.count() as f64));
+    let (open, limit) = files();
+    if let Some(open) = open {
+        rows.push(("gauge", "process_open_fds", "Open file descriptors.", open as f64));
     }
-    if let Some(limit) = getrlimit(Resource::Nofile).current {
+    if let Some(limit) = limit {
         rows.push(("gauge", "process_max_fds", "Most file descriptors that may be open.", limit as f64));
     }
     rows
+}
+
+/// Returns the number of open file descriptors and its limit, where the system tells them.
+pub(super) fn files() -> (Option<u64>, Option<u64>) {
+    let open = std::fs::read_dir("/proc/self/fd").map(|entries| entries.count() as u64).ok();
+    (open, getrlimit(Resource::Nofile).current)
 }
 
 /// Returns the CPU time in milliseconds and the resident memory in bytes, where the system tells

@@ -1,6 +1,6 @@
 //! Routes of the admin listener: a method, a path and a body in, an answer out.
 
-use super::{Control, PurgeOutcome, Readiness, TopRequest, exposition, purge, query, warm};
+use super::{Control, PurgeOutcome, Readiness, TopRequest, exposition, hints, purge, query, warm};
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use serde_json::json;
@@ -27,8 +27,11 @@ const WHERE: &str = "/cluster/where";
 /// Path of warming. Its body may be larger than others.
 pub(super) const WARM: &str = "/warm";
 
+/// Path of hints. Its body may be larger than others.
+pub(super) const HINTS: &str = "/hints";
+
 /// Every route, with its method and purpose.
-const ROUTES: [(&str, &str, &str); 17] = [
+const ROUTES: [(&str, &str, &str); 19] = [
     ("GET", "/metrics", "counters and gauges in Prometheus' text format"),
     ("GET", "/status", "what the node is and holds, as JSON"),
     ("GET", "/mirrors", "mirrors of package registries with their counts, as JSON"),
@@ -43,6 +46,8 @@ const ROUTES: [(&str, &str, &str); 17] = [
     ("POST", WARM, "fetches the files of the lockfile in the body: ?file=, &plan and more"),
     ("GET", WARM, "jobs of warming and their progress, as JSON: ?job="),
     ("POST", "/warm/stop", "stops a job of warming: ?job="),
+    ("POST", HINTS, "requests that clients will make soon, as JSON lines: {\"url\": \"...\"}"),
+    ("GET", HINTS, "prefetching: hints that wait, and each source's account, as JSON"),
     ("POST", "/reload", "reads the settings again"),
     ("POST", "/explain", "says what would be done with a request, and changes nothing: {\"url\": \"...\"}"),
     (
@@ -95,6 +100,8 @@ pub(super) fn answer(
         "/purge" => purged(control, query, body),
         WARM if *method == Method::POST => answered(warm::started(control, query, body.clone())),
         WARM => answered(warm::told(control, query)),
+        HINTS if *method == Method::POST => answered(hints::taken(control, body)),
+        HINTS => json(StatusCode::OK, &json!(control.status().prefetch)),
         "/warm/stop" => answered(warm::stopped(control, query)),
         "/disk" => disk_set(control, body),
         TOP_MISSES => top_misses(control, query),

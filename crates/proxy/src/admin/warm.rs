@@ -18,6 +18,7 @@ pub(super) fn parse(query: Option<&str>, list: Bytes) -> Result<WarmRequest, Str
             "format" => request.format = Some(value.parse::<Format>()?),
             "at" => request.at = words(),
             "plan" => request.is_plan = flag(name, &value)?,
+            "ahead" => request.is_ahead = flag(name, &value)?,
             "any-host" => request.any_host = flag(name, &value)?,
             "pin" => request.pin = Some(time(&value)?),
             "verify" => request.verifies = flag(name, &value)?,
@@ -94,7 +95,7 @@ fn job(query: Option<&str>) -> Result<Option<u64>, String> {
 }
 
 const PIN_MAX: Duration = Duration::from_secs(3650 * 86_400);
-const NAMES: &str = "file, format, at, plan, pin, any-host, verify, wheels or platforms";
+const NAMES: &str = "file, format, at, plan, ahead, pin, any-host, verify, wheels or platforms";
 const FULL: &str = "four jobs run or wait; try again when one has ended";
 const STARTING: &str = "the node has no worker yet";
 const NO_JOB: &str = "no job of this number; the last 32 are kept";

@@ -23,7 +23,7 @@ pub(super) fn document(view: &NodeView, recorder: &Recorder) -> DiskDocument {
     DiskDocument {
         unix_ms: unix_ms(),
         architecture: view.disks.as_ref().map(|disks| disks.name().to_owned()),
-        disks: states.iter().enumerate().take(ROWS_MAX).map(|disk| row(view, recorder, disk)).collect(),
+        disks: states.iter().take(ROWS_MAX).map(|disk| row(view, recorder, disk)).collect(),
         per_request: DiskCosts {
             ios: per(ios, requests),
             bytes: per(bytes, requests),
@@ -46,10 +46,12 @@ pub(super) fn document(view: &NodeView, recorder: &Recorder) -> DiskDocument {
     }
 }
 
-fn row(view: &NodeView, recorder: &Recorder, (at, disk): (usize, &DiskState)) -> DiskRow {
+fn row(view: &NodeView, recorder: &Recorder, disk: &DiskState) -> DiskRow {
+    // A disk that came while the node served has no counts of calls before the next start.
+    let at = disk.number;
     let [reads, writes, read_bytes, write_bytes] =
         view.calls.get(at).map(|tally| disk_calls(tally)).unwrap_or_default();
-    let waits = view.objects.pools().nth(at).map(|pool| pool.waits());
+    let waits = Some(view.objects.disk_queue(at).pool().waits());
     let settings = Arc::clone(&view.settings.lock());
     let uptime_s = view.started.elapsed().as_secs_f64().max(1.0);
     let a_day = write_bytes as f64 / uptime_s * 86_400.0;

@@ -7,8 +7,11 @@ use super::view::{
 };
 use super::{fitting, halve, unix_ms, unix_s};
 use crate::by_site::{BOUNDS, BUCKETS, SITES_MAX, SiteMeter, Source, quantile_us};
+use crate::exchange::prefetch::{self, SourceStatus};
 use bytes::Bytes;
-use shoal_dashboard::documents::{AnswerRow, Heat, Limits, MirrorRow, NowDocument, ROWS_MAX, SiteRow};
+use shoal_dashboard::documents::{
+    AnswerRow, Heat, HintRow, Limits, MirrorRow, NowDocument, ROWS_MAX, SiteRow,
+};
 use shoal_dashboard::{COLUMN_S, COLUMNS, Rates, shown};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -54,6 +57,7 @@ fn document(view: &NodeView, recorder: &Recorder, site: Option<&str>) -> NowDocu
         heat: heat(recorder, site.is_none()),
         limits: limits(view, recorder),
         mirrors: mirror_rows(view, recorder),
+        hints: hint_rows(view),
         sites,
         sites_others: others,
         warnings: warnings(view),
@@ -214,6 +218,20 @@ fn mirror_rows(view: &NodeView, recorder: &Recorder) -> Vec<MirrorRow> {
 }
 
 /// Returns sentences about states that an operator should know.
+/// Returns a row for each source of hints.
+fn hint_rows(view: &NodeView) -> Vec<HintRow> {
+    let row = |source: SourceStatus| HintRow {
+        source: source.source,
+        received: source.received,
+        prefetched: source.prefetched,
+        used: source.used,
+        wasted_bytes: source.wasted_bytes,
+        precision: source.precision_permille.map(|permille| permille as f64 / 1000.0),
+        muted_seconds: source.muted_seconds.unwrap_or(0),
+    };
+    prefetch::status(&view.exchange).sources.into_iter().map(row).collect()
+}
+
 fn warnings(view: &NodeView) -> Vec<String> {
     let (metrics, mut warnings) = (&view.metrics, Vec::new());
     for disk in view.disks.as_ref().map(|disks| disks.states()).unwrap_or_default() {

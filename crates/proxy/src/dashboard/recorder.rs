@@ -5,6 +5,7 @@ use super::view::{
     sent_bytes,
 };
 use crate::by_site::{BUCKETS, SAMPLED, Source, quantile_us};
+use crate::exchange::prefetch;
 use shoal_core::Key;
 use shoal_dashboard::{HeatMap, History, LiveCurve, Rates, SERIES, Sample};
 use std::time::Instant;
@@ -28,6 +29,8 @@ pub(super) struct Recorder {
     seconds: u64,
     /// Watched requests since the last second.
     watched: u64,
+    /// Processor time and time of the last second, in milliseconds.
+    processor: (u64, u64),
     /// Requests for no object, and their bytes, until the last second.
     others: (u64, u64),
 }
@@ -59,6 +62,7 @@ impl Recorder {
             times: vec![[0; BUCKETS]; Source::ALL.len()],
             seconds: 0,
             watched: 0,
+            processor: (0, 0),
             others: (0, 0),
         };
         recorder.record_rates(view);
@@ -105,6 +109,17 @@ impl Recorder {
         self.history.record(unix_s, &sample);
     }
 
+    /// Tells prefetching the share of the processors in use since the last second.
+    fn tell_prefetching(&mut self, view: &NodeView, (cpu_ms, now_ms): (u64, u64)) {
+        let (cpu_before, before) = std::mem::replace(&mut self.processor, (cpu_ms, now_ms));
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        let elapsed = now_ms.saturating_sub(before).saturating_mul(cores).max(1);
+        let percent = cpu_ms.saturating_sub(cpu_before).saturating_mul(100) / elapsed;
+        // The first second's time is that of the whole process.
+        let percent = if before == 0 { 0 } else { percent.min(100) };
+        prefetch::note_cpu(&view.exchange, percent as u32);
+    }
+
     /// Records the counters, and returns the times by bucket since the last second, of all sources.
     fn record_rates(&mut self, view: &NodeView) -> [u64; BUCKETS] {
         let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -117,6 +132,7 @@ impl Recorder {
         }
         node[DISK_READS..CPU_MS].copy_from_slice(&view.disk_calls());
         node[CPU_MS] = view.process().0;
+        self.tell_prefetching(view, (node[CPU_MS], now_ms));
         node[SPARED] = view.objects.disk().map_or(0, |disk| disk.usage().spared_reads);
         (node[PEER], node[PEER_BYTES]) = view.peer_answers();
         let labels: Vec<&str> = meters.iter().map(|meter| meter.label()).collect();

@@ -144,7 +144,8 @@ impl NodeView {
     /// Returns the document of the page about the cluster.
     pub fn cluster_document(&self) -> Value {
         let report = self.cluster.as_ref().zip(self.membership.upgrade()).map(|(handle, membership)| {
-            json!(ClusterReport { status: membership.status(), peers: handle.peer_rows() })
+            let (status, peers) = (membership.status(), handle.peer_rows());
+            json!(ClusterReport { status, peers, shared_memory: handle.memory_report() })
         });
         let mut document = report.unwrap_or_else(|| json!({}));
         document["enabled"] = json!(self.cluster.is_some());

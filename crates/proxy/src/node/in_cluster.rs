@@ -9,7 +9,8 @@ impl Node {
     /// Returns the state of the cluster as this node sees it; `None` if it is in none.
     pub fn cluster_report(&self) -> Option<ClusterReport> {
         let (handle, membership) = (self.cluster.as_ref()?, self.membership.as_ref()?);
-        Some(ClusterReport { status: membership.status(), peers: handle.peer_rows() })
+        let (status, peers) = (membership.status(), handle.peer_rows());
+        Some(ClusterReport { status, peers, shared_memory: handle.memory_report() })
     }
 
     /// Takes this node out of the homes of the cluster. Returns `false` if it is in none.

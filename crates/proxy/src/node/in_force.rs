@@ -1,6 +1,6 @@
 //! Splits new settings into a part that takes effect at once and a part for the next start.
 
-use shoal_settings::{Listen, Settings};
+use shoal_settings::{Listen, Settings, Store};
 
 /// Returns the settings in force after a node with `old` has read `new`. Also returns the names of
 /// settings that wait for the next start; for these, the value of `old` stays in force.
@@ -14,7 +14,20 @@ pub(super) fn in_force(old: &Settings, new: Settings) -> (Settings, Vec<String>)
     // The caller binds the admin listener and reports its changes.
     at_work.admin.listen.clone_from(&old.admin.listen);
     waiting.extend(at_work.keep_until_restart(old));
+    keep_presence_of_disks(&mut at_work.store, &old.store, &mut waiting);
     (at_work, waiting)
+}
+
+/// Keeps a node without a disk store from getting one, and one with a store from losing it: its
+/// parts are put together for that at the start.
+fn keep_presence_of_disks(new: &mut Store, old: &Store, waiting: &mut Vec<String>) {
+    if new.all_disks().is_empty() == old.all_disks().is_empty() {
+        return;
+    }
+    waiting.push(if new.disks == old.disks { "store.directory" } else { "store.disks" }.into());
+    new.directory.clone_from(&old.directory);
+    (new.disk, new.endurance) = (old.disk, old.endurance);
+    new.disks.clone_from(&old.disks);
 }
 
 /// Returns the bound listeners in their old order, with the changes that `new` may make to each. An
@@ -93,5 +106,17 @@ mod tests {
         let mut expected = old;
         (expected.cache.ram, expected.cache.collapse) = (shoal_core::ByteCount::mib(5), false);
         assert_eq!(at_work, expected);
+    }
+
+    #[test]
+    fn store_comes_and_goes_at_the_start_only() {
+        let old = Settings::default();
+        let mut without = old.clone();
+        without.store.directory = std::path::PathBuf::new();
+        assert_eq!(in_force(&old, without.clone()), (old.clone(), vec!["store.directory".into()]));
+        assert_eq!(in_force(&without, old.clone()), (without, vec!["store.directory".into()]));
+        let mut larger = old.clone();
+        larger.store.disk = shoal_core::ByteCount::mib(50_000);
+        assert_eq!(in_force(&old, larger.clone()), (larger, Vec::new()));
     }
 }

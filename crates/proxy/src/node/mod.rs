@@ -1,21 +1,24 @@
 //! A node: every part of the proxy put together, started, reloaded and stopped.
 
+mod changing;
 mod cluster_purges;
 mod dashboard;
 mod disks;
 mod error;
+mod hints;
 mod in_cluster;
 mod in_force;
 mod named_files;
 mod reopening;
 mod stopping;
 mod succession;
+mod tracing_out;
 mod warming;
 
-use crate::access_log::AccessLog;
 use crate::admin::{
-    AdminAccess, ExplainRequest, Explanation, InterceptionStatus, MirrorStatus, PurgeOutcome, PurgeRequest,
-    Ram, Readiness, Responses, SiteStatus, Space, Status, StoreStatus, TopMisses, TopRequest, UpstreamStatus,
+    AdminAccess, ExplainRequest, Explanation, InterceptionStatus, MirrorStatus, ProcessStatus, PurgeOutcome,
+    PurgeRequest, Ram, Readiness, Responses, SiteStatus, Space, Status, StoreStatus, TopMisses, TopRequest,
+    UpstreamStatus,
 };
 use crate::cluster::{
     ClusterHandle, check_keys, check_reloaded_keys, peer_address, reload_cluster, start_cluster,
@@ -27,6 +30,7 @@ use crate::hybrid_cache::HybridCache;
 use crate::intercept::Interception;
 use crate::metrics::Metrics;
 use crate::neighbours::{NeighbourCaches, NeighbourThread};
+use crate::otlp::Exporter;
 use crate::per_core::own_place;
 use crate::room;
 use crate::route::{Route, Routes};
@@ -34,6 +38,7 @@ use crate::server::{self, RunningServer};
 use crate::storage::StorageStack;
 use crate::upstream::{GroupMember, Upstreams};
 use crate::warming::WarmJobs;
+use changing::DiskChanges;
 pub use error::NodeError;
 use in_force::in_force;
 pub use named_files::{file_mistakes, file_warnings};
@@ -80,6 +85,10 @@ pub struct Node {
     neighbours: Mutex<Option<NeighbourThread>>,
     /// Retries disks that could not be opened; `None` if all disks were opened.
     reopening: Option<RetryThread>,
+    /// Thread that changes the disks; `None` without a disk store.
+    changes: Option<DiskChanges>,
+    /// Exporter of traces and metrics.
+    exporter: Option<Exporter>,
     started: Instant,
     identity: u64,
     warming: WarmJobs,
@@ -115,7 +124,8 @@ impl Node {
         let identity = identity(&addresses);
         let own = own_addresses(&settings, &addresses);
         let live = ExchangeSettings::new(&settings, &own, identity).map_err(NodeError::Live)?;
-        let log = AccessLog::open(&settings.log, Arc::clone(&metrics)).map_err(NodeError::Log)?;
+        let exporter = tracing_out::start(&settings, identity, &metrics).map_err(NodeError::Threads)?;
+        let log = tracing_out::log(&settings, &metrics, exporter.as_ref()).map_err(NodeError::Log)?;
         let upstreams =
             Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).map_err(NodeError::Upstream)?);
         let (StorageStack { objects, disks, purge_table, calls }, members) =
@@ -132,7 +142,7 @@ impl Node {
             cluster: cluster.clone(),
             neighbours: neighbours.as_ref().map(|(neighbours, _)| Arc::clone(neighbours)),
         });
-        let purged = (&settings, disks.is_some());
+        let purged = (&settings, &*objects, disks.is_some());
         cluster_purges::start(cluster.as_ref(), &exchange, purged).map_err(NodeError::Threads)?;
         let neighbours = neighbours.map(|parts| {
             let (exchange, upstreams) = (Arc::clone(&exchange), Arc::clone(&upstreams));
@@ -148,9 +158,7 @@ impl Node {
         let inherited = succession::cluster_inheritance(&settings, members, &mut sockets);
         let membership = cluster.as_ref().map(|cluster| start_cluster(&settings, cluster, inherited));
         let membership = membership.transpose().map_err(NodeError::Cluster)?.map(Arc::new);
-        let reopening = disks.as_ref().and_then(|disks| {
-            RetryThread::start(disks, &metrics, Purges::of(exchange.purge_table(), &settings.store))
-        });
+        let (reopening, changes) = disk_threads(disks.as_ref(), &exchange, (&objects, &metrics), &settings);
         let node = Self {
             exchange,
             objects,
@@ -167,6 +175,8 @@ impl Node {
             neighbours: Mutex::new(neighbours),
             draining: Arc::default(),
             reopening,
+            changes,
+            exporter,
             started: Instant::now(),
             identity,
             warming: WarmJobs::default(),
@@ -201,7 +211,9 @@ impl Node {
         let live =
             ExchangeSettings::after(&previous.routes, &new, &own, self.identity).map_err(NodeError::Live)?;
         let log = match new.log != settings.log {
-            true => Some(AccessLog::open(&new.log, Arc::clone(&self.metrics)).map_err(NodeError::Log)?),
+            true => {
+                Some(tracing_out::log(&new, &self.metrics, self.exporter.as_ref()).map_err(NodeError::Log)?)
+            }
             false => None,
         };
         // The last step that can fail.
@@ -213,6 +225,9 @@ impl Node {
         if new.cache.ram != settings.cache.ram {
             let held = self.objects.set_ram(new.cache.ram.0);
             tracing::info!(ram = %new.cache.ram, before = %settings.cache.ram, held, "the RAM of the cache has changed");
+        }
+        if let Some(changes) = self.changes.as_ref().filter(|_| new.store != settings.store) {
+            changes.apply(&new);
         }
         if let Some(cluster) = &self.cluster {
             cluster.reload(&new);
@@ -244,6 +259,7 @@ impl Node {
     /// ends.
     pub fn close_logs(&self) {
         self.exchange.close_log();
+        self.exporter.iter().for_each(Exporter::stop);
     }
 
     /// Removes or invalidates stored responses. Blocks.
@@ -304,6 +320,7 @@ impl Node {
             pid: std::process::id(),
             upgrade_socket: None,
             uptime_seconds: self.started.elapsed().as_secs(),
+            process: ProcessStatus::read(&self.metrics, settings.max_connections as u64),
             addresses: self.addresses.iter().map(SocketAddr::to_string).collect(),
             responses: Responses::of(&self.metrics),
             ram: self.ram(),
@@ -324,6 +341,7 @@ impl Node {
                 settings.listen.iter().any(|listen| listen.mode == Mode::Forward),
             ),
             mirrors: MirrorStatus::all(&live.mirrors, live.routes.meters()),
+            prefetch: self.prefetch_status(),
         }
     }
 
@@ -353,6 +371,19 @@ impl Node {
             holds_refused: self.objects.holds().refused(),
         }
     }
+}
+
+/// Starts the threads that try disks again and that change them.
+fn disk_threads(
+    disks: Option<&Arc<Disks>>,
+    exchange: &Arc<CacheEngine>,
+    (objects, metrics): (&Arc<HybridCache>, &Arc<Metrics>),
+    settings: &Settings,
+) -> (Option<RetryThread>, Option<DiskChanges>) {
+    let Some(disks) = disks else { return (None, None) };
+    let purge_table = exchange.purge_table();
+    let reopening = RetryThread::start(disks, metrics, Purges::of(purge_table, &settings.store));
+    (reopening, DiskChanges::start(disks, objects, purge_table, settings))
 }
 
 /// Returns the folder of the purge table if the store's only disk holds it. Disk and table then
@@ -389,6 +420,12 @@ pub fn explain_settings(settings: &Settings, request: &ExplainRequest) -> Result
     let runtime = timers().map_err(|error| format!("no runtime: {error}"))?;
     let source = ExplainSource { settings, live: Arc::new(live), engine: None };
     runtime.block_on(explain(&source, request))
+}
+
+/// Gives a store of open size the size that its file system suggests. Returns the size if this call
+/// chose it.
+pub fn settle_size(settings: &mut Settings) -> Option<shoal_core::ByteCount> {
+    room::settle_size(settings)
 }
 
 /// Returns the disks of these settings with less room than configured, each with its index and

@@ -1,5 +1,6 @@
 //! End of a node.
 
+use super::changing::DiskChanges;
 use super::{Node, timers};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -22,6 +23,7 @@ impl Node {
         if let Some(reopening) = &self.reopening {
             reopening.stop();
         }
+        self.changes.iter().for_each(DiskChanges::stop);
         if let Some(neighbours) = self.neighbours.lock().take() {
             neighbours.stop();
         }

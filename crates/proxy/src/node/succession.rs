@@ -10,6 +10,7 @@
 //! the node in its cluster. Purges that a released node makes are told to the process that has the
 //! files.
 
+use super::changing::DiskChanges;
 use super::{Node, NodeError, reopening};
 use crate::cluster::{ClusterInheritance, peer_address};
 use crate::exchange::apply_change;
@@ -111,6 +112,7 @@ impl Node {
         if let Some(reopening) = &self.reopening {
             reopening.pause(true);
         }
+        self.changes.iter().for_each(|changes| changes.pause(true));
         self.wait_for_disk_jobs();
         self.dashboard.get().inspect(|dashboard| dashboard.leave_history(true));
         // From here on a purge is written, or told, or both.
@@ -174,6 +176,7 @@ impl Node {
         if let Some(reopening) = &self.reopening {
             reopening.pause(false);
         }
+        self.changes.iter().for_each(|changes| changes.pause(false));
         if let Some(cluster) = &self.cluster {
             cluster.invalidation().iter().for_each(|purges| purges.freeze(false));
         }
@@ -193,6 +196,7 @@ impl Node {
         if let Some(reopening) = &self.reopening {
             reopening.stop();
         }
+        self.changes.iter().for_each(DiskChanges::stop);
         if let Some(neighbours) = self.neighbours.lock().take() {
             neighbours.stop();
         }

@@ -19,7 +19,7 @@ impl Node {
 
     /// Returns the runtime of the first worker. Waits a moment for it: the admin listener answers
     /// before the workers run.
-    fn first_worker(&self) -> Option<&Handle> {
+    pub(super) fn first_worker(&self) -> Option<&Handle> {
         let deadline = Instant::now() + WORKER_PATIENCE;
         while self.checks.get().is_none() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));

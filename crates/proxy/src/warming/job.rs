@@ -8,6 +8,7 @@ use super::pages::{ImageTask, PageTask};
 use super::report::{WarmReport, WarmState};
 use super::resolve::{EntryTask, TaskPlace};
 use crate::exchange::CacheEngine;
+use crate::exchange::prefetch::{HintSource, HintedFile, take_files};
 use parking_lot::Mutex;
 use shoal_clock as clock;
 use shoal_mirrors::wanted::{Choice, IndexPage, Search};
@@ -50,6 +51,7 @@ pub(super) struct Job {
     pub pinned_until: Option<u64>,
     connections: usize,
     is_plan: bool,
+    is_ahead: bool,
     report: Mutex<WarmReport>,
     /// Files of the list, and those that pages have added.
     found: Mutex<FoundFiles>,
@@ -75,6 +77,7 @@ impl Job {
             pinned_until: request.pin.map(|time| clock::date_at(clock::now()).plus(time).seconds()),
             connections: settings.warm.connections,
             is_plan: request.is_plan,
+            is_ahead: request.is_ahead,
             report: Mutex::new(report),
             found: Mutex::default(),
             missing: Mutex::default(),
@@ -147,6 +150,9 @@ impl Job {
                 report.failures.add("the rest", "the list leads to more than 200,000 files");
             }
         });
+        if self.is_ahead {
+            return self.hand_over(files);
+        }
         each(self, self.connections, files, |job, file| async move { job.look_for(file).await }).await;
         let missing = std::mem::take(&mut *self.missing.lock());
         debug_assert!(self.report().pages.done == self.report().pages.total, "each page was asked for");
@@ -155,6 +161,21 @@ impl Job {
         }
         self.note(|report| report.state = WarmState::Fetching);
         each(self, self.connections, missing, |job, file| async move { job.fetch(file).await }).await;
+    }
+
+    /// Hands the files over to prefetching: clients will ask for them soon, about in this order.
+    fn hand_over(&self, files: Vec<FileTask>) {
+        let places = files.into_iter().map(|file| match file.place {
+            FilePlace::Mirror(mirror, path) => HintedFile::Mirror { mirror, path },
+            FilePlace::Url(url, _) => HintedFile::Url(url),
+        });
+        match take_files(&self.engine, places.collect(), HintSource::Lockfile) {
+            Ok(taken) => self.note(|report| {
+                report.hinted = taken.accepted;
+                taken.first.iter().for_each(|what| report.failures.add(what, "it is not hinted"));
+            }),
+            Err(refusal) => self.note(|report| report.failures.add("the list", refusal.why())),
+        }
     }
 
     /// Sorts the needs: pages, each with its searches; images; files, which are kept here. Takes a

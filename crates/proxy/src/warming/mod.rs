@@ -47,6 +47,8 @@ pub struct WarmRequest {
     /// `true` to take packages of registries that no mirror has from the mirror of their kind, and
     /// URLs of other hosts by forward mode.
     pub any_host: bool,
+    /// `true` to hand the files over to prefetching, in the order of the list, and to end then.
+    pub is_ahead: bool,
     /// `true` to read held files too, and to check them against the list.
     pub verifies: bool,
     /// Time for which the files stay on disk when space is made for others, up to

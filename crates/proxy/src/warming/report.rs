@@ -27,6 +27,9 @@ pub struct WarmReport {
     pub missing_bytes: u64,
     /// Missing files of unknown length.
     pub missing_unsized: u64,
+    /// Files handed over to prefetching.
+    #[serde(default)]
+    pub hinted: u64,
     /// Bytes of files fetched.
     pub fetched_bytes: u64,
     /// Entries of hosts that are no mirror's, and packages that mirrors refuse.

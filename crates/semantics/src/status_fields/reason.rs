@@ -154,6 +154,10 @@ reasons! {
             "The connection's certificate is not for the host of the request.",
             "A certificate in `listen.tls` that has the host.",
             ["listen.tls"];
+        Https = "https",
+            "The listener sends clients of http to https.",
+            "`redirect_https` of the listener.",
+            ["listen.redirect_https"];
         Purge = "purge",
             "The request was a PURGE.",
             "`admin.purge_from` names the networks that may purge.",

@@ -196,6 +196,7 @@ fn stored(body: Bytes) -> Reply {
         age_seconds: 17,
         cache_status: Bytes::from_static(b"shoal; hit"),
         proxy_status: HeaderValue::from_static("shoal"),
+        varies: false,
     };
     Reply { head, body: ReplyBody::Memory(body), record: Box::default() }
 }

@@ -2,7 +2,7 @@
 
 use super::RequestSummary;
 use crate::dates::with_date;
-use crate::message::{RamHit, ReplyBody, ReplyForm, ReplyHead};
+use crate::message::{RamHit, ReplyBody, ReplyForm, ReplyHead, VARY_OF_CODINGS};
 use http::{Method, StatusCode, Version, header};
 use shoal_cluster::ANSWER_FIELD;
 use shoal_wire::response::{self, Persistence, ResponseFraming};
@@ -40,12 +40,15 @@ pub(super) fn write(
             out.extend_from_slice(head.lines.as_bytes());
             true
         }
-        ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status, peer_answer } => {
+        ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status, varies, peer_answer } => {
             response::status_line(out, form.status(stored));
             out.extend_from_slice(form.lines(stored));
             response::number_field(out, "age", *age_seconds);
             response::field(out, "cache-status", cache_status);
             response::field(out, "proxy-status", proxy_status.as_bytes());
+            if *varies {
+                response::field(out, "vary", VARY_OF_CODINGS.as_bytes());
+            }
             content_range(out, *form);
             if let Some(answer) = peer_answer {
                 response::field(out, ANSWER_FIELD, answer.as_bytes());

@@ -3,11 +3,11 @@
 use super::sending::StreamSender;
 use super::state::ClosedStream;
 use crate::dates::with_date;
-use crate::message::{BodyError, RamHit, ReplyHead, StreamBody};
+use crate::message::{BodyError, RamHit, ReplyHead, StreamBody, VARY_OF_CODINGS};
 use crate::slow_clients::{ClientProgress, SlowClientPolicy, TooSlow};
 use crate::transport::Deadline;
 use bytes::Bytes;
-use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, DATE, HeaderName};
+use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, DATE, HeaderName, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use shoal_http2::ErrorCode;
@@ -148,13 +148,16 @@ pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> (Stat
     let (status, mut fields) = match reply {
         ReplyHead::Built(status, fields) => (status, fields),
         ReplyHead::Relayed(head) => (head.status, head.lines.to_map()),
-        ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status, .. } => {
+        ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status, varies, .. } => {
             let mut fields = form.fields(&stored);
             fields.insert(AGE, HeaderValue::from(age_seconds));
             if let Ok(value) = HeaderValue::from_maybe_shared(cache_status) {
                 fields.append(CACHE_STATUS, value);
             }
             fields.append(PROXY_STATUS, proxy_status);
+            if varies {
+                fields.append(VARY, HeaderValue::from_static(VARY_OF_CODINGS));
+            }
             if let Some(content_range) = form.content_range() {
                 fields.insert(CONTENT_RANGE, content_range.to_value());
             }
@@ -185,6 +188,9 @@ pub(super) fn hit(block: &mut Vec<u8>, hit: &RamHit<'_>, now: Instant) -> u64 {
     field(b"age", Decimal::of(hit.age_seconds).as_bytes(), b"");
     field(b"cache-status", hit.own.cache_status_value(), Decimal::of(hit.ttl_seconds).as_bytes());
     field(b"proxy-status", hit.own.proxy_status_value.as_bytes(), b"");
+    if hit.own.varies {
+        field(b"vary", VARY_OF_CODINGS.as_bytes(), b"");
+    }
     if let Some(content_range) = hit.form.content_range() {
         let mut text = [0; CONTENT_RANGE_BYTES_MAX];
         let mut rest = &mut text[..];

@@ -268,6 +268,7 @@ fn stored() -> Reply {
             age_seconds: 17,
             cache_status: Bytes::from_static(b"shoal; hit"),
             proxy_status: HeaderValue::from_static("shoal"),
+            varies: false,
         },
         body: filled(b'm', "10"),
         record: Box::default(),

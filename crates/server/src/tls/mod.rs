@@ -2,6 +2,7 @@
 
 mod certificates;
 mod client_certificates;
+mod policy;
 mod private;
 
 use super::Error;
@@ -10,6 +11,7 @@ use crate::message::ServerName;
 use crate::transport::Rewind;
 use arc_swap::ArcSwap;
 use certificates::Certificates;
+use policy::TlsPolicy;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::server::danger::ClientCertVerifier;
@@ -31,6 +33,7 @@ pub(super) struct Tls {
     /// Handshakes as the settings in force want them.
     acceptor: Arc<ArcSwap<Acceptor>>,
     certificates: Arc<Certificates>,
+    policy: TlsPolicy,
 }
 
 /// Handshakes, and the judge of clients' certificates.
@@ -64,8 +67,9 @@ impl Tls {
         }
         let certificates = Arc::new(Certificates::read(sources)?);
         let verifier = client_certificates::verifier(listen)?;
-        let acceptor = Acceptor::new(&certificates, verifier, &sources[0].certificate)?;
-        Ok(Some(Self { acceptor: Arc::new(ArcSwap::from_pointee(acceptor)), certificates }))
+        let policy = TlsPolicy::of(listen);
+        let acceptor = Acceptor::new(&certificates, verifier, &sources[0].certificate, &policy)?;
+        Ok(Some(Self { acceptor: Arc::new(ArcSwap::from_pointee(acceptor)), certificates, policy }))
     }
 
     /// Performs the TLS handshake. Returns the stream with the names in the client's certificate.
@@ -105,7 +109,7 @@ impl Tls {
     /// If the system gives no key for tickets. Nothing has changed then.
     pub fn replace(&self, read: ReadTls) -> Result<(), Error> {
         if read.verifier.is_some() || self.acceptor.load().verifier.is_some() {
-            let acceptor = Acceptor::new(&self.certificates, read.verifier, &read.path)?;
+            let acceptor = Acceptor::new(&self.certificates, read.verifier, &read.path, &self.policy)?;
             self.acceptor.store(Arc::new(acceptor));
         }
         self.certificates.replace(read.certificates);
@@ -118,8 +122,10 @@ impl Acceptor {
         certificates: &Arc<Certificates>,
         verifier: Option<Arc<dyn ClientCertVerifier>>,
         path: &Path,
+        policy: &TlsPolicy,
     ) -> Result<Self, Error> {
-        let config = server_config(certificates, verifier.as_ref(), path, &[ALPN_H2, ALPN_HTTP1])?;
+        let protocols = [ALPN_H2, ALPN_HTTP1];
+        let config = server_config(certificates, verifier.as_ref(), (path, policy), &protocols)?;
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), verifier })
     }
 }
@@ -128,13 +134,13 @@ impl Acceptor {
 fn server_config(
     certificates: &Arc<Certificates>,
     verifier: Option<&Arc<dyn ClientCertVerifier>>,
-    path: &Path,
+    (path, policy): (&Path, &TlsPolicy),
     protocols: &[&[u8]],
 ) -> Result<ServerConfig, Error> {
     let unusable =
         |error: rustls::Error| Error::Certificate { path: path.to_owned(), problem: error.to_string() };
-    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&policy.provider))
+        .with_protocol_versions(policy.versions)
         .map_err(unusable)?;
     let builder = match verifier {
         Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),

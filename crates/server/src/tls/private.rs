@@ -1,7 +1,7 @@
 //! TLS of a listener that is not for clients: HTTP/1 alone, without names of clients.
 
 use super::certificates::Certificates;
-use super::{ALPN_HTTP1, server_config};
+use super::{ALPN_HTTP1, TlsPolicy, server_config};
 use crate::Error;
 use parking_lot::Mutex;
 use shoal_settings::Certificate;
@@ -27,7 +27,8 @@ pub struct PrivateTls {
 pub fn private_tls(sources: &[Certificate]) -> Result<Option<PrivateTls>, Error> {
     let [first, ..] = sources else { return Ok(None) };
     let certificates = Arc::new(Certificates::read(sources)?);
-    let config = server_config(&certificates, None, &first.certificate, &[ALPN_HTTP1])?;
+    let config =
+        server_config(&certificates, None, (&first.certificate, &TlsPolicy::default()), &[ALPN_HTTP1])?;
     let acceptor = TlsAcceptor::from(Arc::new(config));
     Ok(Some(PrivateTls { acceptor, certificates, looked: Mutex::new(Instant::now()) }))
 }

@@ -36,6 +36,12 @@ section! {
         #[takes_effect(restart)]
         #[limits(Some(0.001)..=Some(1_000_000.0))]
         pub weight: Option<f64> = None,
+        /// Use of the idle RAM of other nodes. All nodes that say more than `off` take part.
+        pub shared_memory: SharedMemory = SharedMemory::Off,
+        /// Load balancing rate b of shared memory: 0 puts objects where memory is oldest, 1 where
+        /// most of it is spare. `none` lets each node find the best rate while it runs.
+        #[limits(Some(0.0)..=Some(1.0))]
+        pub shared_memory_balance: Option<f64> = None,
         /// Longest wait for the head of a peer's answer. The wait is shorter for a peer that
         /// usually answers sooner. After it the next home or the origin is asked.
         #[limits(Duration::from_millis(5)..=Duration::from_secs(60))]
@@ -45,6 +51,19 @@ section! {
         /// or not. `none` goes on serving fresh responses.
         #[limits(Some(Duration::from_secs(5))..=Some(Duration::from_secs(86_400)))]
         pub validate_after: Option<Duration> = None,
+    }
+}
+
+choice! {
+    /// Use of the idle RAM of other nodes.
+    pub enum SharedMemory {
+        /// Objects that leave RAM are on disk alone.
+        Off = "off",
+        /// Objects that leave RAM go to nodes with older memory. They are asked for there if that
+        /// is faster than the own disk, as measured.
+        Measured = "measured",
+        /// As `measured`, but the disk is spared at any cost.
+        Always = "always",
     }
 }
 

@@ -26,6 +26,24 @@ entry! {
         pub trusted_proxies: Vec<IpNet> = Vec::new(),
         /// Certificates, chosen by server name; the first is the default. Empty means plain HTTP.
         pub tls: Vec<Certificate> = Vec::new(),
+        /// Oldest version of TLS that clients may use.
+        #[takes_effect(restart)]
+        pub tls_min_version: TlsVersion = TlsVersion::V12,
+        /// Cipher suites by their IANA names, best first. An empty list takes the default ones.
+        /// Suites of TLS 1.3 (`TLS_AES_…`, `TLS_CHACHA20_…`) and 1.2 (`TLS_ECDHE_…`) stand in one
+        /// list.
+        #[takes_effect(restart)]
+        pub tls_ciphers: Vec<String> = Vec::new(),
+        /// Groups for the key exchange, best first: `x25519`, `secp256r1`, `secp384r1`. An empty
+        /// list takes all.
+        #[takes_effect(restart)]
+        pub tls_groups: Vec<String> = Vec::new(),
+        /// Port of https to which a plain listener in reverse mode sends clients, with 308. A host
+        /// without a site, the method PURGE, and challenges of certificate authorities below
+        /// `/.well-known/acme-challenge/` are answered as without this setting. `none` redirects
+        /// nothing.
+        #[limits(Some(1)..=Some(65_535))]
+        pub redirect_https: Option<u16> = None,
         /// Most connections of one client network at once: an IPv4 address, or a /64 of IPv6.
         /// Further ones are closed at once. Connections of `trusted_proxies` have no limit, since
         /// they carry many clients. `none` means no limit.
@@ -55,6 +73,32 @@ choice! {
         Reverse = "reverse",
     }
 }
+
+choice! {
+    /// Version of TLS.
+    pub enum TlsVersion {
+        /// TLS 1.2 and 1.3.
+        V12 = "1.2",
+        /// TLS 1.3 alone.
+        V13 = "1.3",
+    }
+}
+
+/// Cipher suites that listeners can use, by their IANA names.
+pub const TLS_CIPHERS: [&str; 9] = [
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+];
+
+/// Groups for the key exchange that listeners can use, by their IANA names.
+pub const TLS_GROUPS: [&str; 3] = ["x25519", "secp256r1", "secp384r1"];
 
 choice! {
     /// Treatment of clients without a certificate.

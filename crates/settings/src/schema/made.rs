@@ -1,7 +1,7 @@
 //! Listeners and sites that the process makes itself, as from the command line, and values derived
 //! from their settings.
 
-use super::{Balance, ClientCertificate, Forward, Listen, Mode, Site, UpstreamServer};
+use super::{Balance, ClientCertificate, Forward, Listen, Mode, Site, TlsVersion, UpstreamServer};
 use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,6 +16,10 @@ impl Listen {
             proxy_protocol_from: Vec::new(),
             trusted_proxies: Vec::new(),
             tls: Vec::new(),
+            tls_min_version: TlsVersion::V12,
+            tls_ciphers: Vec::new(),
+            tls_groups: Vec::new(),
+            redirect_https: None,
             client_connections: None,
             users_file: None,
             realm: "shoal".into(),

@@ -10,15 +10,58 @@ section! {
     /// Access and error logs.
     pub struct Log {
         /// Access log file, `stdout`, or empty or `none` for none. On USR1 the node opens the file
-        /// again by its name.
+        /// again by its name. `syslog` sends each line to the syslog of this machine (RFC 5424),
+        /// `syslog+unix:///PATH` to another socket, `syslog+udp://HOST:514` and
+        /// `syslog+tcp://HOST:601` to a server. `journald` sends them to the systemd journal. Lines
+        /// that a receiver does not take are dropped and counted.
         pub access: String = String::new(),
         /// Format of the access log.
         pub format: LogFormat = LogFormat::Squid,
+        /// Format of the access log by fields, in place of `format`. `{name}` stands for a field,
+        /// `{name:quoted}` and `{name:json}` write it in quotes. Fields of time: `time`, `time_ncsa`,
+        /// `time_unix`, `duration_us`, `duration_ms`. Fields of the request: `client`,
+        /// `client_port`, `user`, `method`, `url`, `version`, `request`, `referer`, `user_agent`.
+        /// Fields of the reply: `status`, `bytes`, `body_bytes`, `head_bytes`, `aborted`,
+        /// `content_type`, `cache_status`. Others: `outcome`, `result_code`, `upstream`, `site`.
+        /// `{{` and `}}` are braces.
+        pub template: String = String::new(),
+        /// Size from which the access log's file is renamed to `NAME.TIME`, and a new one begun. 0
+        /// means no limit.
+        pub rotate_size: ByteCount = ByteCount(0),
+        /// Age from which the access log's file is renamed. It is noted when a line is written. 0
+        /// means no limit.
+        #[limits(Duration::ZERO..=Duration::from_secs(366 * 86_400))]
+        pub rotate_age: Duration = Duration::ZERO,
+        /// Renamed files that are kept.
+        #[limits(0..=10_000)]
+        pub rotate_keep: usize = 7,
+        /// Compress renamed files with gzip.
+        pub rotate_gzip: bool = false,
         /// Lowest level of the error log.
         pub level: LogLevel = LogLevel::Info,
         /// Write the error log as JSON lines.
         #[takes_effect(restart)]
         pub json: bool = false,
+    }
+}
+
+section! {
+    /// Traces and metrics for an OpenTelemetry collector, by OTLP over HTTP. Off by default.
+    pub struct Otlp {
+        /// Collector, such as `http://127.0.0.1:4318`; empty for none. Traces go to `/v1/traces`
+        /// below it, metrics to `/v1/metrics`. The node speaks http: have a collector on its
+        /// machine or in its network. With a collector, `traceparent` and `tracestate` of a client
+        /// are checked and passed on to origins with the node's own span.
+        pub endpoint: String = String::new(),
+        /// Share of requests that are traced. The `traceparent` of a client decides for its
+        /// request.
+        #[limits(0.0..=1.0)]
+        pub sample: f64 = 0.01,
+        /// Interval at which metrics are sent; 0 sends none.
+        #[limits(Duration::ZERO..=Duration::from_secs(86_400))]
+        pub metrics_interval: Duration = Duration::ZERO,
+        /// Name of the service in traces and metrics.
+        pub service: String = "shoal".into(),
     }
 }
 

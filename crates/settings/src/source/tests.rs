@@ -232,6 +232,10 @@ fn the_environment_wins_over_the_file() {
             ("SHOAL_ADMIN__LISTEN", "unix:/run/shoal.sock"),
             ("SHOAL_LOG__FORMAT", "combined"),
             ("SHOAL_CONFIG", "/elsewhere"),
+            ("SHOAL_ADMIN_URL", "https://cache1:3129"),
+            ("SHOAL_ADMIN_CA", "/ca.pem"),
+            ("SHOAL_ADMIN_USER", "ann"),
+            ("SHOAL_ADMIN_PASSWORD_FILE", "/password"),
             ("SHOAL_PORT_3128_TCP", "tcp://10.0.0.1:3128"),
             ("SHOAL_SERVICE_HOST", "10.0.0.1"),
             ("SHOAL_SERVICE_PORT_PROXY", "3128"),
@@ -420,7 +424,7 @@ fn reload_keeps_settings_of_the_start() {
     new.cache.ram = ByteCount::mib(64);
     new.store.object_max = ByteCount::mib(64);
     new.log.json = true;
-    assert_eq!(new.keep_until_restart(&old), ["workers", "store", "log.json"]);
+    assert_eq!(new.keep_until_restart(&old), ["workers", "store.object_max", "log.json"]);
     let mut expected = Settings { drain_timeout: Duration::from_secs(1), ..old };
     expected.cache.ram = ByteCount::mib(64);
     assert_eq!(new, expected);

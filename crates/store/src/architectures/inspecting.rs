@@ -65,6 +65,39 @@ pub fn format(device: &Path, erases: bool) -> Result<(), Error> {
     DeviceFs::format(&OsBlockDevice::open(device, Access::Write)?, erases)
 }
 
+/// Empties a volume that no process has open: its objects are not found any more, and their space
+/// is free. Other stores stay as they are.
+///
+/// # Errors
+/// [`Error::Unusable`] when there is no volume, a process has it open, or its files cannot be
+/// removed.
+pub fn empty(directory: &Path) -> Result<(), Error> {
+    let unusable = |why: String| Error::Unusable(format!("{}: {why}", directory.display()));
+    let (files, _lock): (Arc<dyn FileSystem>, _) = match OsBlockDevice::is_one(directory) {
+        true => {
+            let medium = OsBlockDevice::open(directory, Access::Write)?;
+            (Arc::new(DeviceFs::open(Box::new(medium), Access::Write)?), None)
+        }
+        false => {
+            let files = OsFs::open(directory).map_err(|error| unusable(error.to_string()))?;
+            (Arc::new(files), Some(super::opening::lock(directory)?))
+        }
+    };
+    let signature = Signature::read(&*files).map_err(|error| unusable(error.to_string()))?;
+    if signature.is_none_or(|signature| signature.architecture != volume::NAME) {
+        return Err(unusable("there is no volume".into()));
+    }
+    volume::empty(&*files).map_err(|error| unusable(error.to_string()))
+}
+
+/// Returns the bytes of disk that the volume in a folder takes with its index; `None` without one.
+pub fn volume_size(directory: &Path) -> Option<u64> {
+    if OsBlockDevice::is_one(directory) {
+        return None;
+    }
+    volume::size(&OsFs::open(directory).ok()?)
+}
+
 /// Returns `true` if the kernel lists a lock of some process on this file. Reads `/proc/locks`
 /// instead of trying the lock: a trial lock could stop a node that starts at that instant.
 fn is_locked(lock: &Path) -> bool {

@@ -15,7 +15,7 @@ use super::signature::{Keys, Signature};
 use crate::fs::{Access, DeviceFs, FileSystem, OsBlockDevice, OsFs};
 use crate::{
     Error, EvictionCallback, Insert, ObjectSummary, OpenObject, Peek, PromptStore, RingView, Store,
-    StoreUpkeep, StoreView, StoredBody, TryInsert, Usage,
+    StoreUpkeep, StoreView, StoredBody, TryInsert, Usage, WalkedPart,
 };
 use bytes::Bytes;
 use shoal_core::{Key, KeySecret, ObjectKey};
@@ -174,6 +174,19 @@ impl StoreUpkeep for KeyedStore {
 
     fn release(&self) -> Result<(), Error> {
         self.store.release()
+    }
+
+    fn walk(&self, place: u64) -> Result<Option<WalkedPart>, Error> {
+        // The keys are hashed anew from their bytes.
+        self.store.walk(place)
+    }
+
+    fn confine(&self, bytes: u64) -> Result<Option<u64>, Error> {
+        self.store.confine(bytes)
+    }
+
+    fn trim(&self) -> Result<(), Error> {
+        self.store.trim()
     }
 
     fn on_evicted(&self, gave_up: EvictionCallback) {

@@ -24,7 +24,7 @@ mod space;
 mod tests;
 mod volume;
 
-pub use inspecting::{format, inspect};
+pub use inspecting::{empty, format, inspect, volume_size};
 pub use keyed::secret_of;
 pub use naming::{ByHost, ClusteredNaming, Naming, Squid};
 pub use opening::{open, open_store, open_through};

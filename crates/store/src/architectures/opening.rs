@@ -399,7 +399,7 @@ fn block_bytes(parts: &StoreEnv) -> Result<u32, Error> {
 }
 
 /// Locks the store for this process: two processes would take each other's files.
-fn lock(directory: &Path) -> Result<File, Error> {
+pub(super) fn lock(directory: &Path) -> Result<File, Error> {
     let path = directory.join("lock");
     let file = private::file(&path).map_err(|error| unusable(directory, "write to", &error))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {

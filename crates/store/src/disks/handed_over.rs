@@ -59,9 +59,9 @@ impl Disks {
 }
 
 impl DisksState {
-    /// Returns the disk in service that has this key, unless the object is hidden there.
+    /// Returns the disk in service that holds an object of the key, unless it is hidden there.
     pub(super) fn readable(&self, key: &ObjectKey) -> Option<(usize, Arc<OpenStore>)> {
-        self.disk_for(key.hash()).filter(|(at, _)| !self.disks[*at].hides(key))
+        self.holder(key).filter(|(at, _)| !self.disks[*at].hides(key))
     }
 
     /// Returns the disk in service that has this key, if this process may write to it.
@@ -79,7 +79,7 @@ impl DisksState {
 
 impl Disk {
     /// Lets another process open the disk. A disk that is out of service stays so.
-    fn release(&self) -> Result<(), Error> {
+    pub(super) fn release(&self) -> Result<(), Error> {
         let Some(store) = self.store() else { return Ok(()) };
         assert!(!self.is_released(), "a disk that is released twice");
         self.set_released(true);
@@ -143,7 +143,7 @@ impl Disk {
         self.is_released() || self.is_out_as(ServiceState::Released)
     }
 
-    fn take_back(
+    pub(super) fn take_back(
         &self,
         gave_up: Option<&crate::EvictionCallback>,
         ready: &dyn Fn() -> Result<(), Error>,
@@ -213,7 +213,7 @@ mod tests {
                 disk_bytes: 16 << 20,
                 ..OpenOptions::default()
             };
-            let opener: DiskOpener = Box::new(move || crate::open(&options));
+            let opener: DiskOpener = Arc::new(move || crate::open(&options));
             (DiskSpec { path: name.into(), bytes: 16 << 20 }, opener)
         };
         Disks::open(["one", "two"].map(open))

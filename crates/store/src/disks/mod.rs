@@ -12,38 +12,41 @@
 //! remembered, and repeated on it before it serves again, so that a purge holds. An object stored
 //! on one disk is removed from the others. Another disk may have an older one, from a time when a
 //! third was out. While no disk is in service, the store misses and declines until an operator
-//! brings one back. A disk may also be released to another process: see `handed_over`.
+//! brings one back. A disk may also be released to another process: see `handed_over`. Disks come,
+//! go and change their size while the store serves: see `changing`.
 //!
 //! A call costs that of the disk's own store, plus a logarithm for each disk. With any number of
 //! disks, a call goes to one device only. A removal goes to each disk that has the key.
 
+mod as_store;
+mod carrying;
+mod changing;
 mod disk;
 mod handed_over;
 mod heir;
 mod missed;
 mod serving;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod watched;
 
-pub use disk::{DiskState, ServiceState};
+pub use changing::{DiskChange, DrainStep};
+pub use disk::{ChangeKind, DiskState, ServiceState};
 pub use heir::{Heir, LATE_BODY_MAX, LateObject};
 
 use crate::patience::{all_within, within};
-use crate::{
-    Error, EvictionCallback, Insert, InsertRefusal, ObjectSummary, OpenObject, Peek, PromptStore, Store,
-    StoreUpkeep, StoreView, TryInsert, Usage,
-};
-use bytes::Bytes;
+use crate::{Error, EvictionCallback, InsertRefusal, Store};
+use carrying::CarryTurns;
 use disk::Disk;
 use parking_lot::RwLock;
 use serving::OpenStore;
 use shoal_core::{Key, ObjectKey, rendezvous_score};
+use slots::DiskSlots;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tracing::{error, info};
-use watched::{BegunInsert, MeteredBody, MeteredInsert};
 
 /// A store over several disks.
 pub struct Disks {
@@ -52,12 +55,14 @@ pub struct Disks {
 
 /// State shared by the store, its bodies and its inserts.
 struct DisksState {
-    disks: Vec<Disk>,
+    disks: DiskSlots,
     gave_up: OnceLock<EvictionCallback>,
     /// Receiver of objects while another process has the disks.
     heir: RwLock<Option<Arc<dyn Heir>>>,
     /// Bytes gathered for the receiver.
     gathered: Arc<AtomicU64>,
+    /// Turns of objects that are copied from one disk to another.
+    carrying: CarryTurns,
 }
 
 /// A disk as an operator describes it.
@@ -71,7 +76,7 @@ pub struct DiskSpec {
 }
 
 /// Opens a disk's store.
-pub type DiskOpener = Box<dyn Fn() -> Result<Arc<dyn Store>, Error> + Send + Sync>;
+pub type DiskOpener = Arc<dyn Fn() -> Result<Arc<dyn Store>, Error> + Send + Sync>;
 
 /// Called when a disk's store is open, before it serves.
 pub type Ready = Arc<dyn Fn() -> Result<(), Error> + Send + Sync>;
@@ -92,13 +97,14 @@ impl Disks {
             debug_assert!(same.is_none(), "two disks of one name");
         }
         let (gave_up, heir, gathered) = (OnceLock::new(), RwLock::default(), Arc::default());
-        let shared = Arc::new(DisksState { disks, gave_up, heir, gathered });
+        let (disks, carrying) = (DiskSlots::new(disks), CarryTurns::default());
+        let shared = Arc::new(DisksState { disks, gave_up, heir, gathered, carrying });
         let start = |at: usize| {
             let shared = Arc::clone(&shared);
             move || shared.disks[at].start()
         };
         all_within(limit, "shoal-open", (0..shared.disks.len()).map(start).collect());
-        for disk in &shared.disks {
+        for disk in shared.disks.iter() {
             if let Err(why) = disk.end_start() {
                 error!(disk = disk.path(), %why, "this disk cannot be used");
             }
@@ -106,9 +112,11 @@ impl Disks {
         Self { shared }
     }
 
-    /// Returns the state of each disk, in the order of the settings.
+    /// Returns the state of each disk, in the order of their coming. A disk that has been removed
+    /// is none any more.
     pub fn states(&self) -> Vec<DiskState> {
-        self.shared.disks.iter().map(Disk::state).collect()
+        let disks = self.shared.disks.iter().enumerate().filter(|(_, disk)| !disk.is_removed());
+        disks.map(|(number, disk)| DiskState { number, ..disk.state() }).collect()
     }
 
     /// Takes a disk out of service: writes its unwritten objects, and closes it once its last body
@@ -190,18 +198,34 @@ impl DisksState {
         })
     }
 
-    /// Returns the disk in service that has this key, with its number.
+    /// Returns the disk in service that takes objects of this key, with its number.
     fn disk_for(&self, key: Key) -> Option<(usize, Arc<OpenStore>)> {
-        if let [only] = &self.disks[..] {
-            return Some((0, only.store()?));
+        if self.disks.len() == 1 {
+            let only = &self.disks[0];
+            return Some((0, only.store().filter(|_| only.takes_keys())?));
         }
         let scored = |(at, disk): (usize, &Disk)| {
-            disk.is_in_service().then(|| (at, rendezvous_score(key, disk.number(), disk.weight())))
+            disk.takes_keys().then(|| (at, rendezvous_score(key, disk.number(), disk.weight())))
         };
         let best = self.disks.iter().enumerate().filter_map(scored);
         let (at, score) = best.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
         debug_assert!(score.is_finite(), "a disk that always wins");
         Some((at, self.disks[at].store()?))
+    }
+
+    /// Returns the disk in service that holds an object of the key: the one that takes it, or
+    /// another from a time when that one was out or not there.
+    fn holder(&self, key: &ObjectKey) -> Option<(usize, Arc<OpenStore>)> {
+        let home = self.disk_for(key.hash());
+        if let Some((at, store)) = &home
+            && (self.disks.len() == 1 || (may_come(&***store, key) && !self.disks[*at].hides(key)))
+        {
+            return home;
+        }
+        let others = self.disks.iter().enumerate();
+        let others = others.filter(|(at, _)| home.as_ref().is_none_or(|(home, _)| home != at));
+        let mut others = others.filter_map(|(at, disk)| Some((at, disk.store()?)));
+        others.find(|(at, store)| store.may_contain(key) && !self.disks[*at].hides(key)).or(home)
     }
 
     /// Declines an object, since no disk is in service. Notes that objects of its key on the disks
@@ -212,7 +236,11 @@ impl DisksState {
     }
 
     /// Returns the disk's result, and takes the disk out of service if it keeps failing.
-    fn record_result<T>(&self, at: usize, outcome: Result<T, Error>) -> Result<T, Error> {
+    fn record_result<T>(
+        &self,
+        (at, store): (usize, &Arc<OpenStore>),
+        outcome: Result<T, Error>,
+    ) -> Result<T, Error> {
         assert!(at < self.disks.len());
         let disk = &self.disks[at];
         if disk.is_released() {
@@ -220,6 +248,8 @@ impl DisksState {
         }
         match &outcome {
             Ok(_) => disk.succeeded(),
+            // A store that another one has replaced says nothing about the disk.
+            Err(_) if !disk.has(store) => {}
             Err(error) => {
                 if disk.count_failure(error)
                     && let Some(store) = disk.take_offline(ServiceState::Failed, &error.to_string())
@@ -233,27 +263,24 @@ impl DisksState {
     }
 
     /// Removes the object from every disk except `but`. Disks that are out of service learn of it
-    /// when they come back.
+    /// when they come back. A copy that became visible meanwhile is removed too.
     fn remove(&self, key: &ObjectKey, but: Option<usize>) -> Result<bool, Error> {
+        let turn = self.carrying.now();
+        let found = self.remove_once(key, but);
+        match self.carrying.passed_since(turn) {
+            None => found,
+            Some(_no_copy) => Ok(found? | self.remove_once(key, but)?),
+        }
+    }
+
+    fn remove_once(&self, key: &ObjectKey, but: Option<usize>) -> Result<bool, Error> {
         let mut found = Ok(false);
         self.remove_late(key);
         // The key's own disk gets the removal even if it does not find the object. Only then does
         // the removal hold after a crash.
         let home = but.or_else(|| self.disk_for(key.hash()).map(|(at, _)| at));
         for (at, disk) in self.disks.iter().enumerate().filter(|(at, _)| Some(*at) != but) {
-            let removed = match disk.store() {
-                Some(store) if disk.is_released() => Ok(self.remove_released(at, &**store, key)),
-                Some(store) if Some(at) == home || may_come(&**store, key) => {
-                    let removed = store.remove(key);
-                    if removed.is_err() {
-                        disk.note_unremoved(key);
-                    }
-                    self.record_result(at, removed)
-                }
-                _ => Ok(false),
-            };
-            // Also note a disk that was taken out during the call.
-            disk.note_if_out(key, but.is_none());
+            let removed = self.remove_on(disk, at, (key, but.is_none()), Some(at) == home);
             found = match (found, removed) {
                 (Ok(before), Ok(now)) => Ok(before | now),
                 (Err(error), _) | (_, Err(error)) => Err(error),
@@ -262,14 +289,54 @@ impl DisksState {
         found
     }
 
+    /// Removes the object from a disk; again if another store took the place of the disk's
+    /// meanwhile.
+    fn remove_on(
+        &self,
+        disk: &Disk,
+        at: usize,
+        (key, is_removed): (&ObjectKey, bool),
+        is_home: bool,
+    ) -> Result<bool, Error> {
+        loop {
+            let Some(store) = disk.store() else {
+                disk.note_if_out(key, is_removed);
+                return Ok(false);
+            };
+            let removed = if disk.is_released() {
+                Ok(self.remove_released(at, &**store, key))
+            } else if is_home || may_come(&**store, key) {
+                let removed = store.remove(key);
+                if removed.is_err() && disk.has(&store) {
+                    disk.note_unremoved(key);
+                }
+                self.record_result((at, &store), removed)
+            } else {
+                Ok(false)
+            };
+            // Also note a disk that was taken out during the call.
+            disk.note_if_out(key, is_removed);
+            if disk.has(&store) || !disk.is_in_service() {
+                return removed;
+            }
+        }
+    }
+
     /// Returns `true` if a disk other than `but` may have an object of the key.
     fn is_elsewhere(&self, key: &ObjectKey, but: usize) -> bool {
         let others = self.disks.iter().enumerate().filter(|(at, _)| *at != but);
         others.filter_map(|(_, disk)| disk.store()).any(|store| may_come(&**store, key))
     }
 
-    /// Removes older objects of the key from the other disks, now that disk `at` has the object.
-    fn supersede(&self, key: &ObjectKey, at: usize) {
+    /// Removes older objects of the key from the other disks, now that disk `at` has the object. If
+    /// the copy of an older one became visible since the turn, all of them are removed.
+    fn supersede(&self, key: &ObjectKey, at: usize, turn: u64) {
+        if let Some(_no_copy) = self.carrying.passed_since(turn) {
+            if let Err(error) = self.remove_once(key, None) {
+                tracing::debug!(%error, "an older object may be left on a disk");
+            }
+            return;
+        }
         if self.disks.len() > 1
             && let Err(error) = self.remove(key, Some(at))
         {
@@ -290,192 +357,11 @@ fn may_come(store: &dyn Store, key: &ObjectKey) -> bool {
     store.may_contain(key) || !store.index_is_complete()
 }
 
-impl Store for Disks {
-    fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
-        let Some((at, store)) = self.shared.readable(key) else { return Ok(None) };
-        let Some(stored) = self.shared.record_result(at, store.open(key))? else { return Ok(None) };
-        let body = Arc::new(MeteredBody::new(stored.body, at, &self.shared, store));
-        Ok(Some(OpenObject { metadata: stored.metadata, body }))
-    }
-
-    fn insert(
-        &self,
-        key: &ObjectKey,
-        metadata: &[u8],
-        body_bytes: Option<u64>,
-    ) -> Result<Box<dyn Insert>, Error> {
-        let Some((at, store)) = self.shared.writable(key) else {
-            return self.shared.begin_late(key, metadata, body_bytes);
-        };
-        let begun = BegunInsert::new(at, &self.shared);
-        // A disk that is released meanwhile waits for this insert, or gets none.
-        if self.shared.disks[at].is_released() {
-            return self.shared.begin_late(key, metadata, body_bytes);
-        }
-        let insert = self.shared.record_result(at, store.insert(key, metadata, body_bytes))?;
-        Ok(Box::new(MeteredInsert::new(insert, (key.clone(), begun), &self.shared, store)))
-    }
-
-    fn update_metadata(
-        &self,
-        key: &ObjectKey,
-        metadata: &[u8],
-        replaces: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<bool, Error> {
-        let Some((at, store)) = self.shared.writable(key) else { return Ok(false) };
-        self.shared.record_result(at, store.update_metadata(key, metadata, replaces))
-    }
-
-    fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
-        self.shared.remove(key, None)
-    }
-
-    /// Closes all disks in parallel. A slow disk does not delay the others, nor the caller for
-    /// ever.
-    fn close(&self) -> Result<(), Error> {
-        let own = self.shared.disks.iter().filter(|disk| !disk.is_released());
-        let stores = own.filter_map(Disk::store);
-        let close = |store: Arc<OpenStore>| move || store.close();
-        // `close` waits for each disk, even after another has failed.
-        let closed = all_within(CLOSE_WAIT_MAX, "shoal-close", stores.map(close).collect());
-        let no_answer = || Error::Unusable("a disk does not answer and was not closed".into());
-        closed.into_iter().try_for_each(|closed| closed.unwrap_or_else(|| Err(no_answer())))
-    }
-}
-
-impl PromptStore for Disks {
-    fn try_open(&self, key: &ObjectKey) -> Option<OpenObject> {
-        let (at, store) = self.shared.readable(key)?;
-        let OpenObject { metadata, body } = store.try_open(key)?;
-        Some(OpenObject { metadata, body: Arc::new(MeteredBody::new(body, at, &self.shared, store)) })
-    }
-
-    fn try_insert(
-        &self,
-        key: &ObjectKey,
-        metadata: &[u8],
-        body: &Bytes,
-        still: &dyn Fn() -> bool,
-    ) -> Result<TryInsert, Error> {
-        let Some((at, store)) = self.shared.writable(key) else {
-            return self.shared.bequeath_if((key, metadata, body), still);
-        };
-        let Some(_inserting) = self.shared.disks[at].insert_at_once() else {
-            return self.shared.bequeath_if((key, metadata, body), still);
-        };
-        // An older object on another disk must be removed there, and the removal may need that
-        // disk's device.
-        if self.shared.is_elsewhere(key, at) {
-            return Ok(TryInsert::WouldBlock);
-        }
-        let made = store.try_insert(key, metadata, body, still)?;
-        if made != TryInsert::WouldBlock {
-            self.shared.supersede(key, at);
-        }
-        Ok(made)
-    }
-}
-
-impl StoreView for Disks {
-    fn name(&self) -> &'static str {
-        let store = self.shared.disks.iter().find_map(Disk::store);
-        store.map_or("none", |store| store.name())
-    }
-
-    fn is_in_service(&self) -> bool {
-        self.shared.disks.iter().any(Disk::is_in_service)
-    }
-
-    fn disk_index(&self, key: Key) -> usize {
-        self.shared.disk_for(key).map_or(0, |(at, _)| at)
-    }
-
-    fn may_contain(&self, key: &ObjectKey) -> bool {
-        self.shared.readable(key).is_some_and(|(_, store)| store.may_contain(key))
-    }
-
-    fn index_is_complete(&self) -> bool {
-        self.shared.disks.iter().filter_map(Disk::store).all(|store| store.index_is_complete())
-    }
-
-    fn position(&self, key: &ObjectKey) -> Option<u64> {
-        self.shared.disk_for(key.hash())?.1.position(key)
-    }
-
-    /// Returns `false` while a disk is out of service: it learns nothing of removals. Only this
-    /// process's RAM remembers them.
-    fn removals_last(&self) -> bool {
-        self.shared.disks.iter().all(Disk::is_in_service)
-    }
-
-    fn largest_body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
-        let store = self.shared.disks.iter().find_map(Disk::store);
-        store.map_or(0, |store| store.largest_body_within(stored_bytes, key_bytes, metadata_bytes))
-    }
-
-    fn usage(&self) -> Usage {
-        let usages = self.shared.disks.iter().filter_map(Disk::store).map(|store| store.usage());
-        usages.fold(Usage::default(), |all, one| Usage {
-            objects: all.objects + one.objects,
-            objects_max: all.objects_max + one.objects_max,
-            bytes: all.bytes + one.bytes,
-            bytes_max: all.bytes_max + one.bytes_max,
-            evictions: all.evictions + one.evictions,
-            crowded_out: all.crowded_out + one.crowded_out,
-            corrupt: all.corrupt + one.corrupt,
-            spared_reads: all.spared_reads + one.spared_reads,
-            failures: all.failures + one.failures,
-            unwritten: all.unwritten + one.unwritten,
-        })
-    }
-}
-
-impl StoreUpkeep for Disks {
-    fn flush_due(&self, key: Key) -> Result<(), Error> {
-        let Some((at, store)) = self.shared.disk_for(key) else { return Ok(()) };
-        if self.shared.disks[at].is_released() {
-            return Ok(());
-        }
-        self.shared.record_result(at, store.flush_due(key))
-    }
-
-    fn fail_disk(&self, lane: usize, key: &ObjectKey) -> bool {
-        let Some(disk) = self.shared.disks.get(lane) else { return false };
-        if let Some(store) = disk.take_offline(ServiceState::Failed, "it did not answer") {
-            error!(
-                disk = disk.path(),
-                "the disk has not answered for long and is out of service; the rest goes on"
-            );
-            close_in_background(store);
-        }
-        disk.note_unremoved(key);
-        true
-    }
-
-    fn on_evicted(&self, gave_up: EvictionCallback) {
-        for store in self.shared.disks.iter().filter_map(Disk::store) {
-            store.on_evicted(Arc::clone(&gave_up));
-        }
-        // The first callback is set, and disks that come back use it too.
-        let _ = self.shared.gave_up.set(gave_up);
-    }
-}
-
-impl Peek for Disks {
-    fn peek(&self, key: &ObjectKey) -> Result<Option<ObjectSummary>, Error> {
-        self.shared.readable(key).map_or(Ok(None), |(_, store)| store.peek(key))
-    }
-}
-
 /// Longest wait of an operator for a disk to close and go out of service.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Longest wait of an operator for a disk to come back. The disk's store is opened, and missed
 /// removals are repeated on it.
 const COME_WAIT_MAX: Duration = Duration::from_secs(20);
-
-/// Longest wait of the process for its disks before it ends. A disk not closed in order is searched
-/// at the next start.
-const CLOSE_WAIT_MAX: Duration = Duration::from_secs(60);
 
 const _: () = assert!(ANSWER_WAIT_MAX.as_millis() > 0 && COME_WAIT_MAX.as_millis() > 0);

@@ -27,7 +27,7 @@ impl World {
 
     fn opener(&self, architecture: &'static str) -> DiskOpener {
         let world = self.clone();
-        Box::new(move || {
+        Arc::new(move || {
             let faults = Faults::new(1).crash_at(Arc::clone(&world.crash));
             let files: Arc<dyn FileSystem> = Arc::new(FaultyFs::new(world.files.clone(), faults));
             let index = Box::new(world.home.clone());
@@ -176,7 +176,7 @@ fn disk_failing_on_return_keeps_missed_removals() {
     let crash = Arc::new(parking_lot::Mutex::new(CrashPoint::never()));
     let (next, reopened) = (Arc::clone(&crash), world.clone());
     let opener: DiskOpener =
-        Box::new(move || World { crash: Arc::clone(&next.lock()), ..reopened.clone() }.opener("volume")());
+        Arc::new(move || World { crash: Arc::clone(&next.lock()), ..reopened.clone() }.opener("volume")());
     let share = DiskSpec { path: "/disk/0".into(), bytes: 16 << 20 };
     let disks = Disks::open([(share, opener)]);
     (0..OBJECTS).for_each(|number| put(&disks, number, 0).expect("it is stored"));
@@ -280,7 +280,7 @@ fn unopened_disks_each_serve_once_openable() {
     let share = |at: usize| DiskSpec { path: format!("/disk/{at}"), bytes: 16 << 20 };
     let opener = |at: usize| -> DiskOpener {
         let (world, crash) = (worlds[at].clone(), Arc::clone(&crash));
-        Box::new(move || match crash.lock()[at] {
+        Arc::new(move || match crash.lock()[at] {
             true => Err(Error::Unusable(format!("disk {at} is not there"))),
             false => world.opener("volume")(),
         })
@@ -332,7 +332,7 @@ fn second_store_of_one_folder_is_refused() {
     };
     let one = |path: &str| {
         let options = options.clone();
-        let opener: DiskOpener = Box::new(move || crate::open(&options));
+        let opener: DiskOpener = Arc::new(move || crate::open(&options));
         (DiskSpec { path: path.into(), bytes: 1 }, opener)
     };
     let disks = Disks::open([one("a"), one("b")]);
@@ -351,7 +351,7 @@ fn disk_kept_offline_is_not_opened_again() {
     let is_there = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let opener: DiskOpener = {
         let (world, is_there) = (world.clone(), Arc::clone(&is_there));
-        Box::new(move || match is_there.load(std::sync::atomic::Ordering::Relaxed) {
+        Arc::new(move || match is_there.load(std::sync::atomic::Ordering::Relaxed) {
             true => world.opener("volume")(),
             false => Err(Error::Unusable("it is not there".into())),
         })

@@ -34,7 +34,7 @@ impl StoredBody for MeteredBody {
     }
 
     fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
-        self.shared.record_result(self.at, self.body.read(offset, limit))
+        self.shared.record_result((self.at, &self.store), self.body.read(offset, limit))
     }
 
     fn read_at_once(&self, offset: u64, limit: usize) -> Option<Bytes> {
@@ -100,7 +100,7 @@ impl Drop for BegunInsert {
 
 impl Insert for MeteredInsert {
     fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.shared.record_result(self.at, self.insert.append(bytes))
+        self.shared.record_result((self.at, &self.store), self.insert.append(bytes))
     }
 
     fn body(&self) -> Arc<dyn StoredBody> {
@@ -108,9 +108,10 @@ impl Insert for MeteredInsert {
     }
 
     fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
-        let Self { insert, key, at, shared, store: _kept, begun: _begun } = *self;
-        shared.record_result(at, insert.commit(metadata))?;
-        shared.supersede(&key, at);
+        let Self { insert, key, at, shared, store, begun: _begun } = *self;
+        let turn = shared.carrying.now();
+        shared.record_result((at, &store), insert.commit(metadata))?;
+        shared.supersede(&key, at, turn);
         Ok(())
     }
 

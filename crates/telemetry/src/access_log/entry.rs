@@ -1,5 +1,6 @@
 //! Fields of one line of the access log, borrowed from the request's own buffers.
 
+use crate::otlp::RequestTrace;
 use crate::record::{AccessRecord, CacheResult, NextHop};
 use http::HeaderValue;
 use shoal_core::Timestamp;
@@ -44,6 +45,8 @@ pub struct LogEntry<'a> {
     pub cache_status: &'a [u8],
     /// Name of the site.
     pub site: &'a str,
+    /// Trace of the request, if one has begun.
+    pub trace: Option<&'a RequestTrace>,
 }
 
 impl<'a> From<&'a AccessRecord> for LogEntry<'a> {
@@ -68,6 +71,7 @@ impl<'a> From<&'a AccessRecord> for LogEntry<'a> {
             content_type: value(&record.content_type),
             cache_status: &record.cache_status,
             site: record.site.as_ref().map_or("", |site| site.label()),
+            trace: record.trace.as_deref(),
         }
     }
 }

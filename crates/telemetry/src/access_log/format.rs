@@ -52,7 +52,7 @@ fn squid(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
 }
 
 /// Returns the result code of Squid's log, after a space. Log analysers know these codes.
-fn result_code(outcome: CacheResult) -> &'static [u8] {
+pub(super) fn result_code(outcome: CacheResult) -> &'static [u8] {
     match outcome {
         CacheResult::None | CacheResult::Abandoned => b" NONE_NONE",
         CacheResult::MemoryHit => b" TCP_MEM_HIT",
@@ -193,7 +193,7 @@ fn json(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
 }
 
 /// Returns the outcome's name, equal to its label in the metrics.
-fn outcome_name(outcome: CacheResult) -> &'static str {
+pub(crate) fn outcome_name(outcome: CacheResult) -> &'static str {
     match outcome {
         CacheResult::None => "none",
         CacheResult::MemoryHit => "memory_hit",

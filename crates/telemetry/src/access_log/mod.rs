@@ -12,20 +12,27 @@ mod entry;
 mod escape;
 mod format;
 mod queue;
+mod remote;
+mod rotation;
+mod template;
 mod writer;
 
 pub use entry::LogEntry;
 pub use escape::escape_invisible;
+pub(crate) use format::outcome_name;
 
 use crate::metrics::Metrics;
+use crate::otlp::TraceSink;
 use parking_lot::Mutex;
 use queue::Queue;
-use shoal_settings::{Log, LogFormat};
+use remote::{Remote, RemoteAddress};
+use rotation::RotationRules;
+use shoal_settings::{Log, LogField, LogFormat, LogTarget, LogTemplate};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
-use writer::Ended;
+use writer::{Ended, LogOutput};
 
 /// The access log, open or disabled. Dropping the log writes pending lines in the background.
 pub struct AccessLog {
@@ -33,10 +40,22 @@ pub struct AccessLog {
     metrics: Arc<Metrics>,
 }
 
+/// Receivers of finished requests; at least one of the two.
 struct Output {
-    format: LogFormat,
+    lines: Option<Lines>,
+    traces: Option<Arc<TraceSink>>,
+}
+
+struct Lines {
+    format: LineFormat,
     queue: Arc<Queue>,
     writer: Mutex<Option<Ended>>,
+}
+
+/// Format of a line.
+enum LineFormat {
+    Named(LogFormat),
+    Template(LogTemplate),
 }
 
 /// Failure to open the access log.
@@ -55,16 +74,43 @@ impl AccessLog {
     ///
     /// If the file cannot be opened for appending, or the writer thread cannot be started.
     pub fn open(settings: &Log, metrics: Arc<Metrics>) -> Result<Self, OpenError> {
-        let target = match settings.access.as_str() {
-            "" | "none" => return Ok(Self { output: None, metrics }),
-            "stdout" => writer::LogTarget::Stdout,
-            path => writer::LogTarget::File(path.into()),
+        let failed = |source| OpenError { path: settings.access.clone().into(), source };
+        let wrong = |why: String| failed(std::io::Error::other(why));
+        let output = match LogTarget::parse(&settings.access).map_err(wrong)? {
+            LogTarget::None => return Ok(Self { output: None, metrics }),
+            LogTarget::Stdout => LogOutput::Stdout,
+            LogTarget::File(path) => LogOutput::File(path, rotation_of(settings)),
+            LogTarget::Syslog(address) => LogOutput::Remote(Remote::new(RemoteAddress::Syslog(address))),
+            LogTarget::Journal(path) => LogOutput::Remote(Remote::new(RemoteAddress::Journal(path))),
+        };
+        let format = match settings.template.as_str() {
+            "" => LineFormat::Named(settings.format),
+            text => LineFormat::Template(LogTemplate::parse(text).map_err(wrong)?),
         };
         let queue = Arc::new(Queue::new());
-        let writer = writer::start(target, queue.clone(), metrics.clone())
-            .map_err(|source| OpenError { path: settings.access.clone().into(), source })?;
-        let output = Output { format: settings.format, queue, writer: Mutex::new(Some(writer)) };
+        let writer = writer::start(output, queue.clone(), metrics.clone()).map_err(failed)?;
+        let lines = Lines { format, queue, writer: Mutex::new(Some(writer)) };
+        let output = Output { lines: Some(lines), traces: None };
         Ok(Self { output: Some(output), metrics })
+    }
+
+    /// Tells of each request to this receiver too.
+    pub fn with_traces(mut self, traces: Option<Arc<TraceSink>>) -> Self {
+        self.output = match (self.output.take(), traces) {
+            (None, None) => None,
+            (before, traces) => Some(Output { lines: before.and_then(|before| before.lines), traces }),
+        };
+        self
+    }
+
+    /// Returns the receiver of traces, if they are on.
+    #[inline]
+    pub fn traces(&self) -> Option<&TraceSink> {
+        self.output.as_ref()?.traces.as_deref()
+    }
+
+    fn lines(&self) -> Option<&Lines> {
+        self.output.as_ref()?.lines.as_ref()
     }
 
     /// Returns `true` if the log is enabled, or somebody looks at its tail.
@@ -74,7 +120,7 @@ impl AccessLog {
 
     /// Returns `true` if the format includes the reply's Cache-Status.
     pub fn tells_cache_status(&self) -> bool {
-        self.output.as_ref().is_some_and(|output| output.format != LogFormat::Squid)
+        self.lines().is_some_and(|lines| lines.format.tells_cache_status())
             || self.metrics.samples.tail.is_watched()
     }
 
@@ -85,7 +131,11 @@ impl AccessLog {
             self.metrics.samples.tail.push(entry);
         }
         let Some(output) = &self.output else { return };
-        if !output.queue.push(|lines| format::append(output.format, entry, lines)) {
+        if let Some(traces) = &output.traces {
+            traces.end(entry, entry.trace);
+        }
+        let Some(Lines { format, queue, .. }) = &output.lines else { return };
+        if !queue.push(|lines| format.append(entry, lines)) {
             self.metrics.log_lines_dropped.increment();
         }
     }
@@ -93,15 +143,15 @@ impl AccessLog {
     /// Makes the writer open the file again by its name, after it has written the pending lines. A
     /// log rotator has moved the file away.
     pub fn reopen(&self) {
-        if let Some(output) = &self.output {
-            output.queue.reopen();
+        if let Some(lines) = self.lines() {
+            lines.queue.reopen();
         }
     }
 
     /// Writes the pending lines and waits for the writer, at most `CLOSE_PATIENCE` if the disk or
     /// reader has stopped. Later lines are dropped and counted.
     pub fn close(&self) {
-        let Some(output) = &self.output else { return };
+        let Some(output) = self.lines() else { return };
         output.queue.close();
         // The panic hook has already reported a writer that panicked.
         if let Some(writer) = output.writer.lock().take()
@@ -112,11 +162,43 @@ impl AccessLog {
     }
 }
 
+impl LineFormat {
+    /// Returns `true` if lines have the reply's Cache-Status.
+    fn tells_cache_status(&self) -> bool {
+        match self {
+            Self::Named(format) => *format != LogFormat::Squid,
+            Self::Template(template) => template.names(LogField::CacheStatus),
+        }
+    }
+
+    /// Appends the line of `entry`, its newline included.
+    fn append(&self, entry: &LogEntry<'_>, lines: &mut Vec<u8>) {
+        match self {
+            Self::Named(format) => format::append(*format, entry, lines),
+            Self::Template(template) => {
+                template::append(template, entry, lines);
+                lines.push(b'\n');
+            }
+        }
+    }
+}
+
+/// Returns the rules of rotation, if there are any.
+fn rotation_of(settings: &Log) -> Option<RotationRules> {
+    let rules = RotationRules {
+        bytes_max: settings.rotate_size.0,
+        age_max: settings.rotate_age,
+        keep: settings.rotate_keep,
+        compresses: settings.rotate_gzip,
+    };
+    (rules.bytes_max > 0 || rules.age_max > Duration::ZERO).then_some(rules)
+}
+
 impl Drop for AccessLog {
     fn drop(&mut self) {
         // Does not wait: the last owner may be a thread that serves clients.
-        if let Some(output) = &self.output {
-            output.queue.close();
+        if let Some(lines) = self.lines() {
+            lines.queue.close();
         }
     }
 }

@@ -33,6 +33,7 @@ fn record() -> AccessRecord {
         cache_status: "shoal; hit".into(),
         failed: false,
         site: None,
+        trace: None,
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::courtesy::{PIECE, YieldPolicy};
 use super::queue::{Batch, Queue};
+use super::remote::{self, Remote};
+use super::rotation::{Rotation, RotationRules};
 use crate::metrics::Metrics;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::{File, OpenOptions};
@@ -12,20 +14,26 @@ use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 /// Destination of the log.
-pub(super) enum LogTarget {
+pub(super) enum LogOutput {
     Stdout,
-    File(PathBuf),
+    File(PathBuf, Option<RotationRules>),
+    Remote(Remote),
 }
 
 /// Opens the target and starts the thread. The thread ends when the queue is closed; the returned
 /// channel then disconnects.
-pub(super) fn start(target: LogTarget, queue: Arc<Queue>, metrics: Arc<Metrics>) -> io::Result<Ended> {
-    let file = match &target {
-        LogTarget::Stdout => None,
-        LogTarget::File(path) => Some(open(path)?),
+pub(super) fn start(output: LogOutput, queue: Arc<Queue>, metrics: Arc<Metrics>) -> io::Result<Ended> {
+    let sink = match output {
+        LogOutput::Stdout => LogSink::Stdout,
+        LogOutput::Remote(remote) => LogSink::Remote(remote),
+        LogOutput::File(path, rules) => {
+            let file = open(&path)?;
+            let rotation = rules.map(|rules| Rotation::new(&path, rules, &file, remote::now()));
+            LogSink::File(FileSink { path, file, rotation, torn: false })
+        }
     };
     let courtesy = YieldPolicy::default();
-    let mut writer = LogWriter { target, file, metrics, courtesy, torn: false, failing: false };
+    let mut writer = LogWriter { sink, metrics, courtesy, failing: false };
     let (ends, ended) = mpsc::channel();
     std::thread::Builder::new().name("access-log".into()).spawn(move || {
         let _ends_with_the_thread: mpsc::Sender<()> = ends;
@@ -41,13 +49,25 @@ pub(super) fn start(target: LogTarget, queue: Arc<Queue>, metrics: Arc<Metrics>)
 /// Channel that disconnects when the thread has ended, even by a panic.
 pub(super) type Ended = mpsc::Receiver<()>;
 
-struct LogWriter {
-    target: LogTarget,
-    file: Option<File>,
-    metrics: Arc<Metrics>,
-    courtesy: YieldPolicy,
+/// Destination that is open.
+enum LogSink {
+    Stdout,
+    File(FileSink),
+    Remote(Remote),
+}
+
+struct FileSink {
+    path: PathBuf,
+    file: File,
+    rotation: Option<Rotation>,
     /// `true` if the last write stopped within a line.
     torn: bool,
+}
+
+struct LogWriter {
+    sink: LogSink,
+    metrics: Arc<Metrics>,
+    courtesy: YieldPolicy,
     /// `true` if the last write failed, which has been reported.
     failing: bool,
 }
@@ -56,24 +76,21 @@ impl LogWriter {
     /// Writes one batch.
     fn work(&mut self, batch: &Batch) {
         batch.parts.iter().for_each(|lines| self.write_in_pieces(lines));
-        if batch.reopen
-            && let LogTarget::File(path) = &self.target
-        {
-            match open(path) {
-                Ok(file) => {
-                    (self.file, self.torn) = (Some(file), false);
-                    tracing::info!(path = %path.display(), "the access log was opened again");
-                }
-                Err(error) => tracing::warn!(
-                    path = %path.display(), %error,
-                    "cannot open the access log again; writing on to the old file"
-                ),
+        if batch.reopen {
+            match &mut self.sink {
+                LogSink::Stdout => {}
+                LogSink::File(sink) => sink.reopen(),
+                LogSink::Remote(remote) => remote.reopen(),
             }
         }
     }
 
     /// Writes small pieces until the lines end or a write fails.
     fn write_in_pieces(&mut self, mut lines: &[u8]) {
+        if let LogSink::Remote(remote) = &mut self.sink {
+            let sent = if lines.is_empty() { Ok(()) } else { remote.send(lines, remote::now()) };
+            return self.report_sent(lines.is_empty(), sent);
+        }
         while !lines.is_empty() {
             let (piece, rest) = lines.split_at(piece_bytes(lines));
             let result = self.write(piece);
@@ -88,21 +105,29 @@ impl LogWriter {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.file {
-            Some(file) => {
-                if self.torn {
-                    file.write_all(b"\n")?;
-                }
-                // write_all may have written a part before it failed
-                self.torn = true;
-                file.write_all(bytes)?;
-                self.torn = false;
-                Ok(())
-            }
-            None => {
+        match &mut self.sink {
+            LogSink::File(sink) => sink.write(bytes),
+            _ => {
                 let mut stdout = io::stdout().lock();
                 stdout.write_all(bytes)?;
                 stdout.flush()
+            }
+        }
+    }
+
+    /// Counts lines that no receiver took. Reports the failure once until sending works again.
+    fn report_sent(&mut self, is_nothing: bool, sent: Result<(), (u64, Option<io::Error>)>) {
+        match sent {
+            Ok(()) if is_nothing => {}
+            Ok(()) => self.report(Ok(()), &[]),
+            Err((lost, failure)) => {
+                self.metrics.log_lines_dropped.add(lost);
+                if !self.failing
+                    && let Some(error) = failure
+                {
+                    tracing::error!(%error, "cannot send the access log; its lines are dropped");
+                }
+                self.failing = true;
             }
         }
     }
@@ -131,6 +156,55 @@ impl LogWriter {
                 }
                 self.failing = true;
             }
+        }
+    }
+}
+
+impl FileSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.torn {
+            self.file.write_all(b"\n")?;
+        }
+        // write_all may have written a part before it failed
+        self.torn = true;
+        self.file.write_all(bytes)?;
+        self.torn = false;
+        let now = remote::now();
+        if bytes.ends_with(b"\n")
+            && self.rotation.as_mut().is_some_and(|rotation| rotation.wrote(bytes.len(), now))
+        {
+            self.rotate(now);
+        }
+        Ok(())
+    }
+
+    fn rotate(&mut self, now: shoal_core::Timestamp) {
+        let Some(rotation) = &mut self.rotation else { return };
+        let rotated = rotation.rotate(now).and_then(|()| open(&self.path));
+        match rotated {
+            Ok(file) => self.file = file,
+            Err(error) => tracing::warn!(
+                path = %self.path.display(), %error,
+                "the access log cannot be rotated; writing on to the old file"
+            ),
+        }
+        // After a failure the next try comes with the next full file.
+        rotation.begin(&self.file, now);
+    }
+
+    fn reopen(&mut self) {
+        match open(&self.path) {
+            Ok(file) => {
+                (self.file, self.torn) = (file, false);
+                if let Some(rotation) = &mut self.rotation {
+                    rotation.begin(&self.file, remote::now());
+                }
+                tracing::info!(path = %self.path.display(), "the access log was opened again");
+            }
+            Err(error) => tracing::warn!(
+                path = %self.path.display(), %error,
+                "cannot open the access log again; writing on to the old file"
+            ),
         }
     }
 }

@@ -7,6 +7,7 @@
 use super::costs::Cost;
 use super::meter::SiteMeter;
 use super::reason::MissReason;
+use crate::otlp::{RequestTrace, SpanKind};
 use shoal_core::Key;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -24,12 +25,24 @@ pub struct CostAccount {
     opened: Instant,
     /// Microseconds from the opening until the head of the response; 0 without one.
     head_at_us: AtomicU64,
+    /// Trace of the request that asks.
+    trace: Option<Arc<RequestTrace>>,
 }
 
 impl CostAccount {
     /// Opens the account of a request for `url`, which has the key `key`, at the meter of its site.
     pub fn open(meter: &Arc<SiteMeter>, key: Key, url: &Arc<str>, reason: MissReason) -> Arc<Self> {
+        Self::open_in(None, (meter, key, url), reason)
+    }
+
+    /// Opens the account of a request within a trace.
+    pub fn open_in(
+        trace: Option<&Arc<RequestTrace>>,
+        (meter, key, url): (&Arc<SiteMeter>, Key, &Arc<str>),
+        reason: MissReason,
+    ) -> Arc<Self> {
         Arc::new(Self {
+            trace: trace.map(Arc::clone),
             meter: Arc::clone(meter),
             key,
             url: Arc::clone(url),
@@ -57,6 +70,9 @@ impl CostAccount {
     pub fn note_time(&self, time_us: u64) {
         self.time_us.store(time_us, Relaxed);
         self.head_at_us.store(self.since_opening(), Relaxed);
+        if let Some(trace) = &self.trace {
+            trace.note_step("origin", SpanKind::Client, time_us);
+        }
     }
 
     fn since_opening(&self) -> u64 {

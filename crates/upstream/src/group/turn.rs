@@ -5,8 +5,11 @@
 //! the site's connections give way as they do for a waiting connection.
 
 use super::UpstreamGroup;
+use crate::background::SPARE_SHARE;
+use crate::channel::NO_SPARE;
 use crate::error::{Cause, UpstreamError};
-use crate::pool::{Gate, Party, Permit, Pool};
+use crate::exchanged::Caller;
+use crate::pool::{Gate, OriginPoolHandle, Permit, Pool};
 use shoal_settings::Site;
 use std::fmt;
 use std::sync::Arc;
@@ -41,8 +44,17 @@ impl Turns {
         &self,
         group: &UpstreamGroup,
         pool: &Arc<Pool>,
-        party: Party,
+        caller: &Caller,
     ) -> Result<Arc<Permit>, UpstreamError> {
+        let party = caller.party();
+        if let Some(background) = caller.unwanted() {
+            let spare = (self.number / SPARE_SHARE).max(1);
+            let refused = || {
+                background.turn_away();
+                UpstreamError::new(Cause::ConnectionLimit, group.site.as_str(), NO_SPARE)
+            };
+            return self.gate.try_acquire_spare(spare).map(Arc::new).ok_or_else(refused);
+        }
         if let Some(permit) = self.gate.try_acquire(party) {
             return Ok(Arc::new(permit));
         }
@@ -56,6 +68,8 @@ impl Turns {
             return full("the site's queue, or this client's share of it, is full: site.queue");
         };
         metrics.site_queue_waits.increment();
+        // One that gives way is enough for one that waits.
+        let _ = group.members.iter().filter_map(|member| member.place(pool)).any(OriginPoolHandle::give_way);
         while Instant::now() < deadline {
             for place in group.members.iter().filter_map(|member| member.place(pool)) {
                 place.shed_stalled();

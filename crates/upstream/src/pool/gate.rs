@@ -118,6 +118,15 @@ impl Gate {
         })
     }
 
+    /// Takes a permit for the node itself, if more than `spare` are free and nobody waits.
+    pub fn try_acquire_spare(self: &Arc<Self>, spare: usize) -> Option<Permit> {
+        let mut state = self.state.lock();
+        (state.free > spare && state.waiting == 0).then(|| {
+            state.take(None);
+            self.permit(None)
+        })
+    }
+
     /// Returns a place in the queue, or `None` if the queue or the party's share is full.
     pub fn queue(self: &Arc<Self>, party: Party) -> Option<GateTicket> {
         let (sender, permit) = oneshot::channel();

@@ -22,6 +22,7 @@ mod few;
 mod gate;
 mod lease;
 mod pinned;
+mod spare;
 mod stalled;
 mod streams;
 
@@ -30,6 +31,7 @@ pub(super) use lease::{Checkout, Lease, StreamLease};
 pub(super) use stalled::HoldingBody;
 pub(super) use streams::STREAMS_MAX;
 
+use crate::background::{Backgrounds, SPARE_SHARE};
 use crate::error::Cause;
 use crate::exchanged::Origin;
 use crate::http1::H1;
@@ -78,6 +80,10 @@ pub(super) struct OriginPool {
     streams: Arc<Gate>,
     /// Bodies that hold connections or streams.
     holding: Mutex<HoldingBodies>,
+    /// Requests that give way when a client's request waits.
+    background: Mutex<Backgrounds>,
+    /// Permits or streams that background requests leave free.
+    spare: usize,
     connections: Mutex<Connections>,
     /// Held while opening a connection that may become HTTP/2, so that a burst opens only one.
     opening: tokio::sync::Mutex<()>,
@@ -140,6 +146,8 @@ impl Pool {
             tunnels: Gate::new(self.settings.tunnels_per_origin.max(1), 0),
             streams: Gate::new(0, WAITING_MAX),
             holding: Mutex::default(),
+            background: Mutex::default(),
+            spare: (permits / SPARE_SHARE).max(1),
             connections: Mutex::new(Connections {
                 distrusted_until: self.distrusted.until(key),
                 ..Connections::default()
@@ -210,6 +218,7 @@ impl OriginPoolHandle {
             return Err((Cause::ConnectionLimit, why));
         };
         let _counted = place.pool.upgrade().map(|pool| WaitCount::new(&pool.metrics));
+        self.give_way();
         while Instant::now() < deadline {
             place.make_way(for_stream);
             let pause = deadline.min(Instant::now() + SHED_PAUSE);

@@ -49,6 +49,8 @@ pub struct FastPathRequest<'b> {
     pub conditions: Conditions<'b>,
     /// Range field: one line, with at most one range.
     pub range: Option<&'b [u8]>,
+    /// Accept-Encoding field: one line.
+    pub accept_encoding: Option<&'b [u8]>,
     /// Bytes of the head in the buffer; 0 for HTTP/2, since its heads were taken out of the buffer.
     pub head_bytes: usize,
     read: FieldSource<'b>,
@@ -75,7 +77,15 @@ impl<'b> FastPathRequest<'b> {
         }
         // A Host beside the authority would have to be compared with it.
         let authority = Authority::plain(authority).filter(|_| noted.host.is_none())?;
-        let RelevantFields { referer, user_agent, if_none_match, if_modified_since, range, .. } = noted;
+        let RelevantFields {
+            referer,
+            user_agent,
+            if_none_match,
+            if_modified_since,
+            range,
+            accept_encoding,
+            ..
+        } = noted;
         let conditions = Conditions { if_none_match, if_modified_since };
         let path = Some(path).filter(|path| is_plain(path))?;
         let (list, pseudo_fields) = head.list();
@@ -89,6 +99,7 @@ impl<'b> FastPathRequest<'b> {
             user_agent,
             conditions,
             range,
+            accept_encoding,
             head_bytes: 0,
             read: FieldSource::List(list, pseudo_fields),
         })
@@ -211,6 +222,7 @@ pub(super) struct SectionFacts {
     if_none_match: Option<Part>,
     if_modified_since: Option<Part>,
     range: Option<Part>,
+    accept_encoding: Option<Part>,
     /// `true` if the section has an Authorization field.
     pub authorizes: bool,
 }
@@ -247,6 +259,7 @@ impl SectionFacts {
             if_none_match: noted.if_none_match.and_then(part),
             if_modified_since: noted.if_modified_since.and_then(part),
             range: noted.range.and_then(part),
+            accept_encoding: noted.accept_encoding.and_then(part),
             authorizes: noted.authorizes,
         })
     }
@@ -289,6 +302,7 @@ impl SectionFacts {
                 if_modified_since: value(self.if_modified_since),
             },
             range: value(self.range),
+            accept_encoding: value(self.accept_encoding),
             head_bytes,
             read: FieldSource::Section(section),
         })

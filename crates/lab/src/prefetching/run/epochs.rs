@@ -5,7 +5,7 @@ use super::{PrefetchEvent, PrefetchRun, after};
 use crate::global_memory::contention::BalancingRate;
 use crate::prefetching::memory::PageRank;
 use shoal_cooperation::global_memory::{Tuner, target_weights};
-use shoal_cooperation::prefetch::{BufferGroup, Epoch, NodeReport, Value, plan};
+use shoal_cooperation::prefetch::{BufferGroup, Epoch, NodeReport, Value, coordinator, plan};
 
 /// Facts known in an epoch.
 pub(super) struct Knowledge {
@@ -46,6 +46,9 @@ impl PrefetchRun<'_> {
         let loads: Vec<NodeReport> =
             (0..self.nodes.len()).map(|node| self.load(node, elapsed, wanted)).collect();
         let b = self.knowledge.rate();
+        if let Some(coordinator) = coordinator(&loads) {
+            self.coordinated[coordinator] += 1;
+        }
         // Loads are shares of a time, so that a plan is always made.
         let planned = plan(&loads, wanted, now, self.setting.epoch_seconds).unwrap_or_default();
         self.knowledge.epoch = if b > 0.0 { planned.balanced(&self.targets(), b) } else { planned };

@@ -4,7 +4,7 @@
 use super::PrefetchRun;
 use super::process::PageSite;
 use crate::prefetching::memory::{Page, PageRank};
-use shoal_cooperation::prefetch::{PrefetchRequest, Value};
+use shoal_cooperation::prefetch::{PrefetchRequest, Value, VictimDecision};
 
 impl PrefetchRun<'_> {
     /// Reserves a frame of a node for a page of its own programs. The least valuable of all its
@@ -68,10 +68,11 @@ impl PrefetchRun<'_> {
     /// no frame was found.
     fn replace(&mut self, node: usize, value: Value) -> Option<Value> {
         let now = self.seconds();
-        let mut given_up = Value::NEVER;
-        if self.nodes[node].memory.free() == 0 {
-            let (least, page) = self.least_valuable(node, now).filter(|(least, _)| *least < value)?;
-            given_up = least;
+        let is_full = self.nodes[node].memory.free() == 0;
+        let least = is_full.then(|| self.least_valuable(node, now));
+        let worth = least.map(|found| found.map_or(Value::NOW, |(value, _)| value));
+        let given_up = VictimDecision::of(value, worth).given_up()?;
+        if let Some((_, page)) = least.flatten() {
             self.take_out(node, page);
             let process = &mut self.processes[page.0 as usize];
             if process.home == node {

@@ -44,6 +44,8 @@ pub(super) struct PrefetchRun<'a> {
     /// Nodes that may be able to prefetch more.
     awake: BTreeSet<usize>,
     epochs: u64,
+    /// Epochs that each node planned.
+    coordinated: Vec<u64>,
     rates: Vec<f64>,
 }
 
@@ -99,6 +101,7 @@ impl<'a> PrefetchRun<'a> {
             random: Random::of(setting.seed, 5),
             awake: setting.homes.iter().copied().collect(),
             epochs: 0,
+            coordinated: vec![0; setting.frames.len()],
             rates: Vec::new(),
             processes,
         };
@@ -133,6 +136,7 @@ impl<'a> PrefetchRun<'a> {
             programs: self.processes.iter().map(|process| process.finished).collect(),
             seconds,
             epochs: self.epochs,
+            coordinated: self.coordinated,
             disks: self.nodes.iter().map(busy).collect(),
             rates: if matches!(self.setting.balancing, BalancingRate::Tuned(_)) {
                 self.rates

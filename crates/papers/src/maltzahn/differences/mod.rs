@@ -54,6 +54,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, LabError>
         facts: super::facts(inputs, &runs),
         columns: vec!["ours".into()],
         sections,
+        ..Report::default()
     })
 }
 

@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn header_with_an_offset_within_a_page_is_none() {
-        let geometry = VolumeGeometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
+        let geometry = VolumeGeometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64, oldest: 0 };
         let header = CheckpointHeader {
             id: 1,
             buckets: 64,

@@ -14,98 +14,19 @@
 //! Every structure carries its own position and sequence, so that bytes from the wrong place or an
 //! earlier lap never pass the checks.
 
+mod geometry;
 mod layout;
 mod table;
 #[cfg(test)]
 mod tests;
 
+pub(super) use geometry::VolumeGeometry;
 pub(super) use table::{PieceLocation, decode_table, encode_table, pieces, table_bytes};
 
 use crate::architectures::seal::Seal;
 use crate::fs::PAGE_BYTES;
 use shoal_core::Key;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
-
-/// Numbers that never change in the life of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct VolumeGeometry {
-    /// Volume id, chosen when the volume was made; seeds the checks of the volume.
-    pub(super) id: u64,
-    /// Length of a stripe, the largest single write.
-    pub(super) stripe_bytes: u64,
-    pub(super) stripes: u32,
-    /// Buckets of the index.
-    pub(super) buckets: u64,
-}
-
-impl VolumeGeometry {
-    /// Returns the bytes of all stripes.
-    pub(super) fn log_bytes(&self) -> u64 {
-        u64::from(self.stripes) * self.stripe_bytes
-    }
-
-    /// Returns the bytes of the whole volume.
-    pub(super) fn volume_bytes(&self) -> u64 {
-        self.stripe_at(self.stripes)
-    }
-
-    /// Returns the position of a stripe.
-    pub(super) fn stripe_at(&self, stripe: u32) -> u64 {
-        debug_assert!(stripe <= self.stripes, "a stripe behind the volume's end");
-        DATA_AT + u64::from(stripe) * self.stripe_bytes
-    }
-
-    /// Returns the stripe at a position. Returns `None` outside of all stripes.
-    pub(super) fn stripe_of(&self, position: u64) -> Option<u32> {
-        let stripe = position.checked_sub(DATA_AT)? / self.stripe_bytes;
-        u32::try_from(stripe).ok().filter(|stripe| *stripe < self.stripes)
-    }
-
-    /// Encodes the superblock.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut block = Vec::with_capacity(SUPERBLOCK_BYTES);
-        block.extend_from_slice(SUPERBLOCK_MAGIC);
-        block.extend_from_slice(&VERSION.to_le_bytes());
-        block.extend_from_slice(&self.stripes.to_le_bytes());
-        for number in [self.id, self.stripe_bytes, self.buckets] {
-            block.extend_from_slice(&number.to_le_bytes());
-        }
-        assert_eq!(block.len(), SUPERBLOCK_CHECKED);
-        block.extend_from_slice(&xxh3_64(&block).to_le_bytes());
-        block.resize(SUPERBLOCK_BYTES, 0);
-        block
-    }
-
-    /// Decodes a superblock. The error names the fault.
-    pub(super) fn decode(block: &[u8]) -> Result<Self, &'static str> {
-        let fields = block.get(..SUPERBLOCK_CHECKED + 8).ok_or("too short")?;
-        if &fields[..8] != SUPERBLOCK_MAGIC {
-            return Err("not a volume of Shoal");
-        }
-        if u32_at(fields, 8) != VERSION {
-            return Err("of another version");
-        }
-        if xxh3_64(&fields[..SUPERBLOCK_CHECKED]) != u64_at(fields, SUPERBLOCK_CHECKED) {
-            return Err(DAMAGED);
-        }
-        let geometry = Self {
-            stripes: u32_at(fields, 12),
-            id: u64_at(fields, 16),
-            stripe_bytes: u64_at(fields, 24),
-            buckets: u64_at(fields, 32),
-        };
-        geometry.is_plausible().then_some(geometry).ok_or("of no size that a volume may have")
-    }
-
-    /// Returns `true` if a volume may have this size. All other code relies on this check.
-    fn is_plausible(&self) -> bool {
-        let log_bytes = u64::from(self.stripes).checked_mul(self.stripe_bytes);
-        (PIECE_BYTES as u64..=STRIPE_MAX).contains(&self.stripe_bytes)
-            && self.stripe_bytes.is_multiple_of(PAGE_BYTES as u64)
-            && log_bytes.is_some_and(|bytes| bytes > 0 && bytes <= POSITION_MAX - DATA_AT)
-            && (1..=BUCKETS_MAX).contains(&self.buckets)
-    }
-}
 
 /// Chunk as both of its ends describe it. Between the ends stand the records and, before the tail,
 /// the contents.
@@ -490,5 +411,7 @@ const VERSION: u32 = 1;
 const UNSEALED: u8 = 1;
 const SEALED: u8 = 2;
 const SUPERBLOCK_CHECKED: usize = 40;
+/// Place of the number behind the check.
+const OLDEST_AT: usize = SUPERBLOCK_CHECKED + 8;
 const END_CHECKED: usize = END_BYTES - 8;
 const HEAD_CHECKED: usize = HEAD_BYTES - 8;

@@ -146,6 +146,25 @@ impl VolumeIndex {
         self.loaded.read_ahead();
     }
 
+    /// Clears the entries in these words of an index file that lead behind `end`. Returns the
+    /// number of the others.
+    pub(super) fn clear_behind(words: &mut [u8], end: u64) -> u64 {
+        let mut kept = 0;
+        for word in words.as_chunks_mut::<8>().0 {
+            match VolumeEntry(u64::from_le_bytes(*word)) {
+                VolumeEntry(0) => {}
+                entry if entry.position() >= end => *word = [0; 8],
+                _ => kept += 1,
+            }
+        }
+        kept
+    }
+
+    /// Returns the bytes of all places in an index file with `buckets` buckets.
+    pub(super) fn places_bytes(buckets: u64) -> u64 {
+        buckets * WAYS as u64 * 8
+    }
+
     /// Returns the buckets for `objects` objects, at ten bytes each.
     pub(super) fn buckets_for(objects: u64) -> u64 {
         (objects * 10).div_ceil(8 * WAYS as u64).max(BUCKETS_MIN)
@@ -158,7 +177,12 @@ impl VolumeIndex {
 
     /// Returns the number of objects that find a place without evictions.
     pub(super) fn objects_max(&self) -> u64 {
-        self.buckets * WAYS as u64 * 8 / 10
+        Self::objects_in(self.buckets)
+    }
+
+    /// Returns the number of objects that find a place in `buckets` buckets without evictions.
+    pub(super) fn objects_in(buckets: u64) -> u64 {
+        buckets * WAYS as u64 * 8 / 10
     }
 
     /// Returns the number of entries.
@@ -449,42 +473,4 @@ const _: () = {
 };
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn table(buckets: u64) -> VolumeIndex {
-        let words = VolumeIndex::file_bytes(buckets, 4) / 8;
-        let loaded: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
-        VolumeIndex::new(Box::new(loaded), buckets, 4, 0, true)
-    }
-
-    #[test]
-    fn duplicate_entry_goes_with_its_object() {
-        let table = table(64);
-        let key = Key::of(b"twice");
-        let others = || table.places(key).skip(1);
-        for same in [true, false] {
-            table.put(key, 64, 1, 0);
-            others().step_by(4).for_each(|at| table.set(at, VolumeEntry::new(key, 64, 1, 2).0));
-            table.put(key, if same { 64 } else { 128 }, 1, 0);
-            assert_eq!((table.candidates(key).count(), table.objects()), (1, 1));
-            let entry = table.candidates(key).next().expect("the latest");
-            assert!(table.remove(key, entry) && table.objects() == 0);
-        }
-    }
-
-    #[test]
-    fn nine_of_ten_places_fill_before_evictions() {
-        let table = table(512);
-        let keys: Vec<Key> = (0..512 * WAYS as u64 * 9 / 10).map(|n| Key::of(&n.to_le_bytes())).collect();
-        for (number, key) in keys.iter().enumerate() {
-            table.put(*key, (number as u64 + 1) * UNIT_BYTES, 1, 0);
-        }
-        let at = |number: usize| (number as u64 + 1) * UNIT_BYTES;
-        let found =
-            (0..keys.len()).filter(|number| table.entry_at(keys[*number], at(*number)).is_some()).count();
-        assert_eq!(table.objects(), found as u64);
-        assert!(keys.len() - found <= table.crowded_out() as usize + 4, "a few are alike");
-        assert!(table.crowded_out() < keys.len() as u64 / 50, "{} crowded out", table.crowded_out());
-    }
-}
+mod tests;

@@ -33,6 +33,7 @@
 //! - `removal`: permanent removal of objects.
 //! - `opening`, `recovery`, `checkpoint`, `changed`, `state`: the index on disk, its binding to the
 //!   volume, and recovery of the rest.
+//! - `resizing`: a change of the volume's size. `walking`: its objects, for a copy.
 //! - `inspect`: inspection of a volume.
 //!
 //! After a crash the index on disk is older than the log. Recovery reads the contents of the
@@ -59,6 +60,7 @@ mod reader;
 mod reclaim;
 mod recovery;
 mod removal;
+mod resizing;
 mod ring;
 mod state;
 mod stripes;
@@ -66,13 +68,14 @@ mod stripes;
 mod tests;
 mod update;
 mod volume_file;
+mod walking;
 mod windows;
 mod writer;
 
 use super::maintenance::{BackgroundWork, Maintenance, StepResult, WakeSignal};
 use crate::{
     Error, EvictionCallback, Insert, ObjectSummary, OpenObject, Peek, PromptStore, RingView, Store,
-    StoreUpkeep, StoreView, TryInsert, Usage,
+    StoreUpkeep, StoreView, TryInsert, Usage, WalkedPart,
 };
 use bytes::Bytes;
 use directory::Directory;
@@ -88,13 +91,14 @@ use shoal_policy::{Admission, PinNewcomers, Probation};
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use update::UPDATE_TURNS;
 use volume_file::VolumeFile;
 use writer::LogWriter;
 
 pub(super) use inspect::inspect_volume;
 pub(super) use opening::open;
+pub(super) use resizing::{empty, size};
 
 /// Operator's settings of a volume.
 #[derive(Clone, Copy, Debug)]
@@ -195,6 +199,8 @@ struct Volume {
     object_max_bytes: u64,
     disk_bytes: u64,
     own_bytes: u64,
+    /// Stripes that are written to: fewer than there are while the volume is made smaller.
+    ring_end: AtomicU32,
     /// Set when a caller has been told to write the queue, until it begins.
     is_write_due: AtomicBool,
     /// Set without background work: the writer then also writes the index.
@@ -290,6 +296,18 @@ impl StoreUpkeep for VolumeStore {
 
     fn release(&self) -> Result<(), Error> {
         self.volume.release()
+    }
+
+    fn walk(&self, place: u64) -> Result<Option<WalkedPart>, Error> {
+        self.volume.walk(place)
+    }
+
+    fn confine(&self, bytes: u64) -> Result<Option<u64>, Error> {
+        self.volume.confine(bytes)
+    }
+
+    fn trim(&self) -> Result<(), Error> {
+        self.volume.trim()
     }
 
     fn on_evicted(&self, gave_up: EvictionCallback) {

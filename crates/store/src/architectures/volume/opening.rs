@@ -12,6 +12,7 @@ use super::locks::RankedMutex;
 use super::queue::WriteQueue;
 use super::reader::Reader;
 use super::recovery::{LogScan, Recovery};
+use super::resizing;
 use super::state::VolumeState;
 use super::volume_file::{Health, VolumeFile};
 use super::writer::LogWriter;
@@ -28,7 +29,7 @@ use shoal_core::Key;
 use shoal_policy::{PinNewcomers, Probation};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use tracing::{info, warn};
 
 /// Opens or makes a store of one volume.
@@ -61,6 +62,7 @@ impl Volume {
         let is_signed = check_maker(name, &parts)?;
         let gate = Arc::new(WriteGate::default());
         let files = gate.guard(Arc::clone(&parts.files));
+        resizing::fit(name, settings, &parts, &files)?;
         let transient = parts.transient.map(|files| gate.guard(files));
         let (geometry, state) = match read_geometry(&*files, settings)? {
             Some(existing) => existing,
@@ -114,6 +116,7 @@ impl Volume {
             object_max_bytes: settings.object_max_bytes.min(geometry.volume_bytes() / 4),
             disk_bytes: settings.disk_bytes,
             own_bytes: DATA_AT + index_bytes + PAGE_BYTES as u64,
+            ring_end: AtomicU32::new(geometry.stripes),
             is_write_due: AtomicBool::default(),
             is_alone: !parts.background,
             lock: Mutex::new(parts.lock),
@@ -159,6 +162,28 @@ pub(super) fn read_geometry(
     files: &dyn FileSystem,
     settings: &ArchitectureOptions,
 ) -> Result<Option<(VolumeGeometry, VolumeState)>, Error> {
+    let Some((geometry, state, _)) = existing(files)? else { return Ok(None) };
+    let (bytes, own) = (geometry.volume_bytes(), own_bytes(&geometry));
+    if bytes + own > settings.disk_bytes {
+        return Err(Error::Unusable(format!(
+            "the volume there was made for {} bytes of disk, and the limit is {}; raise the limit, or remove {DATA} and \
+             {INDEX} to begin with an empty volume",
+            bytes + own,
+            settings.disk_bytes
+        )));
+    }
+    if bytes + own + SLACK_STRIPES * geometry.stripe_bytes < settings.disk_bytes {
+        warn!(
+            bytes,
+            limit = settings.disk_bytes,
+            "the volume was made smaller than its limit and keeps its size"
+        );
+    }
+    Ok(Some((geometry, state)))
+}
+
+/// Reads the geometry and the state of the existing volume, and the length of its file.
+pub(super) fn existing(files: &dyn FileSystem) -> Result<Option<(VolumeGeometry, VolumeState, u64)>, Error> {
     let length = match files.length(DATA) {
         Ok(length) => length,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -168,30 +193,15 @@ pub(super) fn read_geometry(
     let mut blocks = vec![0; DATA_AT as usize];
     read_full(&*file, &mut blocks, 0).map_err(|error| unusable("read", DATA, &error))?;
     let Some(geometry) = superblock(&blocks)? else { return Ok(None) };
-    let (bytes, own) = (geometry.volume_bytes(), own_bytes(&geometry));
+    let bytes = geometry.volume_bytes();
     if length < bytes {
         return Err(Error::Unusable(format!(
             "the file {DATA} has {length} bytes and says that it has {bytes}: it was cut off; remove it to begin with an \
              empty volume"
         )));
     }
-    if bytes + own > settings.disk_bytes {
-        return Err(Error::Unusable(format!(
-            "the volume there was made for {} bytes of disk, and the limit is {}; raise the limit, or remove {DATA} and \
-             {INDEX} to begin with an empty volume",
-            bytes + own,
-            settings.disk_bytes
-        )));
-    }
-    if bytes + own + 16 * geometry.stripe_bytes < settings.disk_bytes {
-        warn!(
-            bytes,
-            limit = settings.disk_bytes,
-            "the volume was made smaller than its limit and keeps its size"
-        );
-    }
     let state = VolumeState::latest(&blocks[STATE_AT as usize..][..2 * PAGE_BYTES], geometry.id);
-    Ok(Some((geometry, state)))
+    Ok(Some((geometry, state, length)))
 }
 
 /// Decodes the superblock from the volume's first blocks, by either copy. Returns `None` when a
@@ -293,7 +303,8 @@ pub(super) fn plan(
         )));
     }
     let seed = [settings.now.millis().to_le_bytes(), boot.to_le_bytes()].concat();
-    let geometry = VolumeGeometry { id: Key::unkeyed(&seed).low(), stripe_bytes, stripes, buckets };
+    let geometry =
+        VolumeGeometry { id: Key::unkeyed(&seed).low(), stripe_bytes, stripes, buckets, oldest: 0 };
     assert!(stripe_bytes.is_multiple_of(STRIPE_MIN));
     assert!(geometry.volume_bytes() <= POSITION_MAX);
     assert!(geometry.volume_bytes() + own_bytes(&geometry) <= disk_bytes, "more than the limit");
@@ -357,7 +368,7 @@ fn make_index(
 }
 
 /// Makes a new file in place of any file with this name.
-fn fresh(files: &dyn FileSystem, path: &str) -> io::Result<Box<dyn File>> {
+pub(super) fn fresh(files: &dyn FileSystem, path: &str) -> io::Result<Box<dyn File>> {
     match files.create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             files.unlink(path)?;
@@ -372,7 +383,7 @@ pub(super) fn own_bytes(geometry: &VolumeGeometry) -> u64 {
     VolumeIndex::file_bytes(geometry.buckets, geometry.stripes) + PAGE_BYTES as u64
 }
 
-fn unusable(what: &str, path: &str, error: &io::Error) -> Error {
+pub(super) fn unusable(what: &str, path: &str, error: &io::Error) -> Error {
     Error::Unusable(format!("could not {what} {path}: {error}"))
 }
 
@@ -383,11 +394,13 @@ pub(super) const INDEX: &str = "volume.index";
 /// Assumed mean size of an object. An index that is too small evicts objects nearly at random,
 /// although there is space. One that is too large costs ten bytes for each unused place. Traffic
 /// Server assumes the same size.
-const MEAN_OBJECT_BYTES: u64 = 8000;
+pub(super) const MEAN_OBJECT_BYTES: u64 = 8000;
 const STRIPE_MIN: u64 = 256 << 10;
 /// Stripes that a volume should have, even if they become smaller.
 const STRIPES_WANTED: u64 = 32;
-const STRIPES_LEAST: u64 = 4;
+pub(super) const STRIPES_LEAST: u64 = 4;
+/// Stripes by which a volume may be smaller than its limit.
+pub(super) const SLACK_STRIPES: u64 = 16;
 
 const _: () = {
     assert!(STRIPE_MIN.is_multiple_of(PAGE_BYTES as u64));

@@ -23,9 +23,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Object in the stripe that lookups can find.
-struct LiveObject {
-    item: ContentsItem,
-    entry: VolumeEntry,
+pub(super) struct LiveObject {
+    pub(super) item: ContentsItem,
+    pub(super) entry: VolumeEntry,
     verdict: ReinsertionDecision,
 }
 
@@ -132,7 +132,7 @@ impl Directory {
     }
 
     /// Returns the stripe's objects with their verdicts, in disk order.
-    fn live(&self, stripe: u32, items: &[ContentsItem]) -> Vec<LiveObject> {
+    pub(super) fn live(&self, stripe: u32, items: &[ContentsItem]) -> Vec<LiveObject> {
         let stripe_at = self.geometry.stripe_at(stripe);
         let objects = items.iter().filter(|item| matches!(item.kind, RecordKind::Whole | RecordKind::Large));
         let live = objects.filter_map(|item| {

@@ -194,7 +194,8 @@ impl Volume {
             }
             (Recovery::Counting(rewritten), _) => !self.directory.count_some(rewritten),
             (Recovery::Dating { next, dated }, Some(ends)) => {
-                dated.extend(ends.first.map(|chunk| (chunk.sequence, *next)));
+                let is_known = |chunk: &Chunk| chunk.sequence >= self.geometry.oldest;
+                dated.extend(ends.first.filter(is_known).map(|chunk| (chunk.sequence, *next)));
                 *next += 1;
                 false
             }

@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_window_is_not_hidden_by_one_that_lies_in_it() {
-        let geometry = VolumeGeometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
+        let geometry = VolumeGeometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64, oldest: 0 };
         let windows = WindowCache::new(1 << 20, &geometry);
         let mut state = windows.state.lock();
         let pages = |count: usize| Bytes::from(vec![count as u8; count * 4096]);
@@ -330,7 +330,7 @@ mod tests {
     /// Like one slow place of a disk beside others.
     #[test]
     fn waiter_for_slow_read_ignores_other_reads() {
-        let geometry = VolumeGeometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
+        let geometry = VolumeGeometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64, oldest: 0 };
         let windows = WindowCache::new(1 << 20, &geometry);
         let read = |stripe: u32| {
             windows.find(&geometry, (geometry.stripe_at(stripe) + 500_000, 1000), ReadDirection::Around).err()
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn windows_leave_room_for_the_gaps_between_them() {
-        let geometry = VolumeGeometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
+        let geometry = VolumeGeometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64, oldest: 0 };
         let windows = WindowCache::new(1 << 20, &geometry);
         for stripe in 0..64 {
             let wanted = (geometry.stripe_at(stripe) + 500_000, 1000);

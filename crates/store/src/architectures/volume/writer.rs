@@ -99,6 +99,9 @@ impl Volume {
         is_wanted: impl FnOnce(&WriteQueue) -> bool,
     ) -> Result<bool, Error> {
         self.file.check_service()?;
+        if self.file.gate.is_closed() {
+            return Err(Error::Declined(InsertRefusal::OutOfService));
+        }
         let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
         let Some(waiting) = self.queue_up_if(record, limit_bytes, is_wanted)? else { return Ok(false) };
         self.flush_full_stripes(waiting).map(|()| true)
@@ -197,10 +200,13 @@ impl Volume {
     /// are worth keeping; the next search goes on behind them.
     fn advance_stripe(&self, writer: &mut LogWriter, limit: u32) -> Result<(), Error> {
         let mut kept = 0;
-        let first = writer.examined % self.geometry.stripes + 1;
-        for step in first..=self.geometry.stripes {
-            let stripe = (u64::from(writer.stripe) + u64::from(step)) % u64::from(self.geometry.stripes);
-            let stripe = stripe as u32;
+        let ring = self.ring_end.load(Relaxed);
+        assert!((1..=self.geometry.stripes).contains(&ring), "a ring beyond the volume");
+        // From behind the ring's end the log goes on at its beginning.
+        let base = u64::from(writer.stripe.min(ring - 1));
+        let first = writer.examined % ring + 1;
+        for step in first..=ring {
+            let stripe = ((base + u64::from(step)) % u64::from(ring)) as u32;
             if !self.reader.stripes.take(stripe) {
                 continue;
             }
@@ -213,7 +219,11 @@ impl Volume {
             }
             self.reader.stripes.release();
             if is_ours {
-                return self.continue_in(writer, stripe, step);
+                let (to, from, all) =
+                    (u64::from(stripe), u64::from(writer.stripe), u64::from(self.geometry.stripes));
+                // Recovery counts the stripes of the whole volume.
+                let steps = (to + all - from - 1) % all + 1;
+                return self.continue_in(writer, stripe, steps as u32);
             }
             kept += 1;
             if kept >= limit {

@@ -1,13 +1,15 @@
 //! One of several disks: in service or out, its failures, and the changes that it missed while out.
 
+mod coming;
 #[cfg(test)]
 mod tests;
 
+use super::changing::{ChangeCounts, DiskChange};
 use super::missed::MissedChanges;
 use super::serving::{ClosingStore, OpenStore};
-use super::{DiskOpener, DiskSpec, may_come};
-use crate::{Error, EvictionCallback, InsertRefusal, RingView, Usage};
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use super::{DiskOpener, DiskSpec};
+use crate::{Error, InsertRefusal, RingView, Usage};
+use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use shoal_core::{Key, ObjectKey};
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -19,10 +21,15 @@ use std::time::Duration;
 
 /// A disk.
 pub(super) struct Disk {
-    share: DiskSpec,
+    path: String,
+    /// Bytes of the disk that may be used: its weight.
+    bytes: AtomicU64,
     /// Hash of the disk's path.
     number: u64,
-    opener: DiskOpener,
+    opener: RwLock<DiskOpener>,
+    /// Change that is under way.
+    change: RwLock<Option<ChangeKind>>,
+    counts: ChangeCounts,
     /// The disk's open store, or the reason why the disk is out of service.
     state: RwLock<Result<Arc<OpenStore>, Absence>>,
     /// Store that the disk had before it went out of service.
@@ -78,11 +85,34 @@ pub enum ServiceState {
     Offline,
     /// Another process has taken the disk over.
     Released,
+    /// The disk is no part of the store any more.
+    Removed,
+}
+
+/// Nature of a change of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// The disk takes no keys, and its objects are copied to the others.
+    Leaving,
+    /// The disk becomes smaller, and objects behind its new end are copied before it.
+    Shrinking,
+}
+
+impl ChangeKind {
+    /// Returns the change as one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Leaving => "leaving",
+            Self::Shrinking => "shrinking",
+        }
+    }
 }
 
 /// Condition of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskState {
+    /// Number of the disk, which it keeps for good.
+    pub number: usize,
     /// Path of the disk.
     pub path: String,
     /// Bytes of it that may be used.
@@ -99,6 +129,8 @@ pub struct DiskState {
     pub is_recovering: bool,
     /// State of a volume's ring; `None` for other architectures, or out of service.
     pub ring: Option<RingView>,
+    /// Progress of a change that is under way.
+    pub change: Option<DiskChange>,
 }
 
 impl ServiceState {
@@ -110,6 +142,7 @@ impl ServiceState {
             Self::Failed => "failed",
             Self::Offline => "offline",
             Self::Released => "handed_over",
+            Self::Removed => "removed",
         }
     }
 }
@@ -121,8 +154,11 @@ impl Disk {
         let absence = Absence { service: ServiceState::Unopened, why };
         Self {
             number: Key::unkeyed(share.path.as_bytes()).low(),
-            share,
-            opener,
+            path: share.path,
+            bytes: AtomicU64::new(share.bytes),
+            opener: RwLock::new(opener),
+            change: RwLock::default(),
+            counts: ChangeCounts::default(),
             state: RwLock::new(Err(absence)),
             left: Mutex::new(None),
             before: Mutex::default(),
@@ -139,7 +175,49 @@ impl Disk {
     }
 
     pub(super) fn path(&self) -> &str {
-        &self.share.path
+        &self.path
+    }
+
+    /// Gives the disk another size, for its next opening. Returns the earlier one.
+    pub(super) fn set_share(&self, bytes: u64, opener: DiskOpener) -> (u64, DiskOpener) {
+        let bytes = self.bytes.swap(bytes, Relaxed);
+        (bytes, std::mem::replace(&mut *self.opener.write(), opener))
+    }
+
+    /// Notes the change that is under way from now on.
+    pub(super) fn set_change(&self, change: Option<ChangeKind>) {
+        self.counts.clear();
+        *self.change.write() = change;
+    }
+
+    /// Returns the counts of the change that is under way.
+    pub(super) fn counts(&self) -> &ChangeCounts {
+        &self.counts
+    }
+
+    /// Returns `true` if the disk's objects are copied to others.
+    pub(super) fn is_leaving(&self) -> bool {
+        *self.change.read() == Some(ChangeKind::Leaving)
+    }
+
+    /// Returns `true` if the disk is in service and new objects may go to it.
+    pub(super) fn takes_keys(&self) -> bool {
+        self.is_in_service() && !self.is_leaving()
+    }
+
+    /// Returns `true` if the disk is no part of the store any more.
+    pub(super) fn is_removed(&self) -> bool {
+        self.is_out_as(ServiceState::Removed)
+    }
+
+    /// Makes a disk that is out of service, for any reason, no part of the store any more.
+    pub(super) fn end_as_removed(&self) {
+        if let Err(absence) = &mut *self.state.write() {
+            *absence = Absence { service: ServiceState::Removed, why: "it has been removed".into() };
+        }
+        self.set_change(None);
+        // Its store is emptied, so that no object can come back.
+        *self.missed.lock() = MissedChanges::default();
     }
 
     /// Returns the number that stands for the disk in the hash that assigns keys.
@@ -148,7 +226,7 @@ impl Disk {
     }
 
     pub(super) fn weight(&self) -> f64 {
-        self.share.bytes.max(1) as f64
+        self.bytes.load(Relaxed).max(1) as f64
     }
 
     pub(super) fn is_in_service(&self) -> bool {
@@ -158,6 +236,11 @@ impl Disk {
     /// Returns the disk's store while it is in service.
     pub(super) fn store(&self) -> Option<Arc<OpenStore>> {
         self.state.read().as_ref().ok().map(Arc::clone)
+    }
+
+    /// Returns `true` if the disk serves from this store.
+    pub(super) fn has(&self, store: &Arc<OpenStore>) -> bool {
+        self.state.read().as_ref().is_ok_and(|own| Arc::ptr_eq(own, store))
     }
 
     pub(super) fn state(&self) -> DiskState {
@@ -178,15 +261,16 @@ impl Disk {
         let usage = before.and(&usage).within(usage);
         debug_assert!(usage.corrupt >= before.corrupt && usage.evictions >= before.evictions);
         let failures = failures + usage.failures;
-        let (path, bytes) = (self.share.path.clone(), self.share.bytes);
-        DiskState { path, bytes, service, why, usage, failures, is_recovering, ring }
+        let (path, bytes) = (self.path.clone(), self.bytes.load(Relaxed));
+        let change = self.change.read().map(|kind| self.counts.view(kind));
+        DiskState { number: 0, path, bytes, service, why, usage, failures, is_recovering, ring, change }
     }
 
     /// Opens the disk for the first time. A store that opens too late is dropped:
     /// [`open_again`](Self::open_again) opens it anew, and it learns of the changes that it missed.
     pub(super) fn start(&self) {
         let _coming = self.coming.lock();
-        let opened = (self.opener)();
+        let opened = self.open_store();
         let mut state = self.state.write();
         if self.has_started.load(Relaxed) {
             return;
@@ -196,6 +280,11 @@ impl Disk {
             Ok(store) => Ok(OpenStore::new(store)),
             Err(error) => Err(Absence { service: ServiceState::Unopened, why: error.to_string() }),
         };
+    }
+
+    fn open_store(&self) -> Result<Arc<dyn crate::Store>, Error> {
+        let opener = Arc::clone(&*self.opener.read());
+        opener()
     }
 
     /// Ends the start. Returns the reason why the disk is not in service, if it is not.
@@ -294,124 +383,11 @@ impl Disk {
         self.state.read().as_ref().is_err_and(|absence| absence.service == service)
     }
 
-    /// Tries again to open a disk that could not be opened. Returns `false` if the disk is in
-    /// service, or out for another reason.
-    pub(super) fn open_again(
-        &self,
-        gave_up: Option<&EvictionCallback>,
-        ready: &dyn Fn() -> Result<(), Error>,
-    ) -> Result<bool, Error> {
-        if !self.is_out_as(ServiceState::Unopened) {
-            return Ok(false);
-        }
-        let coming = self.coming()?;
-        if !self.is_out_as(ServiceState::Unopened) {
-            return Ok(false);
-        }
-        let outcome = self.come(gave_up, ready, Some(ServiceState::Unopened));
-        if let (Err(error), Err(absence)) = (&outcome, &mut *self.state.write())
-            && absence.service == ServiceState::Unopened
-        {
-            absence.why = error.to_string();
-        }
-        drop(coming);
-        outcome
-    }
-
-    /// Brings the disk back into service, once every object removed meanwhile is gone from it.
-    /// Returns `false` if it was in service. Calls `ready` when its store is open, before it
-    /// serves.
-    pub(super) fn bring_online(
-        &self,
-        gave_up: Option<&EvictionCallback>,
-        ready: &dyn Fn() -> Result<(), Error>,
-    ) -> Result<bool, Error> {
-        if self.is_in_service() {
-            return Ok(false);
-        }
-        let _coming = self.coming()?;
-        if self.is_in_service() {
-            return Ok(false);
-        }
-        self.come(gave_up, ready, None)
-    }
-
-    /// Takes the lock for opening the disk. Fails if another thread holds the lock for long.
-    pub(super) fn coming(&self) -> Result<MutexGuard<'_, ()>, Error> {
-        self.coming.try_lock_for(COMING_WAIT_MAX).ok_or_else(|| {
-            let path = self.path();
-            Error::Unusable(format!(
-                "{path} is being opened and has not answered yet; it comes into service once it does"
-            ))
-        })
-    }
-
-    /// Opens the disk under the lock `coming`, only while the disk is out for the reason `only`.
-    pub(super) fn come(
-        &self,
-        gave_up: Option<&EvictionCallback>,
-        ready: &dyn Fn() -> Result<(), Error>,
-        only: Option<ServiceState>,
-    ) -> Result<bool, Error> {
-        self.wait_until_it_is_free()?;
-        let store = OpenStore::new((self.opener)()?);
-        ready()?;
-        if let Some(gave_up) = gave_up {
-            store.on_evicted(Arc::clone(gave_up));
-        }
-        // Records in the log that the index lacks are found later.
-        let is_empty = store.usage().objects == 0 && store.index_is_complete();
-        if self.missed.lock().is_too_much() && !is_empty {
-            return Err(Error::Unusable(format!(
-                "more objects were removed while {} was out of service than are remembered, so that some would come \
-                 back; it comes back when its store is empty",
-                self.path()
-            )));
-        }
-        let mut keys = Vec::new();
-        loop {
-            let before = keys.len();
-            keys.extend(self.missed.lock().take());
-            for key in keys[before..].iter().filter(|key| may_come(&**store, key)) {
-                if let Err(error) = store.remove(key) {
-                    // Note all keys again: a store that is not closed in order may find removed
-                    // objects again.
-                    let mut missed = self.missed.lock();
-                    keys.iter().for_each(|key| missed.record(key, true));
-                    return Err(error);
-                }
-            }
-            let mut state = self.state.write();
-            if matches!((&*state, only), (Err(absence), Some(only)) if absence.service != only) {
-                return Ok(false);
-            }
-            let mut missed = self.missed.lock();
-            if missed.is_empty() {
-                *missed = MissedChanges::default();
-                self.strain.store(0, Relaxed);
-                assert!(state.is_err(), "a disk in service that is opened again");
-                assert!(!missed.is_too_much());
-                *state = Ok(store);
-                return Ok(true);
-            }
-        }
-    }
-
-    /// Waits until the last reader of the disk's earlier store has let that store close.
-    pub(super) fn wait_until_it_is_free(&self) -> Result<(), Error> {
-        let Some(left) = &*self.left.lock() else { return Ok(()) };
-        left.wait(FREE_WAIT_MAX).map_err(|users| {
-            Error::Unusable(format!(
-                "{} is not free yet: since before it went out of service {users} are busy with what it held; it comes back once they have done",
-                self.path()
-            ))
-        })
-    }
-
     /// Remembers a removed or replaced object for a disk that is out of service.
     pub(super) fn note_if_out(&self, key: &ObjectKey, is_removed: bool) {
         let state = self.state.read();
-        if state.is_err() || self.is_released() {
+        let is_removed_disk = matches!(&*state, Err(absence) if absence.service == ServiceState::Removed);
+        if !is_removed_disk && (state.is_err() || self.is_released()) {
             self.missed.lock().record(key, is_removed);
         }
     }
@@ -470,10 +446,6 @@ impl DiskCounts {
     }
 }
 
-/// Longest wait for the earlier store to close before its disk comes back.
-const FREE_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Longest wait for another thread that is opening the same disk.
-const COMING_WAIT_MAX: Duration = Duration::from_millis(200);
 /// Successes that outweigh one failure. Hits from RAM must not hide a disk that fails every read.
 const FAILURE_STRAIN: u32 = 16;
 /// Strain of 32 failures in a row, the limit of a disk: a few bad sectors are no reason to give it
@@ -482,5 +454,4 @@ const STRAIN_MAX: u32 = 32 * FAILURE_STRAIN;
 
 const _: () = {
     assert!(FAILURE_STRAIN > 1 && STRAIN_MAX > FAILURE_STRAIN);
-    assert!(COMING_WAIT_MAX.as_millis() < FREE_WAIT_MAX.as_millis());
 };

@@ -67,7 +67,7 @@ const COUNTED: Usage = Usage {
 
 #[test]
 fn disk_out_of_service_keeps_its_counts() {
-    let disk = Disk::new(DiskSpec { path: "/d1".into(), bytes: 1 }, Box::new(|| Ok(Arc::new(Failing))));
+    let disk = Disk::new(DiskSpec { path: "/d1".into(), bytes: 1 }, Arc::new(|| Ok(Arc::new(Failing))));
     disk.start();
     disk.end_start().expect("it opens");
     let counts = || {
@@ -86,7 +86,7 @@ fn disk_out_of_service_keeps_its_counts() {
 #[test]
 fn background_failures_count_and_stay_counted() {
     let share = DiskSpec { path: "/d1".into(), bytes: 1 };
-    let disk = Disk::new(share, Box::new(|| Ok(Arc::new(Failing))));
+    let disk = Disk::new(share, Arc::new(|| Ok(Arc::new(Failing))));
     disk.start();
     disk.end_start().expect("it opens");
     let failure = Error::Disk { action: "read", source: ErrorKind::TimedOut.into() };

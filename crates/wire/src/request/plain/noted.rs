@@ -9,6 +9,7 @@ pub(super) struct RelevantFields<V> {
     pub if_none_match: Option<V>,
     pub if_modified_since: Option<V>,
     pub range: Option<V>,
+    pub accept_encoding: Option<V>,
     pub authorizes: bool,
 }
 
@@ -26,6 +27,7 @@ impl<V> RelevantFields<V> {
             }
             (13, b'i') if is("if-none-match") => return once(&mut self.if_none_match, noted),
             (17, b'i') if is("if-modified-since") => return once(&mut self.if_modified_since, noted),
+            (15, b'a') if is("accept-encoding") => return once(&mut self.accept_encoding, noted),
             (7, b'r') if is("referer") => {
                 self.referer.get_or_insert(noted);
                 return Some(());

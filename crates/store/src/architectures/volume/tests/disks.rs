@@ -29,7 +29,7 @@ impl Follower {
     fn share(&self, path: &str) -> (DiskSpec, DiskOpener) {
         let world = self.world.same();
         let (crash, opened) = (Arc::clone(&self.crash), Arc::clone(&self.opened));
-        let opener: DiskOpener = Box::new(move || {
+        let opener: DiskOpener = Arc::new(move || {
             let faults = Faults::new(1).crash_at(Arc::clone(&crash.lock()));
             let door = Arc::new(FaultyFs::new(world.files.clone(), faults));
             let store = world.try_open_unrecovered(door)?;

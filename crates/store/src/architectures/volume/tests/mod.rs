@@ -16,6 +16,7 @@ mod inspect;
 mod laps;
 mod pins;
 mod races;
+mod resizing;
 mod scripted;
 mod use_cases;
 

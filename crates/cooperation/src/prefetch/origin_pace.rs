@@ -1,0 +1,129 @@
+//! Pace of one origin: the time that a fetch takes now, and pauses after overload.
+//!
+//! Prefetching reads two facts about an origin. F_D of the predicate ([`super::predicate`]) is the
+//! mean time of recent fetches. An origin is *loaded* when that mean is far above the time that the
+//! origin needs at rest: prefetches then stop, since each would delay a client's miss. An answer
+//! 429 or 5xx, or none at all, stops them too, for a time that doubles from failure to failure.
+//!
+//! The time at rest follows faster fetches at once and slower ones slowly. An origin that has
+//! become slow for good is not taken for loaded for ever. O(1), 40 bytes.
+
+/// Times and pauses of one origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OriginPace {
+    mean_seconds: f64,
+    rest_seconds: f64,
+    paused_until: f64,
+    failures: u32,
+}
+
+impl OriginPace {
+    /// Records a fetch that took `seconds` to its head. Times that are no numbers are ignored.
+    pub fn answered(&mut self, seconds: f64) {
+        if !(seconds.is_finite() && seconds >= 0.0) {
+            return;
+        }
+        self.failures = 0;
+        if self.mean_seconds == 0.0 {
+            (self.mean_seconds, self.rest_seconds) = (seconds, seconds);
+            return;
+        }
+        self.mean_seconds += NEWEST * (seconds - self.mean_seconds);
+        let weight = if seconds < self.rest_seconds { 1.0 } else { NEWEST_AT_REST };
+        self.rest_seconds += weight * (seconds - self.rest_seconds);
+    }
+
+    /// Records an answer that asks for less, or none. `retry_after_seconds` is the origin's own
+    /// wish.
+    pub fn refused(&mut self, now: f64, retry_after_seconds: Option<f64>) {
+        let own = FIRST_PAUSE_SECONDS * f64::from(1_u32 << self.failures.min(DOUBLINGS));
+        self.failures = self.failures.saturating_add(1);
+        let pause = retry_after_seconds.filter(|pause| pause.is_finite()).unwrap_or(own).max(own);
+        self.paused_until = self.paused_until.max(now + pause.min(LONGEST_PAUSE_SECONDS));
+    }
+
+    /// Returns the mean time of a fetch in seconds; 0 before the first.
+    pub fn fetch_seconds(&self) -> f64 {
+        self.mean_seconds
+    }
+
+    /// Returns `true` if the origin takes much longer than at rest.
+    pub fn is_loaded(&self) -> bool {
+        self.mean_seconds > LOADED * self.rest_seconds + LEAST_DELAY_SECONDS
+    }
+
+    /// Returns `true` if the origin is left alone at `now`, since it asked for less.
+    pub fn is_paused(&self, now: f64) -> bool {
+        now < self.paused_until
+    }
+
+    /// Returns `true` if prefetches may be sent at `now`.
+    pub fn may_ask(&self, now: f64) -> bool {
+        !self.is_paused(now) && !self.is_loaded()
+    }
+
+    /// Lets a loaded origin be tried again: nothing was asked for a while, and its old times say
+    /// nothing about now.
+    pub fn forget_load(&mut self) {
+        self.mean_seconds = self.mean_seconds.min(LOADED * self.rest_seconds);
+    }
+}
+
+/// Weight of the newest time in the mean.
+const NEWEST: f64 = 1.0 / 8.0;
+/// Weight of a longer time in the time at rest.
+const NEWEST_AT_REST: f64 = 1.0 / 128.0;
+/// Multiple of the time at rest from which an origin is loaded.
+const LOADED: f64 = 3.0;
+/// Delay that is no load yet: scheduling on a busy machine.
+const LEAST_DELAY_SECONDS: f64 = 0.05;
+const FIRST_PAUSE_SECONDS: f64 = 1.0;
+/// Doublings of the pause.
+const DOUBLINGS: u32 = 6;
+const LONGEST_PAUSE_SECONDS: f64 = 300.0;
+
+const _: () = assert!(LOADED > 1.0 && FIRST_PAUSE_SECONDS < LONGEST_PAUSE_SECONDS);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_answers_mean_load_until_they_are_usual() {
+        let mut pace = OriginPace::default();
+        assert!(pace.may_ask(0.0) && pace.fetch_seconds() == 0.0);
+        (0..20).for_each(|_| pace.answered(0.05));
+        assert!(pace.may_ask(0.0));
+        (0..20).for_each(|_| pace.answered(1.0));
+        assert!(pace.is_loaded() && !pace.may_ask(0.0));
+        (0..200).for_each(|_| pace.answered(1.0));
+        assert!(pace.may_ask(0.0), "a slow origin, not a loaded one");
+        (0..20).for_each(|_| pace.answered(9.0));
+        assert!(pace.is_loaded());
+        pace.forget_load();
+        assert!(!pace.is_loaded());
+    }
+
+    #[test]
+    fn pauses_double_and_end_with_an_answer() {
+        let mut pace = OriginPace::default();
+        pace.refused(10.0, None);
+        assert!(!pace.may_ask(10.9) && pace.may_ask(11.0));
+        pace.refused(11.0, None);
+        assert!(!pace.may_ask(12.9) && pace.may_ask(13.0));
+        pace.refused(13.0, Some(30.0));
+        assert!(!pace.may_ask(42.9) && pace.may_ask(43.0), "the origin's own wish");
+        pace.refused(43.0, Some(1e12));
+        assert!(pace.may_ask(343.0), "an endless pause is none");
+        pace.answered(0.1);
+        pace.refused(400.0, Some(f64::NAN));
+        assert!(pace.may_ask(401.0), "the first again");
+    }
+
+    #[test]
+    fn senseless_times_are_ignored() {
+        let mut pace = OriginPace::default();
+        [f64::NAN, f64::INFINITY, -1.0].into_iter().for_each(|seconds| pace.answered(seconds));
+        assert_eq!(pace, OriginPace::default());
+    }
+}

@@ -1,0 +1,306 @@
+//! Global prefetching: an object of which another node is the home is fetched there.
+//!
+//! Voelker 2000, section 4.3. The paper prefetches into the memory of any node that gives pages,
+//! and a directory says later which one has them. A cluster of Shoal has homes by hash instead, so
+//! that the home alone is asked. The rest is the paper's: values, an epoch with the weights of the
+//! nodes, at most B requests outstanding, and acknowledgements that tell the rest of a weight.
+//!
+//! ```text
+//!   this node                               the home
+//!   prefetch/report ───────────────────────►  NodeReport, every epoch
+//!   w > 0, value > MaxValue, B not reached?
+//!   prefetch/ask    ───────────────────────►  hint of the source `peer`, its own budgets
+//!                   ◄───────────────────────  begun or refused, and the rest of w
+//! ```
+//!
+//! A node plans an epoch for itself from the reports: it alone prefetches by it. A home that
+//! refuses, or gives nothing, leaves the object to this node's own cache. Another node may lie: its
+//! request is a hint like any other, and its promise costs a request at most.
+
+use super::hint::{Hint, HintPlace};
+use super::now_seconds;
+use super::observe::give;
+use super::place::{HintAuthor, place_of};
+use crate::CacheEngine;
+use crate::cluster::ClusterHandle;
+use crate::peers::may_ask;
+use crate::request::RequestContext;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use shoal_cluster::{CallError, CallFuture, Caller, PeerService};
+use shoal_cooperation::NodeId;
+use shoal_cooperation::prefetch::{
+    BufferGroup, Epoch, HintSource, NodeReport, PrefetchMessage, PrefetchRequester, Value, plan,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Facts about this node's memory that other nodes prefetch by.
+///
+/// The part that holds pages for others knows the ages of its objects, and gives them here. Without
+/// it, only free memory is offered.
+pub trait MemoryReport: Send + Sync {
+    /// Returns the least valuable objects by value, in numbers of objects.
+    fn buffers(&self) -> Vec<BufferGroup>;
+}
+
+/// This node's knowledge of the others, for one epoch.
+#[derive(Default)]
+pub(super) struct RemoteMemory {
+    state: Mutex<Option<RemoteEpoch>>,
+    number: AtomicU64,
+    report: Mutex<Option<Arc<dyn MemoryReport>>>,
+}
+
+struct RemoteEpoch {
+    epoch: Epoch,
+    nodes: Vec<NodeId>,
+    requester: PrefetchRequester,
+    /// Time since which reports are on their way.
+    planning_since: Option<f64>,
+}
+
+/// Result of an ask.
+pub(super) enum FetchPlace {
+    /// The home fetches the object.
+    AtHome,
+    /// The object is this node's own to fetch.
+    Here,
+}
+
+impl RemoteMemory {
+    /// Sets the source of this node's report.
+    pub fn set_report(&self, report: Arc<dyn MemoryReport>) {
+        *self.report.lock() = Some(report);
+    }
+
+    /// Returns the node to ask, if the epoch says that it gives objects worth less than this one.
+    /// The request is then outstanding.
+    fn begin(&self, home: NodeId, value: Value, now: f64) -> BeginOutcome {
+        let mut state = self.state.lock();
+        let Some(known) = state.as_mut().filter(|known| known.epoch.ending(now).is_none()) else {
+            let since = state.as_ref().and_then(|known| known.planning_since);
+            let is_planning = since.is_some_and(|since| now < since + EPOCH_SECONDS);
+            if !is_planning {
+                let requester = PrefetchRequester::new(usize::MAX - 1, OUTSTANDING_MAX);
+                let (epoch, planning_since) = (Epoch::default(), Some(now));
+                *state = Some(RemoteEpoch { epoch, nodes: Vec::new(), requester, planning_since });
+            }
+            return if is_planning { BeginOutcome::Here } else { BeginOutcome::Plan };
+        };
+        let Some(at) = known.nodes.iter().position(|node| *node == home) else { return BeginOutcome::Here };
+        let gives = known.epoch.left().get(at).is_some_and(|left| *left > 0);
+        let is_worth_it = value > known.epoch.max_value(now);
+        match gives && is_worth_it && known.requester.begin() {
+            true => BeginOutcome::Ask,
+            false => BeginOutcome::Here,
+        }
+    }
+
+    fn acknowledged(&self, home: NodeId, left: u64) {
+        let mut state = self.state.lock();
+        let Some(known) = state.as_mut() else { return };
+        known.requester.acknowledged();
+        debug_assert!(known.epoch.left().len() <= NODES_MAX, "an epoch has a limit");
+        if let Some(at) = known.nodes.iter().position(|node| *node == home) {
+            known.epoch.acknowledged(at, left);
+        }
+    }
+
+    fn planned(&self, nodes: Vec<NodeId>, reports: &[NodeReport], now: f64) {
+        let epoch = plan(reports, WANTED, now, EPOCH_SECONDS).unwrap_or_default();
+        let requester = PrefetchRequester::new(usize::MAX - 1, OUTSTANDING_MAX);
+        *self.state.lock() = Some(RemoteEpoch { epoch, nodes, requester, planning_since: None });
+    }
+}
+
+enum BeginOutcome {
+    Ask,
+    Here,
+    /// No epoch is known: this caller plans one.
+    Plan,
+}
+
+/// Lets the home of a key fetch a hinted object, if it is another node and gives memory.
+pub(super) async fn place(engine: &Arc<CacheEngine>, ask: &RequestContext, hint: &Hint) -> FetchPlace {
+    let Some(cluster) = ask.live.cluster.as_ref().filter(|_| ask.live.asks_homes && may_ask(ask)) else {
+        return FetchPlace::Here;
+    };
+    let HintPlace::Url { url, .. } = &hint.place else { return FetchPlace::Here };
+    let home = cluster.members().view.homes(ask.primary.full()).first();
+    let Some(home) = home.filter(|home| *home != cluster.own() && hint.range.is_none()) else {
+        return FetchPlace::Here;
+    };
+    let remote = &engine.prefetcher.remote;
+    let value = Value::until(hint.needed_in_seconds);
+    let mut begun = remote.begin(home, value, now_seconds());
+    if matches!(begun, BeginOutcome::Plan) {
+        plan_epoch(engine, cluster).await;
+        begun = remote.begin(home, value, now_seconds());
+    }
+    if !matches!(begun, BeginOutcome::Ask) {
+        return FetchPlace::Here;
+    }
+    let number = remote.number.fetch_add(1, Ordering::Relaxed);
+    let message = PrefetchMessage::Ask { number, value, url: url.clone() };
+    let answer = call(cluster, home, ASK, &message).await;
+    match answer {
+        Some(PrefetchMessage::Begun { number: of, is_taken, left }) if of == number => {
+            remote.acknowledged(home, left);
+            if is_taken { FetchPlace::AtHome } else { FetchPlace::Here }
+        }
+        // Silent, or a liar: it gives nothing until the next epoch.
+        _ => {
+            remote.acknowledged(home, 0);
+            FetchPlace::Here
+        }
+    }
+}
+
+/// Asks all members for their reports and plans an epoch.
+async fn plan_epoch(engine: &Arc<CacheEngine>, cluster: &Arc<ClusterHandle>) {
+    let own = cluster.own();
+    let nodes: Vec<NodeId> = {
+        let members = cluster.members();
+        let homes = members.view.members().iter().filter(|member| member.is_home() && member.id != own);
+        homes.map(|member| member.id).take(NODES_MAX).collect()
+    };
+    let mut asks = tokio::task::JoinSet::new();
+    for (at, node) in nodes.iter().copied().enumerate() {
+        let cluster = Arc::clone(cluster);
+        asks.spawn(async move {
+            let own = PrefetchMessage::Report(NodeReport::default());
+            let report = match call(&cluster, node, REPORT, &own).await {
+                Some(PrefetchMessage::Report(report)) => report,
+                _ => NodeReport::default(),
+            };
+            (at, report)
+        });
+    }
+    let mut reports = vec![NodeReport::default(); nodes.len()];
+    while let Some(told) = asks.join_next().await {
+        if let Ok((at, report)) = told {
+            reports[at] = report;
+        }
+    }
+    engine.prefetcher.remote.planned(nodes, &reports, now_seconds());
+}
+
+async fn call(
+    cluster: &ClusterHandle,
+    node: NodeId,
+    name: &'static str,
+    message: &PrefetchMessage,
+) -> Option<PrefetchMessage> {
+    let peer = cluster.members().peer(node).cloned()?;
+    let mut body = Vec::new();
+    message.encode(&mut body);
+    let answer = cluster.call_peer(&peer, name, body.into()).await.ok()?;
+    PrefetchMessage::decode(&answer)
+}
+
+/// Answers other nodes' calls about prefetching.
+pub struct PrefetchService(pub Weak<CacheEngine>);
+
+impl PeerService for PrefetchService {
+    fn answer(&self, _: Caller, name: &str, body: Bytes) -> CallFuture<'_> {
+        let is_ask = name == ASK;
+        let is_report = name == REPORT;
+        Box::pin(async move {
+            let engine = self.0.upgrade().ok_or_else(|| CallError::Refused("the node ends".into()))?;
+            let message = PrefetchMessage::decode(&body).ok_or(CallError::Malformed("no message"))?;
+            let reply = match message {
+                PrefetchMessage::Ask { number, value, url } if is_ask => {
+                    let (is_taken, left) = take(&engine, &url, value);
+                    PrefetchMessage::Begun { number, is_taken, left }
+                }
+                PrefetchMessage::Report(_) if is_report => PrefetchMessage::Report(own_report(&engine)),
+                _ if is_ask || is_report => return Err(CallError::Malformed("another message")),
+                _ => return Err(CallError::Unknown),
+            };
+            let mut answer = Vec::new();
+            reply.encode(&mut answer);
+            Ok(answer.into())
+        })
+    }
+}
+
+/// Takes another node's hint. Returns the number of objects left to give, too.
+fn take(engine: &Arc<CacheEngine>, url: &str, value: Value) -> (bool, u64) {
+    let live = engine.live();
+    let left = own_report(engine).buffers.iter().map(|group| group.count).sum::<u64>();
+    let place = place_of(&live, url, HintAuthor::Operator);
+    let Ok(place @ HintPlace::Url { .. }) = place else { return (false, left) };
+    if left == 0 {
+        return (false, 0);
+    }
+    let needed_in_seconds = value.until_us() as f64 / 1e6;
+    give(engine, vec![Hint { needed_in_seconds, ..Hint::new(HintSource::Peer, place) }]);
+    (true, left - 1)
+}
+
+/// Returns this node's report: its processors, and the memory that it gives.
+fn own_report(engine: &CacheEngine) -> NodeReport {
+    let prefetcher = &engine.prefetcher;
+    let processor = f64::from(prefetcher.cpu.load(Ordering::Relaxed).min(100)) / 100.0;
+    let [.., unused, unused_bytes] = prefetcher.state.lock().sizes();
+    let settings = &engine.live().prefetch;
+    let budget = settings.bytes.0.saturating_sub(unused_bytes) / MEAN_BYTES;
+    let ledger = engine.cache.objects.ledger();
+    let free = ledger.limit().saturating_sub(ledger.used()) / MEAN_BYTES;
+    let room = budget.min(ROOM_MAX.saturating_sub(unused));
+    let mut buffers = vec![BufferGroup { value: Value::NEVER, count: free.min(room) }];
+    if let Some(report) = prefetcher.remote.report.lock().as_ref() {
+        buffers.extend(report.buffers());
+    }
+    NodeReport { processor, buffers }
+}
+
+/// Names of the calls.
+const ASK: &str = "prefetch/ask";
+const REPORT: &str = "prefetch/report";
+/// B: requests outstanding at most.
+const OUTSTANDING_MAX: usize = 8;
+/// Longest epoch in seconds.
+const EPOCH_SECONDS: f64 = 5.0;
+/// Objects that an epoch is planned for.
+const WANTED: u64 = 1024;
+/// Most nodes of an epoch.
+const NODES_MAX: usize = 200;
+/// Most objects that wait for a client at one node.
+const ROOM_MAX: u64 = 4096;
+/// Bytes that one object is taken for, while its length is unknown.
+const MEAN_BYTES: u64 = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(count: u64) -> NodeReport {
+        NodeReport { processor: 0.1, buffers: vec![BufferGroup { value: Value::NEVER, count }] }
+    }
+
+    #[test]
+    fn homes_are_asked_while_they_give() {
+        let (remote, nodes) = (RemoteMemory::default(), vec![NodeId(1), NodeId(2)]);
+        let begin = |node| remote.begin(NodeId(node), Value::NOW, 1.0);
+        assert!(matches!(begin(1), BeginOutcome::Plan) && matches!(begin(1), BeginOutcome::Here));
+        remote.planned(nodes, &[report(2), report(0)], 1.0);
+        assert!(matches!(begin(1), BeginOutcome::Ask));
+        assert!(matches!(begin(2), BeginOutcome::Here), "it gives nothing");
+        assert!(matches!(begin(3), BeginOutcome::Here), "it is no member");
+        remote.acknowledged(NodeId(1), 0);
+        assert!(matches!(begin(1), BeginOutcome::Here), "nothing is left");
+        assert!(matches!(remote.begin(NodeId(1), Value::NOW, 7.0), BeginOutcome::Plan), "the next epoch");
+    }
+
+    #[test]
+    fn no_more_than_b_are_outstanding() {
+        let remote = RemoteMemory::default();
+        remote.planned(vec![NodeId(1)], &[report(100)], 1.0);
+        let begin = || matches!(remote.begin(NodeId(1), Value::NOW, 1.0), BeginOutcome::Ask);
+        assert_eq!((0..20).filter(|_| begin()).count(), OUTSTANDING_MAX);
+        remote.acknowledged(NodeId(1), 50);
+        assert!(begin() && !begin());
+    }
+}

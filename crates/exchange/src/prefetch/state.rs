@@ -1,0 +1,474 @@
+//! State of prefetching: hints that wait, fetches on their way, answers that nobody used yet.
+//!
+//! Pure but for the caller's clock: time is an argument, in seconds. Everything is bounded: lists,
+//! single hints, answers that are watched, and origins.
+
+mod told;
+
+use super::hint::{Hint, HintRefusal};
+use super::watched::WatchedKeys;
+use shoal_cooperation::prefetch::{
+    HintSource, HintedList, OriginPace, RangeRuns, SourceAccount, SourceRules, Successors,
+};
+use shoal_settings::Prefetch;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+
+/// State of prefetching.
+pub(super) struct PrefetchState {
+    accounts: HashMap<HintSource, SourceAccount>,
+    lists: Vec<RunningList>,
+    last_list: u64,
+    /// Single hints, the oldest first, with the time until which each is of use.
+    singles: VecDeque<(Hint, f64)>,
+    /// Numbers of single hints that wait, and of fetches on their way.
+    pending: HashSet<u64>,
+    /// Answers that no client has used yet, by the hash of their key.
+    unused: HashMap<u64, UnusedAnswer>,
+    /// Times at which they count as wasted, in milliseconds.
+    expiries: BTreeSet<(u64, u64)>,
+    unused_bytes: u64,
+    in_flight: usize,
+    origins: HashMap<String, OriginState>,
+    pub runs: RangeRuns,
+    pub successors: HashMap<String, Successors>,
+}
+
+/// A list of hints in use.
+struct RunningList {
+    number: u64,
+    source: HintSource,
+    list: HintedList,
+    hints: HashMap<u64, Hint>,
+    /// Time at which the list ends if no client follows it.
+    ends: f64,
+}
+
+/// An answer that no client has used yet.
+struct UnusedAnswer {
+    source: HintSource,
+    bytes: u64,
+    /// Number of the hint.
+    number: u64,
+    expires_ms: u64,
+    /// Hints that follow from the answer, once a client uses it.
+    next: Vec<Hint>,
+}
+
+#[derive(Default)]
+struct OriginState {
+    pace: OriginPace,
+    busy_until: f64,
+    used_at: f64,
+}
+
+/// Next action of the driver.
+pub(super) enum NextStep {
+    /// Fetch this, up to a number of bytes.
+    Fetch(Box<Hint>, u64),
+    /// Look again after this time in seconds, or when woken.
+    Wait(f64),
+    /// Nothing is left.
+    Idle,
+}
+
+/// End of a fetch.
+#[derive(Debug)]
+pub(super) enum FetchEnd {
+    /// The cache had the answer.
+    Held,
+    /// The answer came and is kept under a key with this hash. `seconds` is the time to its head.
+    Kept { key: u64, bytes: u64, seconds: f64, is_wanted: bool, next: Vec<Hint> },
+    /// Another node fetches the answer, as its home.
+    Placed,
+    /// The answer is of no use.
+    Useless { bytes: u64 },
+    /// The origin asks for less, or failed.
+    Refused { retry_after_seconds: Option<f64> },
+    /// Clients needed the connection.
+    GaveWay { bytes: u64, was_asked: bool },
+}
+
+impl Default for PrefetchState {
+    fn default() -> Self {
+        Self {
+            accounts: HashMap::new(),
+            lists: Vec::new(),
+            last_list: 0,
+            singles: VecDeque::new(),
+            pending: HashSet::new(),
+            unused: HashMap::new(),
+            expiries: BTreeSet::new(),
+            unused_bytes: 0,
+            in_flight: 0,
+            origins: HashMap::new(),
+            runs: RangeRuns::new(RUNS_MAX),
+            successors: HashMap::new(),
+        }
+    }
+}
+
+impl PrefetchState {
+    /// Returns the account of a source.
+    pub fn account(&mut self, source: HintSource) -> &mut SourceAccount {
+        self.accounts.entry(source).or_default()
+    }
+
+    /// Adds single hints, of use for a moment.
+    pub fn add(&mut self, hints: Vec<Hint>, now: f64) {
+        for hint in hints {
+            let source = hint.source;
+            self.account(source).received(1);
+            let is_known = self.pending.contains(&hint.number) || self.unused.contains_key(&hint.number);
+            if is_known || self.singles.len() >= SINGLES_MAX {
+                self.account(source).refused(1);
+                continue;
+            }
+            self.pending.insert(hint.number);
+            self.singles.push_back((hint, now + SINGLE_SECONDS));
+        }
+    }
+
+    /// Adds a list. Returns its number.
+    ///
+    /// # Errors
+    /// If there are too many lists.
+    pub fn add_list(
+        &mut self,
+        source: HintSource,
+        hints: Vec<(Hint, Option<f64>)>,
+        (pace_seconds, ends): (Option<f64>, f64),
+        now: f64,
+    ) -> Result<u64, HintRefusal> {
+        self.account(source).received(hints.len() as u64);
+        if self.lists.len() >= LISTS_MAX {
+            self.account(source).refused(hints.len() as u64);
+            return Err(HintRefusal::Full);
+        }
+        self.last_list += 1;
+        let mut list = HintedList::new(hints.len(), pace_seconds, now);
+        let mut by_number = HashMap::with_capacity(hints.len());
+        for (hint, deadline) in hints {
+            list.add(hint.number, deadline);
+            by_number.insert(hint.number, hint);
+        }
+        debug_assert!(by_number.len() >= usize::from(!list.is_empty()), "each hint has its request");
+        self.lists.push(RunningList { number: self.last_list, source, list, hints: by_number, ends });
+        Ok(self.last_list)
+    }
+
+    /// Returns `true` if there is nothing to fetch and nothing to judge.
+    pub fn is_idle(&self) -> bool {
+        self.lists.is_empty() && self.singles.is_empty() && self.in_flight == 0 && self.unused.is_empty()
+    }
+
+    /// Records a client's request for the key with this hash. Returns the source, if its answer was
+    /// fetched ahead.
+    pub fn asked(&mut self, key: u64, now: f64) -> Option<HintSource> {
+        let used = self.unused.remove(&key);
+        let number = used.as_ref().map_or(key, |used| used.number);
+        for running in &mut self.lists {
+            if running.list.referenced(number, now) {
+                running.ends = running.ends.max(now + LIST_SECONDS);
+            }
+        }
+        let used = used?;
+        self.expiries.remove(&(used.expires_ms, key));
+        self.unused_bytes = self.unused_bytes.saturating_sub(used.bytes);
+        self.account(used.source).used(used.bytes);
+        self.add(used.next, now);
+        self.invariants();
+        Some(used.source)
+    }
+
+    /// Records uses by hits on the fast path. Returns the keys with their sources.
+    pub fn settle_seen(&mut self, watched: &WatchedKeys, now: f64) -> Vec<(u64, HintSource)> {
+        let seen = watched.take_seen();
+        seen.into_iter().filter_map(|key| Some((key, self.asked(key, now)?))).collect()
+    }
+
+    /// Returns the next action. The tuple has the time, the bytes that clients' misses brought, and
+    /// the share of the processors in use, in percent.
+    pub fn next(
+        &mut self,
+        settings: &Prefetch,
+        (now, demand_bytes, cpu): (f64, u64, u32),
+        watched: &WatchedKeys,
+    ) -> NextStep {
+        let rules = rules(settings);
+        self.expire(now, &rules, watched);
+        self.lists.retain(|running| now < running.ends && !running.list.is_empty());
+        if self.is_idle() {
+            return NextStep::Idle;
+        }
+        if self.in_flight >= settings.requests || cpu > settings.cpu || self.unused.len() >= UNUSED_MAX {
+            return NextStep::Wait(PAUSE_SECONDS);
+        }
+        let room = settings.bytes.0.saturating_sub(self.unused_bytes);
+        if room == 0 {
+            return NextStep::Wait(PAUSE_SECONDS);
+        }
+        if let Some((hint, allowance)) = self.next_single((now, demand_bytes), &rules) {
+            return self.begin(hint, allowance.min(room));
+        }
+        match self.next_listed((now, demand_bytes), settings.requests, &rules) {
+            Some((hint, allowance)) => self.begin(hint, allowance.min(room)),
+            // A list with a pace is looked at again soon.
+            None if self.lists.iter().any(|running| !running.list.is_settled()) => {
+                NextStep::Wait(TICK_SECONDS)
+            }
+            None => NextStep::Wait(PAUSE_SECONDS),
+        }
+    }
+
+    fn begin(&mut self, hint: Hint, allowance: u64) -> NextStep {
+        debug_assert!(allowance > 0, "a fetch may bring something");
+        debug_assert!(!self.unused.contains_key(&hint.number), "nothing is fetched twice");
+        self.account(hint.source).begun();
+        self.pending.insert(hint.number);
+        self.in_flight += 1;
+        NextStep::Fetch(Box::new(hint), allowance)
+    }
+
+    /// Takes the next single hint that may be fetched. Those that may not are dropped: they are of
+    /// use for a moment only.
+    fn next_single(&mut self, at: (f64, u64), rules: &SourceRules) -> Option<(Hint, u64)> {
+        while let Some((hint, useful_until)) = self.singles.pop_front() {
+            self.pending.remove(&hint.number);
+            // Another source may have hinted the same meanwhile.
+            if self.unused.contains_key(&hint.number) {
+                self.account(hint.source).held();
+                continue;
+            }
+            let allowance = self.account(hint.source).allowance(at.0, at.1, rules);
+            match allowance {
+                Ok(bytes) if at.0 < useful_until && self.may_ask(hint.origin(), at.0) => {
+                    return Some((hint, bytes));
+                }
+                _ => self.account(hint.source).refused(1),
+            }
+        }
+        None
+    }
+
+    /// Takes the next due hint of a list. The list goes to the end of the row, so that all have
+    /// their turn.
+    fn next_listed(&mut self, at: (f64, u64), at_once: usize, rules: &SourceRules) -> Option<(Hint, u64)> {
+        for turn in 0..self.lists.len() {
+            let source = self.lists[turn].source;
+            let Ok(allowance) = self.account(source).allowance(at.0, at.1, rules) else { continue };
+            while let Some(number) = self.due(turn, at.0, at_once) {
+                let running = &mut self.lists[turn];
+                running.list.settle(number);
+                let needed_in_seconds = running.list.needed_in(number).unwrap_or(0.0);
+                let Some(hint) = running.hints.get(&number).cloned() else { continue };
+                let hint = Hint { needed_in_seconds, ..hint };
+                if self.pending.contains(&number) || self.unused.contains_key(&number) {
+                    continue;
+                }
+                let running = self.lists.remove(turn);
+                self.lists.push(running);
+                return Some((hint, allowance));
+            }
+        }
+        None
+    }
+
+    fn due(&self, turn: usize, now: f64, at_once: usize) -> Option<u64> {
+        let running = &self.lists[turn];
+        // The pace of the first missing hint's origin stands for all.
+        let first = running.list.first_missing()?;
+        let origin = running.hints.get(&first).map(Hint::origin)?;
+        if !self.may_ask(origin, now) {
+            return None;
+        }
+        let seconds = self.origins.get(origin).map_or(0.0, |origin| origin.pace.fetch_seconds());
+        running.list.due(now, seconds, at_once)
+    }
+
+    fn may_ask(&self, origin: &str, now: f64) -> bool {
+        let state = self.origins.get(origin);
+        state.is_none_or(|state| {
+            let is_load_known = now <= state.used_at + FORGET_SECONDS;
+            now >= state.busy_until
+                && !state.pace.is_paused(now)
+                && !(is_load_known && state.pace.is_loaded())
+        })
+    }
+
+    /// Records the time that a client's own miss took at an origin, to its head.
+    pub fn origin_answered(&mut self, origin: &str, seconds: f64, now: f64) {
+        let origin = self.origin(origin, now);
+        if now > origin.used_at + FORGET_SECONDS {
+            origin.pace.forget_load();
+        }
+        origin.used_at = now;
+        origin.pace.answered(seconds);
+    }
+
+    /// Records that an origin asks for less.
+    pub fn origin_refused(&mut self, origin: &str, retry_after_seconds: Option<f64>, now: f64) {
+        self.origin(origin, now).pace.refused(now, retry_after_seconds);
+    }
+
+    fn origin(&mut self, name: &str, now: f64) -> &mut OriginState {
+        if !self.origins.contains_key(name) && self.origins.len() >= ORIGINS_MAX {
+            self.origins.retain(|_, origin| origin.used_at + FORGET_SECONDS > now);
+            if self.origins.len() >= ORIGINS_MAX {
+                self.origins.clear();
+            }
+        }
+        debug_assert!(self.origins.len() <= ORIGINS_MAX, "the table has a limit");
+        self.origins.entry(name.to_owned()).or_default()
+    }
+
+    /// Records bytes of a fetch that arrived.
+    pub fn arrived(&mut self, source: HintSource, bytes: u64) {
+        self.account(source).arrived(bytes);
+        self.unused_bytes += bytes;
+    }
+
+    /// Records the end of a fetch.
+    pub fn ended(
+        &mut self,
+        hint: &Hint,
+        end: FetchEnd,
+        settings: &Prefetch,
+        now: f64,
+        watched: &WatchedKeys,
+    ) {
+        debug_assert!(self.in_flight > 0, "a fetch ends once");
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.pending.remove(&hint.number);
+        let origin = hint.origin();
+        match end {
+            FetchEnd::Held => {
+                let account = self.account(hint.source);
+                account.held();
+                account.withdrawn();
+            }
+            FetchEnd::Placed => {
+                let account = self.account(hint.source);
+                account.placed();
+                account.withdrawn();
+            }
+            FetchEnd::Kept { key, bytes, seconds, is_wanted, next } => {
+                self.origin_answered(origin, seconds, now);
+                self.account(hint.source).landed(bytes);
+                let expires_ms = ((now + settings.use_within.as_secs_f64()) * 1000.0) as u64;
+                let answer =
+                    UnusedAnswer { source: hint.source, bytes, number: hint.number, expires_ms, next };
+                if let Some(before) = self.unused.insert(key, answer) {
+                    // Two hints for one answer: the earlier one counts as used by the later.
+                    self.expiries.remove(&(before.expires_ms, key));
+                    self.unused_bytes = self.unused_bytes.saturating_sub(before.bytes);
+                    self.account(before.source).used(before.bytes);
+                }
+                self.expiries.insert((expires_ms, key));
+                if is_wanted {
+                    watched.remove(key);
+                    self.asked(key, now);
+                }
+            }
+            FetchEnd::Useless { bytes } => {
+                self.unused_bytes = self.unused_bytes.saturating_sub(bytes);
+                let is_muted = self.account(hint.source).useless(bytes, now, &rules(settings));
+                self.tell_mute(hint.source, is_muted, now);
+            }
+            FetchEnd::Refused { retry_after_seconds } => {
+                self.origin_refused(origin, retry_after_seconds, now);
+                self.lost(hint.source, 0);
+            }
+            FetchEnd::GaveWay { bytes, was_asked } => {
+                self.origin(origin, now).busy_until = now + BUSY_SECONDS;
+                self.lost(hint.source, bytes);
+                self.try_again(hint, was_asked);
+            }
+        }
+        self.invariants();
+    }
+
+    /// Lets a list fetch a hint once more, unless the origin has worked for it in vain too often.
+    fn try_again(&mut self, hint: &Hint, was_asked: bool) {
+        for running in &mut self.lists {
+            let Some(own) = running.hints.get_mut(&hint.number) else { continue };
+            own.tries += u8::from(was_asked);
+            if own.tries < TRIES_MAX {
+                running.list.unsettle(hint.number);
+            }
+        }
+    }
+
+    fn lost(&mut self, source: HintSource, bytes: u64) {
+        self.unused_bytes = self.unused_bytes.saturating_sub(bytes);
+        self.account(source).failed(bytes);
+    }
+
+    /// Counts answers that nobody used in time as wasted.
+    fn expire(&mut self, now: f64, rules: &SourceRules, watched: &WatchedKeys) {
+        let now_ms = (now * 1000.0) as u64;
+        while let Some(&(expires_ms, key)) = self.expiries.first().filter(|(expires, _)| *expires <= now_ms) {
+            self.expiries.remove(&(expires_ms, key));
+            watched.remove(key);
+            let Some(wasted) = self.unused.remove(&key) else { continue };
+            debug_assert_eq!(wasted.expires_ms, expires_ms, "an answer has one end");
+            self.unused_bytes = self.unused_bytes.saturating_sub(wasted.bytes);
+            let is_muted = self.account(wasted.source).wasted(wasted.bytes, now, rules);
+            self.tell_mute(wasted.source, is_muted, now);
+        }
+    }
+
+    /// Tells the operator that a source is muted.
+    fn tell_mute(&mut self, source: HintSource, is_muted: bool, now: f64) {
+        let until = self.account(source).muted_until(now).filter(|_| is_muted);
+        if let Some(until) = until {
+            tracing::warn!(
+                source = source.name(),
+                seconds = (until - now) as u64,
+                "a source of hints is muted, since clients use too little of what it hints"
+            );
+        }
+    }
+
+    fn invariants(&self) {
+        if cfg!(debug_assertions) {
+            assert_eq!(self.unused.len(), self.expiries.len(), "each unused answer expires");
+            assert!(self.singles.len() <= SINGLES_MAX && self.lists.len() <= LISTS_MAX);
+            assert!(self.origins.len() <= ORIGINS_MAX);
+        }
+    }
+}
+
+fn rules(settings: &Prefetch) -> SourceRules {
+    SourceRules {
+        floor: f64::from(settings.precision) / 100.0,
+        waste_share: f64::from(settings.waste) / 100.0,
+        trial_bytes: settings.trial.0,
+        mute_seconds: settings.mute.as_secs_f64(),
+    }
+}
+
+/// Most lists in use.
+const LISTS_MAX: usize = 64;
+/// Most single hints that wait.
+const SINGLES_MAX: usize = 1024;
+/// Most answers that are watched.
+const UNUSED_MAX: usize = 4096;
+/// Most origins with a pace.
+const ORIGINS_MAX: usize = 1024;
+/// Most runs of ranges.
+const RUNS_MAX: usize = 1024;
+/// Times that an origin is asked for a hint, while its fetch gives way.
+const TRIES_MAX: u8 = 3;
+/// Seconds for which a single hint is of use.
+const SINGLE_SECONDS: f64 = 5.0;
+/// Seconds for which a list stays after a client followed it.
+pub(super) const LIST_SECONDS: f64 = 600.0;
+/// Seconds after which an origin's load is not known any more.
+const FORGET_SECONDS: f64 = 30.0;
+/// Seconds for which an origin is left alone after a prefetch gave way there.
+const BUSY_SECONDS: f64 = 0.1;
+const PAUSE_SECONDS: f64 = 0.5;
+const TICK_SECONDS: f64 = 0.02;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! Tests of the state: budgets, turns, uses and waste.
+
+use super::super::hint::HintPlace;
+use super::*;
+use proptest::prelude::*;
+
+fn hint(source: HintSource, key: u64) -> Hint {
+    Hint::new(source, HintPlace::Url { url: format!("http://a.test/{key}"), listener: 0, key })
+}
+
+fn settings() -> Prefetch {
+    Prefetch { requests: 4, ..Prefetch::default() }
+}
+
+/// Begins all that may begin at `now`.
+fn begin(state: &mut PrefetchState, settings: &Prefetch, now: f64, watched: &WatchedKeys) -> Vec<Hint> {
+    let mut begun = Vec::new();
+    while let NextStep::Fetch(hint, _) = state.next(settings, (now, 0, 0), watched) {
+        begun.push(*hint);
+    }
+    begun
+}
+
+fn kept(key: u64, bytes: u64) -> FetchEnd {
+    FetchEnd::Kept { key, bytes, seconds: 0.01, is_wanted: false, next: Vec::new() }
+}
+
+fn end(state: &mut PrefetchState, hint: &Hint, end: FetchEnd, now: f64, watched: &WatchedKeys) {
+    if let FetchEnd::Kept { bytes, .. } = &end {
+        state.arrived(hint.source, *bytes);
+    }
+    state.ended(hint, end, &settings(), now, watched);
+}
+
+#[test]
+fn list_is_fetched_in_order_and_used() {
+    let (mut state, watched, settings) = (PrefetchState::default(), WatchedKeys::default(), settings());
+    let hints = (1..=6).map(|key| (hint(HintSource::List, key), None)).collect();
+    state.add_list(HintSource::List, hints, (None, 1e9), 0.0).expect("room");
+    let begun = begin(&mut state, &settings, 0.0, &watched);
+    assert_eq!(begun.iter().map(|hint| hint.number).collect::<Vec<_>>(), [1, 2, 3, 4], "four at a time");
+    begun.iter().for_each(|hint| end(&mut state, hint, kept(hint.number, 10), 0.1, &watched));
+    assert_eq!(begin(&mut state, &settings, 0.1, &watched).len(), 2);
+    assert_eq!(state.asked(1, 0.2), Some(HintSource::List));
+    assert_eq!(state.asked(1, 0.2), None, "once");
+    assert_eq!(state.asked(99, 0.2), None);
+    let counts = state.account(HintSource::List).counts();
+    assert_eq!((counts.received, counts.prefetched, counts.used, counts.used_bytes), (6, 6, 1, 10));
+    assert_eq!(state.sizes(), [5, 2, 3, 30]);
+}
+
+#[test]
+fn unused_answers_are_waste_and_mute_their_source() {
+    let (mut state, watched, settings) = (PrefetchState::default(), WatchedKeys::default(), settings());
+    let mut now = 0.0;
+    for key in 1..=8 {
+        state.add(vec![hint(HintSource::Link, key)], now);
+        for hint in begin(&mut state, &settings, now, &watched) {
+            watched.add(hint.number);
+            end(&mut state, &hint, kept(hint.number, 100), now, &watched);
+        }
+    }
+    now += settings.use_within.as_secs_f64() + 1.0;
+    state.add(vec![hint(HintSource::Link, 50)], now);
+    assert!(begin(&mut state, &settings, now, &watched).is_empty(), "muted");
+    let account = state.account(HintSource::Link);
+    assert!(account.muted_until(now).is_some());
+    assert_eq!((account.counts().wasted, account.counts().wasted_bytes), (8, 800));
+    assert!(watched.is_empty() && state.is_idle());
+    state.add(vec![hint(HintSource::List, 60)], now);
+    assert_eq!(begin(&mut state, &settings, now, &watched).len(), 1, "other sources go on");
+}
+
+#[test]
+fn overloaded_origin_is_left_alone() {
+    let (mut state, watched, settings) = (PrefetchState::default(), WatchedKeys::default(), settings());
+    state.add(vec![hint(HintSource::Link, 1)], 0.0);
+    let begun = begin(&mut state, &settings, 0.0, &watched);
+    end(&mut state, &begun[0], FetchEnd::Refused { retry_after_seconds: Some(9.0) }, 0.0, &watched);
+    state.add(vec![hint(HintSource::Link, 2)], 8.0);
+    assert!(begin(&mut state, &settings, 8.0, &watched).is_empty());
+    state.add(vec![hint(HintSource::Link, 3)], 9.5);
+    assert_eq!(begin(&mut state, &settings, 9.5, &watched).len(), 1);
+}
+
+#[test]
+fn listed_hint_is_tried_three_times() {
+    let (mut state, watched, settings) = (PrefetchState::default(), WatchedKeys::default(), settings());
+    state
+        .add_list(HintSource::List, vec![(hint(HintSource::List, 7), None)], (None, 1e9), 0.0)
+        .expect("room");
+    let begun = begin(&mut state, &settings, 0.0, &watched);
+    state.arrived(HintSource::List, 5);
+    end(&mut state, &begun[0], FetchEnd::GaveWay { bytes: 5, was_asked: true }, 0.0, &watched);
+    assert!(begin(&mut state, &settings, 0.05, &watched).is_empty(), "a moment later at the earliest");
+    for now in [0.2, 0.4] {
+        let again = begin(&mut state, &settings, now, &watched);
+        assert_eq!(again.len(), 1, "at {now} s");
+        let gave_way = FetchEnd::GaveWay { bytes: 0, was_asked: true };
+        end(&mut state, &again[0], gave_way, now, &watched);
+    }
+    assert!(begin(&mut state, &settings, 9.0, &watched).is_empty(), "three times are enough");
+    assert_eq!(state.account(HintSource::List).counts().wasted_bytes, 5);
+}
+
+#[test]
+fn budget_and_processors_hold_fetches_back() {
+    let (mut state, watched) = (PrefetchState::default(), WatchedKeys::default());
+    let settings = Prefetch { bytes: shoal_core::ByteCount(100), ..settings() };
+    state.add(vec![hint(HintSource::Link, 1)], 0.0);
+    assert!(matches!(state.next(&settings, (0.0, 0, 81), &watched), NextStep::Wait(_)), "busy processors");
+    let NextStep::Fetch(first, allowance) = state.next(&settings, (0.0, 0, 80), &watched) else {
+        panic!("a fetch")
+    };
+    assert_eq!(allowance, 100);
+    end(&mut state, &first, kept(1, 100), 0.0, &watched);
+    state.add(vec![hint(HintSource::Link, 2)], 0.0);
+    assert!(matches!(state.next(&settings, (0.0, 0, 0), &watched), NextStep::Wait(_)), "no room");
+    state.asked(1, 0.0);
+    assert!(matches!(state.next(&settings, (0.0, 0, 0), &watched), NextStep::Fetch(..)));
+}
+
+#[test]
+fn repeated_and_endless_hints_are_refused() {
+    let (mut state, watched) = (PrefetchState::default(), WatchedKeys::default());
+    state.add(vec![hint(HintSource::Link, 1), hint(HintSource::Link, 1)], 0.0);
+    assert_eq!(state.account(HintSource::Link).counts().refused, 1);
+    state.add((10..10_000).map(|key| hint(HintSource::Link, key)).collect(), 0.0);
+    assert_eq!(state.sizes()[0], SINGLES_MAX as u64);
+    for _ in 0..LISTS_MAX {
+        let one = vec![(hint(HintSource::List, 5), None)];
+        state.add_list(HintSource::List, one, (None, 1e9), 0.0).expect("room");
+    }
+    let more = state.add_list(HintSource::List, vec![(hint(HintSource::List, 6), None)], (None, 1e9), 0.0);
+    assert_eq!(more, Err(HintRefusal::Full));
+    let begun = begin(&mut state, &settings(), 0.0, &watched);
+    assert_eq!(begun.len(), 4);
+}
+
+#[test]
+fn page_that_is_used_gives_its_links() {
+    let (mut state, watched, settings) = (PrefetchState::default(), WatchedKeys::default(), settings());
+    state.add(vec![hint(HintSource::Link, 1)], 0.0);
+    let begun = begin(&mut state, &settings, 0.0, &watched);
+    let next = vec![hint(HintSource::Link, 2)];
+    let end_of_first = FetchEnd::Kept { key: 1, bytes: 5, seconds: 0.01, is_wanted: false, next };
+    end(&mut state, &begun[0], end_of_first, 0.0, &watched);
+    assert!(begin(&mut state, &settings, 0.1, &watched).is_empty(), "no chain without a client");
+    state.asked(1, 0.2);
+    assert_eq!(begin(&mut state, &settings, 0.2, &watched)[0].number, 2);
+}
+
+proptest! {
+    /// Nothing grows without bound, and every fetch ends in one count.
+    #[test]
+    fn counts_add_up(turns in proptest::collection::vec((0u8..6, 1u64..30), 0..300)) {
+        let (mut state, watched, settings) = (PrefetchState::default(), WatchedKeys::default(), settings());
+        let (mut flying, mut now): (Vec<Hint>, f64) = (Vec::new(), 0.0);
+        for (kind, key) in turns {
+            now += 0.5;
+            match kind {
+                0 => state.add(vec![hint(HintSource::Link, key)], now),
+                1 => {
+                    let _ = state.add_list(HintSource::Link, vec![(hint(HintSource::Link, key), None)], (None, 1e9), now);
+                }
+                2 => flying.extend(begin(&mut state, &settings, now, &watched)),
+                3 => {
+                    state.asked(key, now);
+                }
+                _ => {
+                    let Some(hint) = flying.pop() else { continue };
+                    let how = match key % 4 {
+                        0 => FetchEnd::Held,
+                        1 => FetchEnd::Useless { bytes: 0 },
+                        2 => FetchEnd::GaveWay { bytes: 0, was_asked: false },
+                        _ => kept(hint.number, key),
+                    };
+                    end(&mut state, &hint, how, now, &watched);
+                }
+            }
+            let [_, in_flight, unused, _] = state.sizes();
+            prop_assert_eq!(in_flight as usize, flying.len());
+            let counts = state.account(HintSource::Link).counts();
+            prop_assert_eq!(counts.prefetched, counts.failed + counts.used + counts.wasted + unused + in_flight);
+            prop_assert!(in_flight <= 4);
+        }
+    }
+}

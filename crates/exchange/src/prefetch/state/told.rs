@@ -1,0 +1,39 @@
+//! The state as reports tell it.
+
+use super::{PrefetchState, rules};
+use shoal_cooperation::prefetch::{HintSource, SourceAccount, SourceHold};
+use shoal_settings::Prefetch;
+
+impl PrefetchState {
+    /// Returns the accounts, each with the end of its mute, in the order of the sources.
+    pub fn accounts(&self) -> impl Iterator<Item = (HintSource, &SourceAccount)> {
+        HintSource::ALL.into_iter().filter_map(move |source| Some((source, self.accounts.get(&source)?)))
+    }
+
+    /// Returns hints that wait, fetches on their way, answers that nobody used yet, and their
+    /// bytes.
+    pub fn sizes(&self) -> [u64; 4] {
+        let listed: usize = self.lists.iter().map(|running| running.list.len()).sum();
+        [
+            (listed + self.singles.len()) as u64,
+            self.in_flight as u64,
+            self.unused.len() as u64,
+            self.unused_bytes,
+        ]
+    }
+
+    /// Returns numbers, sources and lengths of the lists in use.
+    pub fn lists(&self) -> Vec<(u64, HintSource, usize)> {
+        self.lists.iter().map(|running| (running.number, running.source, running.list.len())).collect()
+    }
+
+    /// Returns the reason for which a source is held back now.
+    pub fn hold_of(
+        &mut self,
+        source: HintSource,
+        settings: &Prefetch,
+        (now, demand_bytes): (f64, u64),
+    ) -> Option<SourceHold> {
+        self.account(source).allowance(now, demand_bytes, &rules(settings)).err()
+    }
+}

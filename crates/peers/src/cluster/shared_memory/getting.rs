@@ -1,0 +1,223 @@
+//! Getpage: brings a page back from the node that holds it, if that costs less than the disk.
+
+use super::{ClusterMemory, page_number};
+use crate::cluster::PeerNode;
+use bytes::Bytes;
+use shoal_cache::shared_memory::PlacedPage;
+use shoal_cluster::{CallError, MEMORY_CALL, MemoryAnswer, MemoryMatter, MemoryRefusal, MemoryReply};
+use shoal_cooperation::NodeId;
+use shoal_cooperation::global_memory::{CostMeter, PageCosts, Place, ServerReport, SwitchChange};
+use shoal_core::{Key, ObjectKey};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Page on its way back. Dropping it ends the count of those.
+struct GetInFlight(Arc<ClusterMemory>);
+
+/// End of a get.
+enum GetEnd {
+    /// The page.
+    Page(Bytes),
+    /// The node has the page no more.
+    Gone,
+    /// The node has given all pages back.
+    Off,
+    /// Other bytes than this node has put.
+    Wrong,
+    /// The node did not answer, or does not answer now.
+    Failed,
+}
+
+impl ClusterMemory {
+    /// Returns the way to a page, if asking for it costs less than the disk.
+    pub(super) fn find_page(&self, key: &ObjectKey, on_disk: bool) -> Option<PlacedPage> {
+        let key = key.hash();
+        let place = self.placed.lock().find(key)?;
+        let (handle, memory) = (self.handle.upgrade()?, self.me.upgrade()?);
+        let peer = Arc::clone(handle.members().peer(place.node)?);
+        if on_disk && !self.pays(&peer, place.node) {
+            return None;
+        }
+        if self.gets.load(Relaxed) >= GETS_MAX {
+            return None;
+        }
+        // Of several requests for it one takes the page.
+        let place = self.placed.lock().take(key)?;
+        self.gets.fetch_add(1, Relaxed);
+        let flight = GetInFlight(memory);
+        let bring = Box::pin(async move { flight.0.get(&peer, (key, place)).await });
+        Some(PlacedPage { bytes: u64::from(place.bytes), bring })
+    }
+
+    /// Returns `true` if the peer is asked before the disk.
+    fn pays(&self, peer: &PeerNode, node: NodeId) -> bool {
+        let now = self.now();
+        let Some(report) = self.reports.lock().of(node, now) else { return false };
+        let disk = self.disk.lock().seconds();
+        let mut peers = self.peers.lock();
+        let known = peers.entry(node).or_default();
+        if self.is_always.load(Relaxed) {
+            return true;
+        }
+        if !known.switch.is_on(now) {
+            return false;
+        }
+        let costs = self.costs(disk, known.latency.seconds(), &report);
+        let is_cheaper = costs.peer_is_cheaper();
+        if let SwitchChange::Off(pause) = known.switch.judged(is_cheaper, now) {
+            self.metrics.memory_switched_off.increment();
+            known.row.switched_off += 1;
+            tracing::warn!(
+                peer = %peer.name,
+                disk_us = disk.map(|seconds| seconds * 1e6),
+                peer_us = known.latency.seconds().map(|seconds| seconds * 1e6),
+                "the disk is faster than the memory of this peer, which is not asked for {pause:?}"
+            );
+            // After the pause the peer is measured anew.
+            known.latency = CostMeter::default();
+        }
+        is_cheaper
+    }
+
+    fn costs(&self, disk: Option<f64>, peer: Option<f64>, report: &ServerReport) -> PageCosts {
+        let service = f64::from(report.service_us) / 1e6;
+        PageCosts {
+            disk,
+            peer,
+            // The asker writes and reads about as much as the server does.
+            own_cpu: service,
+            own_utilization: self.load.used(),
+            server_cpu: service,
+            server_utilization: 1.0 - f64::from(report.unused_permille) / 1e3,
+        }
+    }
+
+    /// Asks the holder for a page. The page has left the directory.
+    async fn get(&self, peer: &Arc<PeerNode>, (key, place): (Key, Place)) -> Option<Bytes> {
+        let began = Instant::now();
+        let end = self.ask_for(peer, key, &place).await;
+        let took = began.elapsed();
+        self.epochs.lock().requested(1);
+        let mut peers = self.peers.lock();
+        let known = peers.entry(place.node).or_default();
+        match end {
+            GetEnd::Page(page) => {
+                known.latency.took(took);
+                known.trust.note(true, self.now());
+                known.row.gets += 1;
+                self.epochs.lock().faulted(1, took.as_secs_f64());
+                self.metrics.memory_gets_hit.increment();
+                self.metrics.memory_got_bytes.add(page.len() as u64);
+                Some(page)
+            }
+            GetEnd::Gone => {
+                known.row.gone += 1;
+                self.metrics.memory_gets_gone.increment();
+                if known.trust.note(false, self.now()) {
+                    tracing::warn!(peer = %peer.name, "the peer forgets most pages, and gets none for a minute");
+                }
+                None
+            }
+            GetEnd::Off => {
+                known.version = None;
+                drop(peers);
+                self.metrics.memory_gets_gone.increment();
+                self.placed.lock().keep(|other| other != place.node);
+                None
+            }
+            GetEnd::Wrong => {
+                known.row.wrong += 1;
+                self.metrics.memory_gets_wrong.increment();
+                None
+            }
+            GetEnd::Failed => {
+                known.row.failed += 1;
+                self.metrics.memory_gets_failed.increment();
+                self.reports.lock().forget(place.node);
+                None
+            }
+        }
+    }
+
+    async fn ask_for(&self, peer: &Arc<PeerNode>, key: Key, place: &Place) -> GetEnd {
+        let (Some(handle), Some(patience)) = (self.handle.upgrade(), peer.admit()) else {
+            return GetEnd::Failed;
+        };
+        let mut trial = peer.begin();
+        let ask = self.ask(&handle, MemoryMatter::Get(page_number(key)));
+        let call = handle.call_peer(peer, MEMORY_CALL, ask.encode().into());
+        let bytes = match timeout(patience, call).await {
+            Err(_) => {
+                trial.timed_out(patience);
+                return GetEnd::Failed;
+            }
+            Ok(Err(CallError::Unreachable(_))) => {
+                trial.refused();
+                return GetEnd::Failed;
+            }
+            Ok(Err(_)) => {
+                trial.answered();
+                return GetEnd::Failed;
+            }
+            Ok(Ok(bytes)) => bytes,
+        };
+        trial.answered();
+        let Some(answer) = MemoryAnswer::decode(&bytes, ask.matter.kind(), 0) else {
+            peer.lied();
+            return GetEnd::Wrong;
+        };
+        self.heard_answer(place.node, &answer);
+        match answer.told {
+            Ok(MemoryReply::Get(Some(page))) if self.sum(page) == place.sum => {
+                GetEnd::Page(bytes.slice_ref(page))
+            }
+            Ok(MemoryReply::Get(Some(_))) => {
+                tracing::warn!(peer = %peer.name, "a peer returned another page than it got, and is set aside");
+                peer.lied();
+                GetEnd::Wrong
+            }
+            Err(MemoryRefusal::Off) => GetEnd::Off,
+            Ok(_) | Err(MemoryRefusal::Unwanted) => GetEnd::Gone,
+            Err(_) => GetEnd::Failed,
+        }
+    }
+
+    /// Records the report of an answer, and the pages that were given up.
+    pub(super) fn heard_answer(&self, node: NodeId, answer: &MemoryAnswer<'_>) {
+        self.heard(node, answer.report());
+        let mut placed = self.placed.lock();
+        for page in &answer.gone {
+            placed.gone(Key::from_bytes(page.to_le_bytes()), node);
+        }
+    }
+
+    /// Records the report of a node.
+    pub(super) fn heard(&self, node: NodeId, report: ServerReport) {
+        let now = self.now();
+        self.reports.lock().heard(node, report, now);
+        self.peers.lock().entry(node).or_default().heard = Some(now);
+    }
+
+    /// Returns the hash by which this node knows its page again.
+    pub(super) fn sum(&self, page: &[u8]) -> u64 {
+        xxh3_64_with_seed(page, self.seed)
+    }
+
+    /// Returns `true` if the node gets pages: it keeps most of those that it takes.
+    pub(super) fn is_trusted(&self, node: NodeId, now: Duration) -> bool {
+        self.peers.lock().get(&node).is_none_or(|known| known.trust.is_trusted(now))
+    }
+}
+
+impl Drop for GetInFlight {
+    fn drop(&mut self) {
+        let before = self.0.gets.fetch_sub(1, Relaxed);
+        debug_assert!(before > 0, "each get is counted once");
+    }
+}
+
+/// Most pages on their way back; further misses read the disk.
+const GETS_MAX: u32 = 64;

@@ -1,0 +1,366 @@
+//! Putpage: offers objects that leave RAM to other nodes, and exchanges reports with them.
+//!
+//! One thread does this. Pages for one node go in one message of up to [`MESSAGE_BYTES`]. A node
+//! that declines a page, or has too much to do, is left out, and another is drawn, twice at most.
+
+use super::{ClusterMemory, PutCandidate, page_number, set_gauge};
+use crate::cluster::{ClusterHandle, PeerNode};
+use shoal_cluster::{
+    CallError, DROPPED_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryMatter, MemoryRefusal,
+    MemoryReply, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,
+};
+use shoal_cooperation::global_memory::{AGE_MAX, OwnRate, Place, PutPlan, Role, ServerReport, spare_bytes};
+use shoal_cooperation::{MemberState, NodeId};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Works until the node has ended.
+pub(super) async fn work(memory: Weak<ClusterMemory>, wake: Arc<Notify>) {
+    let mut due = Instant::now();
+    loop {
+        tokio::select! {
+            () = wake.notified() => {}
+            () = sleep_until(due) => {}
+        }
+        let Some(memory) = memory.upgrade() else { return };
+        if Instant::now() >= due {
+            due = Instant::now() + TICK;
+            memory.tick().await;
+        }
+        // Some more objects may fill the messages.
+        tokio::time::sleep(GATHERING).await;
+        while memory.put_some().await {}
+    }
+}
+
+/// Pages for one node, with their objects.
+struct Parcel {
+    peer: Arc<PeerNode>,
+    pages: Vec<(PutCandidate, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl ClusterMemory {
+    /// Does the work of a second: reads meters, exchanges reports, makes the plan.
+    async fn tick(self: &Arc<Self>) {
+        let Some(handle) = self.handle.upgrade() else { return };
+        let now = self.now();
+        self.load.read(now);
+        self.own.store(Arc::new(self.own_report(now)));
+        self.leave_gone_members(&handle);
+        self.epochs.lock().tick(now);
+        if self.is_on() {
+            self.exchange_reports(&handle).await;
+            self.make_plan();
+        }
+        self.show();
+    }
+
+    fn own_report(&self, now: Duration) -> ServerReport {
+        let told = self.reports.lock().fresh(now);
+        let age = self.next_age(now);
+        let (used, for_others) = (self.load.used(), self.load.for_others());
+        let most = (super::CPU_CAP - (used - for_others)).clamp(0.0, 1.0);
+        let has_time = used < super::CPU_CAP;
+        let youngest = told.iter().map(|(_, report)| report.age).min().unwrap_or(AGE_MAX);
+        let (limit, free, own) = self.room.usage();
+        let (_, guests) = self.guests.lock().usage();
+        let limit = limit / super::GUESTS_DENOMINATOR * super::GUESTS_NUMERATOR;
+        let spare = match self.is_on() && has_time {
+            true => spare_bytes((free, guests, own), (age, youngest), limit),
+            false => 0,
+        };
+        let permille = |share: f64| (share.clamp(0.0, 1.0) * 1e3) as u16;
+        let service = self.load.service_seconds().map_or(super::SERVICE_US, |seconds| (seconds * 1e6) as u32);
+        ServerReport {
+            role: Role::of(age, told.iter().map(|(_, report)| report.age), has_time),
+            age,
+            spare_bytes: spare,
+            most_permille: permille(most),
+            unused_permille: permille(most - for_others),
+            service_us: service.max(1),
+        }
+    }
+
+    /// Returns the age of the memory that a page would replace: that of own objects, or of the
+    /// oldest page of others if those have their share.
+    fn next_age(&self, now: Duration) -> Duration {
+        let own = self.tier_age.lock().age(now);
+        let guests = self.guests.lock();
+        let (limit, free, objects) = self.room.usage();
+        let most = limit / super::GUESTS_DENOMINATOR * super::GUESTS_NUMERATOR;
+        let is_full = guests.usage().1 + FULL_BELOW > most || free + objects < FULL_BELOW;
+        guests.oldest_age(now).filter(|_| is_full).unwrap_or(own)
+    }
+
+    fn leave_gone_members(&self, handle: &ClusterHandle) {
+        let members = handle.members();
+        let is_member =
+            |node: NodeId| members.view.member(node).is_some_and(|member| member.state != MemberState::Out);
+        self.reports.lock().keep(is_member);
+        self.peers.lock().retain(|node, _| is_member(*node));
+        self.forgotten.lock().retain(|node, _| is_member(*node));
+        self.placed.lock().keep(is_member);
+        let gone = self.guests.lock().keep(is_member);
+        drop(gone);
+    }
+
+    /// Exchanges reports with nodes that have not told theirs lately, or must hear of forgotten
+    /// pages.
+    async fn exchange_reports(self: &Arc<Self>, handle: &Arc<ClusterHandle>) {
+        let now = self.now();
+        let mut calls = JoinSet::new();
+        let due: Vec<Arc<PeerNode>> = {
+            let (members, mut peers) = (handle.members(), self.peers.lock());
+            let forgotten = self.forgotten.lock();
+            let others = members
+                .view
+                .members()
+                .iter()
+                .filter(|member| member.id != self.node && member.state != MemberState::Out);
+            let mut is_due = |node: NodeId| {
+                let known = peers.entry(node).or_default();
+                let is_old = known.heard.is_none_or(|heard| now.saturating_sub(heard) >= REPORT_AFTER);
+                let has_news = forgotten.get(&node).is_some_and(|pages| !pages.is_empty());
+                now >= known.asked_after && (is_old || has_news || known.version.is_none())
+            };
+            let due: Vec<NodeId> = others.map(|member| member.id).filter(|node| is_due(*node)).collect();
+            due.into_iter().filter_map(|node| members.peer(node).cloned()).collect()
+        };
+        for peer in due {
+            if calls.len() >= CALLS_MAX {
+                calls.join_next().await;
+            }
+            let (memory, handle) = (Arc::clone(self), Arc::clone(handle));
+            calls.spawn(async move { memory.exchange_with(&handle, &peer).await });
+        }
+        while calls.join_next().await.is_some() {}
+    }
+
+    async fn exchange_with(&self, handle: &ClusterHandle, peer: &PeerNode) {
+        let mut dropped = self.forgotten.lock().remove(&peer.node).unwrap_or_default();
+        dropped.truncate(DROPPED_MAX);
+        let ask = self.ask(handle, MemoryMatter::State { newest: MEMORY_VERSION, dropped });
+        let call =
+            timeout(handle.peer_timeout(), handle.call_peer(peer, MEMORY_CALL, ask.encode().into())).await;
+        let answer = match &call {
+            Ok(Ok(bytes)) => MemoryAnswer::decode(bytes, ask.matter.kind(), 0),
+            _ => None,
+        };
+        if let Some(answer) = &answer {
+            self.heard_answer(peer.node, answer);
+        }
+        let mut peers = self.peers.lock();
+        let known = peers.entry(peer.node).or_default();
+        known.version = match answer.map(|answer| answer.told) {
+            Some(Ok(MemoryReply::State(version))) if version <= MEMORY_VERSION => Some(version),
+            _ => None,
+        };
+        if known.version.is_none() {
+            // An older node, one that has it off, or one that does not answer.
+            let is_older = matches!(call, Ok(Err(CallError::Unknown)));
+            known.asked_after = self.now() + if is_older { OLDER_PAUSE } else { REPORT_AFTER };
+        }
+    }
+
+    /// Makes the plan for the next second from the reports of nodes that speak, are trusted, and
+    /// are not slower than the disk.
+    fn make_plan(&self) {
+        let now = self.now();
+        let (fresh, global_nodes) = {
+            let reports = self.reports.lock();
+            (reports.fresh(now), reports.global_nodes(now, self.own.load().role == Role::Global))
+        };
+        let is_usable = |node: NodeId| {
+            let peers = self.peers.lock();
+            peers.get(&node).is_some_and(|known| known.version.is_some() && known.switch.is_on(now))
+        };
+        let usable: Vec<(NodeId, ServerReport)> =
+            fresh.into_iter().filter(|(node, _)| is_usable(*node) && self.is_trusted(*node, now)).collect();
+        let (seconds_between, b) = {
+            let epochs = self.epochs.lock();
+            (epochs.seconds_between(), epochs.b())
+        };
+        let plan = PutPlan::new(&usable, OwnRate { seconds_between, global_nodes }, b);
+        // Settings and reports are within their bounds.
+        debug_assert!(plan.is_ok(), "{plan:?}");
+        self.plan.store(Arc::new(plan.unwrap_or_default()));
+    }
+
+    /// Puts pages until messages are full. Returns `true` if objects still wait.
+    async fn put_some(self: &Arc<Self>) -> bool {
+        let Some(handle) = self.handle.upgrade() else { return false };
+        let parcels = self.parcels(&handle);
+        if parcels.is_empty() {
+            return !self.queue.lock().objects.is_empty();
+        }
+        let mut sending = JoinSet::new();
+        for parcel in parcels.into_values() {
+            let (memory, handle) = (Arc::clone(self), Arc::clone(&handle));
+            sending.spawn(async move { memory.send(&handle, parcel).await });
+        }
+        while sending.join_next().await.is_some() {}
+        !self.queue.lock().objects.is_empty()
+    }
+
+    /// Takes objects out of the queue and writes them as pages for the nodes that are drawn.
+    fn parcels(&self, handle: &ClusterHandle) -> HashMap<NodeId, Parcel> {
+        let (plan, members) = (self.plan.load_full(), handle.members());
+        let mut parcels: HashMap<NodeId, Parcel> = HashMap::new();
+        for _ in 0..OBJECTS_AT_ONCE {
+            let Some(outgoing) = self.queue.lock().next() else { break };
+            let chosen = match self.is_worth_sending(&outgoing) {
+                true => plan.choose(outgoing.age, self.draw(), &outgoing.refused),
+                false => None,
+            };
+            let Some(peer) = chosen.and_then(|node| members.peer(node)).filter(|_| self.is_on()) else {
+                self.gives_up(&outgoing);
+                continue;
+            };
+            let page = outgoing.object.page();
+            if page.len() > PAGE_BYTES_MAX {
+                self.gives_up(&outgoing);
+                continue;
+            }
+            let fresh = || Parcel { peer: Arc::clone(peer), pages: Vec::new(), bytes: 0 };
+            let parcel = parcels.entry(peer.node).or_insert_with(fresh);
+            parcel.bytes += page.len();
+            parcel.pages.push((outgoing, page));
+            if parcel.bytes >= MESSAGE_BYTES || parcel.pages.len() >= PAGES_MAX {
+                break;
+            }
+        }
+        parcels
+    }
+
+    /// Returns `true` if the object may still be put: not removed, not back in RAM, and fresh.
+    fn is_worth_sending(&self, outgoing: &PutCandidate) -> bool {
+        let (key, turn) = (outgoing.object.key(), outgoing.object.turn());
+        self.placed.lock().is_on_its_way(key, turn) && !self.room.is_in_ram(key) && outgoing.object.is_fresh()
+    }
+
+    /// Drops an object for good.
+    fn gives_up(&self, outgoing: &PutCandidate) {
+        self.placed.lock().stays_away(outgoing.object.key(), outgoing.object.turn());
+        self.queue.lock().done(outgoing.object.weight());
+        self.metrics.memory_puts_left.increment();
+    }
+
+    async fn send(&self, handle: &ClusterHandle, parcel: Parcel) {
+        let put = |(outgoing, page): &'_ (PutCandidate, Vec<u8>)| {
+            (page_number(outgoing.object.key()), xxh3_64(page))
+        };
+        let facts: Vec<(u128, u64)> = parcel.pages.iter().map(put).collect();
+        let pages = parcel.pages.iter().zip(&facts).map(|((outgoing, bytes), (page, sum))| PagePut {
+            page: *page,
+            age: outgoing.age,
+            sum: *sum,
+            bytes,
+        });
+        let ask = self.ask(handle, MemoryMatter::Put(pages.collect()));
+        let call = handle.call_peer(&parcel.peer, MEMORY_CALL, ask.encode().into());
+        let call = timeout(handle.peer_timeout(), call).await;
+        self.epochs.lock().requested(parcel.pages.len() as u64);
+        let answer = match &call {
+            Ok(Ok(bytes)) => MemoryAnswer::decode(bytes, ask.matter.kind(), parcel.pages.len()),
+            _ => None,
+        };
+        if let Some(answer) = &answer {
+            self.heard_answer(parcel.peer.node, answer);
+        }
+        let told = answer.map(|answer| answer.told);
+        debug_assert!(parcel.bytes <= MESSAGE_BYTES + PAGE_BYTES_MAX, "a message is bounded");
+        drop(ask);
+        self.settle(parcel, told);
+    }
+
+    /// Records the results of a put. A page that was refused goes to another node.
+    fn settle(&self, parcel: Parcel, told: Option<Result<MemoryReply<'_>, MemoryRefusal>>) {
+        let node = parcel.peer.node;
+        let results = match told {
+            Some(Ok(MemoryReply::Put(results))) => results,
+            Some(Err(MemoryRefusal::Busy | MemoryRefusal::Behind)) => {
+                self.metrics.memory_puts_refused.add(parcel.pages.len() as u64);
+                vec![PutResult::Declined; parcel.pages.len()]
+            }
+            _ => {
+                // It does not answer, or has shared memory off now: others get pages until it
+                // reports.
+                self.metrics.memory_puts_failed.add(parcel.pages.len() as u64);
+                self.reports.lock().forget(node);
+                vec![PutResult::Declined; parcel.pages.len()]
+            }
+        };
+        for ((mut outgoing, page), result) in parcel.pages.into_iter().zip(results) {
+            if result != PutResult::Kept {
+                outgoing.refused.push(node);
+                match result == PutResult::Declined && outgoing.refused.len() < SERVERS_A_PAGE {
+                    true => self.queue.lock().objects.push_back(outgoing),
+                    false => self.gives_up(&outgoing),
+                }
+                continue;
+            }
+            let (key, turn) = (outgoing.object.key(), outgoing.object.turn());
+            let place = Place { node, turn, sum: self.sum(&page), bytes: page.len() as u32 };
+            let is_current = !self.room.is_in_ram(key) && self.placed.lock().placed(key, place);
+            match is_current {
+                true => self.metrics.memory_puts_kept.increment(),
+                false => {
+                    self.metrics.memory_puts_late.increment();
+                    self.placed.lock().stays_away(key, turn);
+                    self.forget(key, Some(place));
+                }
+            }
+            if let Some(known) = self.peers.lock().get_mut(&node) {
+                known.row.puts += 1;
+            }
+            self.queue.lock().done(outgoing.object.weight());
+        }
+    }
+
+    /// Shows the gauges.
+    fn show(&self) {
+        let (pages, bytes) = self.guests.lock().usage();
+        set_gauge(&self.metrics.memory_guest_pages, pages as u64);
+        set_gauge(&self.metrics.memory_guest_bytes, bytes);
+        let (pages, bytes) = self.placed.lock().usage();
+        set_gauge(&self.metrics.memory_placed_pages, pages as u64);
+        set_gauge(&self.metrics.memory_placed_bytes, bytes);
+        set_gauge(&self.metrics.memory_gets_under_way, u64::from(self.gets.load(Relaxed)));
+    }
+}
+
+/// Interval of reports, plans and gauges.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Bytes below their share, or of free and own memory, from which pages replace pages of others.
+const FULL_BELOW: u64 = 64 << 10;
+
+/// Time for which more objects are waited for before they are put.
+const GATHERING: Duration = Duration::from_millis(2);
+
+/// Time after which a report is asked for.
+const REPORT_AFTER: Duration = Duration::from_secs(3);
+
+/// Time for which a node that knows no shared memory is not asked: it may be upgraded.
+const OLDER_PAUSE: Duration = Duration::from_secs(60);
+
+/// Most calls at the same time.
+const CALLS_MAX: usize = 8;
+
+/// Bytes from which a message is sent.
+const MESSAGE_BYTES: usize = 256 << 10;
+
+/// Most objects that are written as pages at once.
+const OBJECTS_AT_ONCE: usize = 256;
+
+/// Nodes that are offered a page.
+const SERVERS_A_PAGE: usize = 2;
+
+const _: () = assert!(MESSAGE_BYTES + PAGE_BYTES_MAX < shoal_cluster::CALL_BYTES_MAX);

@@ -1,0 +1,89 @@
+//! Versions, cipher suites and groups that a listener takes.
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::version::{TLS12, TLS13};
+use rustls::{NamedGroup, SupportedCipherSuite, SupportedProtocolVersion};
+use shoal_settings::{Listen, TlsVersion};
+use std::sync::Arc;
+
+/// Parts of a handshake that settings choose.
+#[derive(Clone)]
+pub(super) struct TlsPolicy {
+    /// Versions, the newest first.
+    pub versions: &'static [&'static SupportedProtocolVersion],
+    /// Cipher suites and groups, best first, with their code.
+    pub provider: Arc<CryptoProvider>,
+}
+
+impl Default for TlsPolicy {
+    fn default() -> Self {
+        Self { versions: &BOTH, provider: Arc::new(ring::default_provider()) }
+    }
+}
+
+impl TlsPolicy {
+    /// Returns the policy of a listener. Its names were checked with the settings.
+    pub fn of(listen: &Listen) -> Self {
+        let mut provider = ring::default_provider();
+        if !listen.tls_ciphers.is_empty() {
+            provider.cipher_suites = in_order(&listen.tls_ciphers, &provider.cipher_suites, cipher_name);
+        }
+        if !listen.tls_groups.is_empty() {
+            let name = |group: &&'static dyn rustls::crypto::SupportedKxGroup| group_name(group.name());
+            provider.kx_groups = in_order(&listen.tls_groups, &provider.kx_groups, name);
+        }
+        let versions = match listen.tls_min_version {
+            TlsVersion::V12 => &BOTH[..],
+            TlsVersion::V13 => &BOTH[..1],
+        };
+        Self { versions, provider: Arc::new(provider) }
+    }
+}
+
+/// Returns the members of `all` that are named, in the order of the names.
+fn in_order<T: Copy>(names: &[String], all: &[T], name_of: impl Fn(&T) -> String) -> Vec<T> {
+    let find = |name: &String| all.iter().find(|one| name_of(one) == *name).copied();
+    let chosen: Vec<T> = names.iter().filter_map(find).collect();
+    debug_assert_eq!(chosen.len(), names.len(), "the check of the settings knows all names");
+    chosen
+}
+
+/// Returns the IANA name. The library puts the version into those of TLS 1.3.
+fn cipher_name(suite: &SupportedCipherSuite) -> String {
+    format!("{:?}", suite.suite()).replacen("TLS13_", "TLS_", 1)
+}
+
+fn group_name(group: NamedGroup) -> String {
+    format!("{group:?}").to_ascii_lowercase()
+}
+
+static BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shoal_settings::{TLS_CIPHERS, TLS_GROUPS};
+
+    #[test]
+    fn settings_name_all_that_the_library_has() {
+        let provider = TlsPolicy::default().provider;
+        let ciphers: Vec<String> = provider.cipher_suites.iter().map(cipher_name).collect();
+        assert_eq!(ciphers, TLS_CIPHERS);
+        let groups: Vec<String> = provider.kx_groups.iter().map(|group| group_name(group.name())).collect();
+        assert_eq!(groups, TLS_GROUPS);
+    }
+
+    #[test]
+    fn names_choose_and_order() {
+        let listen = Listen {
+            tls_min_version: TlsVersion::V13,
+            tls_ciphers: vec![TLS_CIPHERS[2].into(), TLS_CIPHERS[0].into()],
+            tls_groups: vec!["secp384r1".into()],
+            ..Listen::reverse(([127, 0, 0, 1], 0).into())
+        };
+        let policy = TlsPolicy::of(&listen);
+        let ciphers: Vec<String> = policy.provider.cipher_suites.iter().map(cipher_name).collect();
+        assert_eq!(ciphers, [TLS_CIPHERS[2], TLS_CIPHERS[0]]);
+        assert_eq!((policy.provider.kx_groups.len(), policy.versions.len()), (1, 1));
+    }
+}

@@ -1,0 +1,192 @@
+//! Thread that sends spans and metrics to a collector.
+
+use super::ids::Ids;
+use super::messages::{self, Span};
+use super::trace::TraceSink;
+use crate::metrics::Metrics;
+use parking_lot::Mutex;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Collector to which the exporter sends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Endpoint {
+    /// Host and port.
+    pub authority: String,
+    /// Path before `/v1/traces`.
+    pub path: String,
+    /// Name of the service in its messages.
+    pub service: String,
+    /// Share of requests without a caller's context that are recorded, from 0 to 1.
+    pub sample: f64,
+    /// Interval of the metrics; zero sends none.
+    pub metrics_interval: Duration,
+}
+
+/// Running exporter. It sends its queue and ends when this is dropped.
+pub struct Exporter {
+    sink: Arc<TraceSink>,
+    stop: SyncSender<Vec<Span>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Work {
+    endpoint: Endpoint,
+    spans: Receiver<Vec<Span>>,
+    metrics: Arc<Metrics>,
+    start_ns: u64,
+    /// `true` if the last message failed, which has been reported.
+    is_failing: bool,
+}
+
+impl Exporter {
+    /// Starts the thread. `seed` differs between processes.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn start(endpoint: Endpoint, seed: u64, metrics: &Arc<Metrics>) -> io::Result<Self> {
+        let (sender, spans) = sync_channel(QUEUE_MAX);
+        let threshold = (endpoint.sample.clamp(0.0, 1.0) * u64::MAX as f64) as u64;
+        let sink =
+            TraceSink { spans: sender.clone(), ids: Ids::new(seed), threshold, metrics: Arc::clone(metrics) };
+        let metrics = Arc::clone(metrics);
+        let work = Work { endpoint, spans, metrics, start_ns: now_ns(), is_failing: false };
+        let thread = std::thread::Builder::new().name("shoal-otlp".into()).spawn(move || work.run())?;
+        Ok(Self { sink: Arc::new(sink), stop: sender, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Returns the receiver of finished requests.
+    pub fn sink(&self) -> &Arc<TraceSink> {
+        &self.sink
+    }
+
+    /// Sends the queue and ends the thread.
+    pub fn stop(&self) {
+        let Some(thread) = self.thread.lock().take() else { return };
+        // An empty list tells the thread to end. A full queue is read soon.
+        let _ = self.stop.send(Vec::new());
+        // The panic hook has reported a thread that panicked.
+        let _ = thread.join();
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Work {
+    fn run(mut self) {
+        let interval = self.endpoint.metrics_interval;
+        let mut metrics_at = Instant::now() + interval;
+        let mut batch: Vec<Span> = Vec::new();
+        let mut send_at = Instant::now() + GATHER;
+        loop {
+            let until = if interval > Duration::ZERO { send_at.min(metrics_at) } else { send_at };
+            let is_over = match self.spans.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(spans) if spans.is_empty() => true,
+                Ok(spans) => {
+                    batch.extend(spans);
+                    false
+                }
+                Err(RecvTimeoutError::Timeout) => false,
+                Err(RecvTimeoutError::Disconnected) => true,
+            };
+            let now = Instant::now();
+            if !batch.is_empty() && (is_over || batch.len() >= BATCH_MAX || now >= send_at) {
+                self.send_spans(&std::mem::take(&mut batch));
+            }
+            if interval > Duration::ZERO && (is_over || now >= metrics_at) {
+                self.send_metrics();
+                metrics_at = now + interval;
+            }
+            if now >= send_at {
+                send_at = now + GATHER;
+            }
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    fn send_spans(&mut self, spans: &[Span]) {
+        assert!(!spans.is_empty(), "a message about nothing");
+        let body = messages::traces(&self.endpoint.service, spans);
+        let sent = post(&self.endpoint, "/v1/traces", &body);
+        match &sent {
+            Ok(()) => self.metrics.spans_sent.add(spans.len() as u64),
+            Err(_) => self.metrics.spans_dropped.add(spans.len() as u64),
+        }
+        self.report(sent);
+    }
+
+    fn send_metrics(&mut self) {
+        let rows = self.metrics.rows();
+        let body = messages::metrics(&self.endpoint.service, &rows, (self.start_ns, now_ns()));
+        let sent = post(&self.endpoint, "/v1/metrics", &body);
+        self.report(sent);
+    }
+
+    /// Reports a failure once until sending works again.
+    fn report(&mut self, sent: io::Result<()>) {
+        match sent {
+            Ok(()) if self.is_failing => tracing::info!("the collector takes traces and metrics again"),
+            Ok(()) => {}
+            Err(error) if !self.is_failing => {
+                tracing::warn!(collector = self.endpoint.authority, %error, "the collector takes nothing; traces are dropped");
+                self.is_failing = true;
+                return;
+            }
+            Err(_) => return,
+        }
+        self.is_failing = false;
+    }
+}
+
+/// Sends a message, and reads the status of the answer.
+fn post(endpoint: &Endpoint, path: &str, body: &[u8]) -> io::Result<()> {
+    let address = endpoint.authority.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
+    let mut stream = TcpStream::connect_timeout(&address, WAIT_MAX)?;
+    stream.set_write_timeout(Some(WAIT_MAX))?;
+    stream.set_read_timeout(Some(WAIT_MAX))?;
+    let head = format!(
+        "POST {}{path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/x-protobuf\r\ncontent-length: {}\r\n\
+         connection: close\r\nuser-agent: shoal/{}\r\n\r\n",
+        endpoint.path,
+        endpoint.authority,
+        body.len(),
+        env!("CARGO_PKG_VERSION"),
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body)?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
+    // `HTTP/1.1 200 OK`.
+    let status = answer.get(9..12).filter(|_| answer.starts_with(b"HTTP/1."));
+    match status {
+        Some([b'2', ..]) => Ok(()),
+        Some(status) => Err(io::Error::other(format!("it answers {}", String::from_utf8_lossy(status)))),
+        None => Err(io::Error::other("its answer is no HTTP/1")),
+    }
+}
+
+fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Most requests with spans that wait.
+const QUEUE_MAX: usize = 2048;
+/// Spans that are sent at once, without waiting for more.
+const BATCH_MAX: usize = 512;
+/// Longest time for which spans gather.
+const GATHER: Duration = Duration::from_secs(1);
+/// Longest wait for the collector, for each step.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+/// Most bytes of its answer that are read.
+const ANSWER_MAX: u64 = 16 << 10;
