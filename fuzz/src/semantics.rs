@@ -68,8 +68,8 @@ fn check_resolved(resolved: RangeAnswer, length: u64) {
     assert!(sorted.windows(2).all(|pair| pair[0].end < pair[1].start), "{parts:?} overlap");
 }
 
-/// Lines of Accept-Encoding mean the same as one line. A refused coding is never chosen, and neither
-/// is one that the node lacks.
+/// Lines of Accept-Encoding mean the same as one line. A refused coding is never chosen, nor one
+/// that the node lacks.
 pub fn accept_encoding(data: &[u8]) {
     let lines: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
     let accepted = AcceptedCodings::of(lines.iter().copied());

@@ -6,8 +6,9 @@
 //!   counted often enough ─► a task of its own: found on disk, or made by the thread ─► stored
 //! ```
 //!
-//! The form as stored is right for every client, so a failure here costs bytes, never an answer. A client that has one form keeps it: If-None-Match may name any of them, and a range is
-//! one of the stored form, unless If-Range names the tag of a coded one.
+//! The form as stored is right for every client, so a failure here costs bytes alone. A client that
+//! has one form keeps it: If-None-Match may name any of them. A range is one of the stored form,
+//! unless If-Range names the tag of a coded one.
 
 mod encode;
 mod rules;
@@ -225,7 +226,8 @@ impl Coder {
     }
 }
 
-/// Returns the head of a coded form. Its tag is strong even if the origin's is not: the bytes decide.
+/// Returns the head of a coded form. Its tag is strong even if the origin's is not: the bytes
+/// decide.
 fn coded_head(head: &ResponseMetadata, coding: Coding, body: &[u8]) -> ResponseMetadata {
     debug_assert!(!head.stored.has(&CONTENT_ENCODING), "a body is coded once");
     debug_assert!(!body.is_empty(), "no coding codes to nothing");

@@ -1,9 +1,8 @@
 //! Sends clients of http to https, where a listener says so.
 //!
-//! Only a host that a site serves is named in the answer, and the host, the path and the query are
-//! those of the request's target: no other field of the client gets into `Location`. The query and
-//! the method stay (308). A challenge of a certificate authority is answered by the site, since the
-//! authority asks over http.
+//! Only a host that a site serves is named in the answer. Host, path and query are those of the
+//! request's target: no other field of the client gets into `Location`. The method stays (308). A
+//! challenge of a certificate authority is answered by the site, since the authority asks over http.
 
 use super::answers;
 use super::handling_report::HandlingReport;

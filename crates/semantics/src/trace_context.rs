@@ -1,8 +1,8 @@
 //! Trace context of a request: the fields `traceparent` and `tracestate` (W3C Trace Context, level
 //! 1).
 //!
-//! Both come from anyone. A value that is not exactly of the form is no context: a new trace begins,
-//! as the recommendation asks for.
+//! Both come from anyone. A value that is not exactly of the form is no context: a new trace
+//! begins, as the recommendation asks for.
 
 use http::HeaderName;
 use std::fmt::Write;

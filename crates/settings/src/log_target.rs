@@ -88,6 +88,7 @@ pub fn collector(endpoint: &str) -> Result<(String, String), String> {
         return Err(format!("{endpoint:?} has a path that is none"));
     }
     let path = path.trim_end_matches('/');
+    debug_assert!(!path.ends_with('/'));
     let path = if path.is_empty() { String::new() } else { format!("/{path}") };
     Ok((host_and_port(authority, 4318)?, path))
 }
@@ -108,6 +109,7 @@ fn host_and_port(address: &str, default: u16) -> Result<String, String> {
     if !is_sound || port == 0 {
         return Err(bad());
     }
+    assert!(port > 0 && !host.is_empty());
     Ok(match host.contains(':') && !host.starts_with('[') {
         true => format!("[{host}]:{port}"),
         false => format!("{host}:{port}"),

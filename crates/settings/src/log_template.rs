@@ -164,6 +164,7 @@ fn field(text: &str) -> Result<TemplatePart, String> {
         "json" => FieldStyle::Json,
         other => return Err(format!("{other:?} is no style of a field; there are quoted and json")),
     };
+    debug_assert!(!name.contains('}'), "the caller splits there");
     match LogField::ALL.iter().find(|(_, known)| *known == name) {
         Some((field, _)) => Ok(TemplatePart::Field(*field, style)),
         None => {

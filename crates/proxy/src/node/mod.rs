@@ -153,8 +153,7 @@ impl Node {
         let on_worker = begin_worker(&checks, &exchange, &upstreams);
         let front = Arc::new(CacheHandler(Arc::clone(&exchange)));
         let bound = bound.with_door(cluster.as_ref().map(|cluster| Arc::clone(cluster.door())));
-        let running = bound.start(front, Arc::clone(&metrics), on_worker);
-        let running = running.map_err(NodeError::Server)?;
+        let running = bound.start(front, Arc::clone(&metrics), on_worker).map_err(NodeError::Server)?;
         let inherited = succession::cluster_inheritance(&settings, members, &mut sockets);
         let membership = cluster.as_ref().map(|cluster| start_cluster(&settings, cluster, inherited));
         let membership = membership.transpose().map_err(NodeError::Cluster)?.map(Arc::new);

@@ -18,8 +18,8 @@ section! {
         /// Format of the access log.
         pub format: LogFormat = LogFormat::Squid,
         /// Format of the access log by fields, in place of `format`. `{name}` stands for a field,
-        /// `{name:quoted}` and `{name:json}` write it in quotes. Fields of time: `time`, `time_ncsa`,
-        /// `time_unix`, `duration_us`, `duration_ms`. Fields of the request: `client`,
+        /// `{name:quoted}` and `{name:json}` write it in quotes. Fields of time: `time`,
+        /// `time_ncsa`, `time_unix`, `duration_us`, `duration_ms`. Fields of the request: `client`,
         /// `client_port`, `user`, `method`, `url`, `version`, `request`, `referer`, `user_agent`.
         /// Fields of the reply: `status`, `bytes`, `body_bytes`, `head_bytes`, `aborted`,
         /// `content_type`, `cache_status`. Others: `outcome`, `result_code`, `upstream`, `site`.

@@ -108,6 +108,7 @@ impl PromptStore for Disks {
         if self.shared.is_elsewhere(key, at) {
             return Ok(TryInsert::WouldBlock);
         }
+        debug_assert!(!self.shared.disks[at].is_released(), "the guard keeps it");
         let turn = self.shared.carrying.now();
         let made = store.try_insert(key, metadata, body, still)?;
         if made != TryInsert::WouldBlock {

@@ -221,6 +221,7 @@ impl Disks {
     /// again](Self::open_again).
     pub fn resize(&self, spec: &DiskSpec, opener: DiskOpener, ready: &Ready) -> Result<(), Error> {
         let disk = self.shared.named(&spec.path)?;
+        assert_eq!(disk.path(), spec.path, "another disk");
         let before = disk.set_share(spec.bytes, opener);
         disk.set_change(None);
         let Some(store) = disk.store() else { return Ok(()) };
@@ -274,6 +275,7 @@ impl DisksState {
             insert.append(&bytes)?;
             done += bytes.len() as u64;
         }
+        assert!(to < self.disks.len() && from < self.disks.len());
         assert_eq!(done, length, "a body that is longer than it says");
         let is_made = self.carrying.take(|| {
             let is_same = self.is_unchanged(from, store, &object.key, (&metadata, length))?;
@@ -354,6 +356,7 @@ fn begin_insert(
 
 fn free_bytes(store: &OpenStore) -> u64 {
     let usage = store.usage();
+    debug_assert!(usage.bytes_max > 0, "a store without a limit");
     usage.bytes_max.saturating_sub(usage.bytes)
 }
 

@@ -1,7 +1,7 @@
 //! Places of disks that come and go while a node serves: a disk keeps its number for good.
 //!
-//! Callers keep a disk's number with its bodies and queues. A disk that has been taken out keeps its
-//! place therefore, and gets it again when it comes back. Reads take no lock.
+//! Callers keep a disk's number with its bodies and queues. A disk that has been taken out keeps
+//! its place therefore, and gets it again when it comes back. Reads take no lock.
 
 use super::disk::Disk;
 use crate::Error;
@@ -37,6 +37,7 @@ impl DiskSlots {
     pub(super) fn add(&self, disk: Disk) -> Result<usize, Error> {
         let _adding = self.adding.lock();
         let at = self.len();
+        assert!(at <= self.slots.len(), "more disks than places");
         let full = || {
             Error::Unusable(format!(
                 "{at} disks have come since the start, and no more places are left: `shoal upgrade` makes some"

@@ -84,6 +84,7 @@ impl Remote {
     }
 
     fn send_line(&mut self, line: &[u8], now: Timestamp) -> io::Result<()> {
+        debug_assert!(!line.contains(&b'\n'), "a message is a line");
         self.message.clear();
         let line = clipped(line);
         match &self.address {

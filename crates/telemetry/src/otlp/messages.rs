@@ -98,6 +98,7 @@ fn write_span(out: &mut Message, span: &Span) {
 }
 
 fn write_metric(out: &mut Message, rows: &[MetricRow], times: (u64, u64)) {
+    assert!(!rows.is_empty(), "a metric without a point");
     let (kind, name, _, help, _) = rows[0];
     out.bytes(1, name.as_bytes());
     out.bytes(2, help.as_bytes());

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The messages are a dozen of fixed form, and are only written: `protobuf` writes them in a page
-//! of code. The published crates for this (`opentelemetry-otlp`, `opentelemetry-proto`) bring a codec,
-//! a second HTTP client and a runtime of their own.
+//! of code. The published crates for this (`opentelemetry-otlp`, `opentelemetry-proto`) bring a
+//! codec, a second HTTP client and a runtime of their own.
 //!
 //! Nothing waits for the collector: spans beyond the queue, and batches that it does not take, are
 //! dropped and counted. Without an endpoint there is no thread, and no request begins a trace.

@@ -102,6 +102,7 @@ fn buckets_for(
     if stripes <= old.stripes || settings.max_objects != 0 || planned <= old.buckets {
         return old.buckets;
     }
+    assert!(planned > old.buckets && old.buckets > 0);
     let log_bytes = u128::from(stripes) * u128::from(old.stripe_bytes);
     let expected = u128::from(objects) * log_bytes / u128::from(written.max(1));
     let is_known = objects >= OBJECTS_KNOWN;
@@ -226,6 +227,7 @@ fn moved(header: CheckpointHeader, old: &VolumeGeometry, new: &VolumeGeometry) -
         _ => (header.stripe, header.offset),
     };
     let written_stripes = header.written_stripes.min(u64::from(new.stripes));
+    assert!(stripe < u64::from(new.stripes) && offset <= new.stripe_bytes, "an end behind the volume");
     // The other page of the new file is empty.
     CheckpointHeader { stripe, offset, written_stripes, turn: 0, is_clean: true, ..header }
 }
@@ -319,6 +321,7 @@ impl Volume {
     /// Cuts off the file behind the volume's end.
     pub(super) fn trim(&self) -> Result<(), Error> {
         let bytes = self.geometry.volume_bytes();
+        assert!(bytes > DATA_AT, "a volume without stripes");
         self.file.data.set_length(bytes).map_err(|source| self.file.failed("cut off the volume", source))
     }
 }

@@ -41,6 +41,7 @@ impl Volume {
             let Some((full_key, _)) = head.key_and_metadata(record) else { continue };
             let is_wanted = live.entry.hits() > 0 || live.item.is_pinned;
             let bytes = live.entry.bytes().max(head.body_bytes);
+            debug_assert!(bytes > 0, "an object without a record");
             part.objects.push(WalkedObject { key: ObjectKey::new(full_key), bytes, is_wanted });
         }
         Ok(Some(part))
@@ -51,6 +52,7 @@ impl Volume {
         let ring = self.ring_end.load(Relaxed);
         let cursor = self.writer.lock().stripe;
         let next = if cursor + 1 >= ring { 0 } else { cursor + 1 };
+        assert!(next < ring && ring <= self.geometry.stripes);
         let sequence = |stripe| self.directory.table.stripe_sequence(stripe);
         next >= self.directory.written_stripes.load(Relaxed) || sequence(stripe) > sequence(next)
     }

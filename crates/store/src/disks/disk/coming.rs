@@ -132,7 +132,9 @@ impl Disk {
     ) -> Result<(), Error> {
         let _coming = self.coming()?;
         assert!(self.is_released() && self.is_in_service(), "a store that is still written to");
-        self.come(gave_up, ready, None).map(drop)
+        let come = self.come(gave_up, ready, None).map(drop);
+        debug_assert!(come.is_err() || !self.is_released(), "a new store that is released");
+        come
     }
 
     /// Waits until the last reader of the disk's earlier store has let that store close.

@@ -149,8 +149,8 @@ fn confined_volume_moves_its_tail_before_the_end() {
     }
 }
 
-/// Removals and latest versions lay behind the end: a rebuild of the index finds neither the removed
-/// objects nor earlier versions.
+/// Removals and latest versions lay behind the end: a rebuild of the index finds neither the
+/// removed objects nor earlier versions.
 #[test]
 fn rebuild_after_shrinking_brings_nothing_back() {
     let world = World::new(LARGE);
