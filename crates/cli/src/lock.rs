@@ -61,10 +61,16 @@ impl LockOptions {
                 replace(file, &made)?;
             }
             let what = if self.check { "would change" } else { "changed" };
-            crate::show::print(&format!("{}: {count} URLs {what}\n", file.display()))?;
+            crate::show::print(&format!(
+                "{}: {} {what}\n",
+                file.display(),
+                crate::show::counted(count as u64, "URL")
+            ))?;
         }
         match self.check && total > 0 {
-            true => Err(Failure::Runtime(format!("{total} URLs would change"))),
+            true => {
+                Err(Failure::Runtime(format!("{} would change", crate::show::counted(total as u64, "URL"))))
+            }
             false => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! The decisions equal those of [`CacheEngine::admit`] and the steps after it. The path covers the
 //! most frequent cases, which need nothing but a lookup. There is no field map, no
-//! [`super::ask::RequestContext`], and no wait. Every other request takes the ordinary path, with a
+//! [`super::request::RequestContext`], and no wait. Every other request takes the ordinary path, with a
 //! new lookup. Tests compare the answers of both paths byte by byte.
 
 use super::cache::Cache;
@@ -62,12 +62,10 @@ impl CacheEngine {
         if told.as_ref().is_some_and(|told| told.way.tells_more) {
             return FastPathOutcome::NotTaken;
         }
-        // A client's own trace is joined on the ordinary path.
-        if log.traces().is_some() && has_trace(plain) {
-            return FastPathOutcome::NotTaken;
-        }
         let client = told.as_ref().map_or(client, |told| &told.client);
-        if listener.redirect_https.is_some() && !client.tls {
+        // A client's own trace is joined on the ordinary path, and a redirect to https made there.
+        let is_traced = log.traces().is_some() && has_trace(plain);
+        if is_traced || listener.redirect_https.is_some() && !client.tls {
             return FastPathOutcome::NotTaken;
         }
         URL.with_borrow_mut(|url| {

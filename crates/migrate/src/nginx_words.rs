@@ -123,7 +123,7 @@ pub const LEFT_OUT: &[(&[&str], &str)] = &[
             "brotli",
             "brotli_types",
         ],
-        "Shoal does not compress; it stores each coding that the origin sends",
+        "each coding that the origin sends is stored; [compress] makes them at the edge",
     ),
     (
         &[

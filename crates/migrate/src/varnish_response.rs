@@ -85,7 +85,7 @@ fn set(varnish: &mut Varnish<'_>, placed: &StepInPlace, target: &str, value: &[T
         ("beresp.do_gzip" | "beresp.do_gunzip", _) => {
             placed.left_out(
                 varnish.ledger,
-                "Shoal does not compress; it stores each coding that the origin sends",
+                "each coding that the origin sends is stored; [compress] makes them at the edge",
             );
         }
         ("beresp.do_esi", _) => {

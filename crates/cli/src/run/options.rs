@@ -16,8 +16,8 @@ use std::time::Duration;
 /// variables override the file (SHOAL_CACHE__RAM=512MB), and options override both.
 ///
 /// Signals: HUP reads the settings again, and keeps the old ones if the new ones have mistakes.
-/// USR1 opens the logs again. TERM, INT and QUIT let requests in flight finish (drain_timeout). A
-/// second such signal does not wait for them.
+/// USR1 opens the logs again. USR2 hands over to a new process (shoal upgrade). TERM, INT and QUIT
+/// let requests in flight finish (drain_timeout). A second such signal does not wait for them.
 #[derive(clap::Args, Default)]
 pub struct RunOptions {
     /// Read this configuration file
