@@ -2,8 +2,8 @@
 //!
 //! The decisions equal those of [`CacheEngine::admit`] and the steps after it. The path covers the
 //! most frequent cases, which need nothing but a lookup. There is no field map, no
-//! [`super::request::RequestContext`], and no wait. Every other request takes the ordinary path, with a
-//! new lookup. Tests compare the answers of both paths byte by byte.
+//! [`super::request::RequestContext`], and no wait. Every other request takes the ordinary path,
+//! with a new lookup. Tests compare the answers of both paths byte by byte.
 
 use super::cache::Cache;
 use super::{
