@@ -283,18 +283,22 @@ impl HybridCache {
             let body = self.hold(&resident);
             return Some(CachedObject { record: resident.record.clone(), body, in_memory: true });
         }
-        let on_disk = self.on_disk(key);
-        let placed = self.shared.get().and_then(|shared| shared.find(key, on_disk));
-        if (!on_disk && placed.is_none()) || self.removals.is_hidden(key) {
+        let (on_disk, shared) = (self.on_disk(key), self.shared.get());
+        if (!on_disk && shared.is_none()) || self.removals.is_hidden(key) {
             return None;
         }
+        // Before the page leaves the directory of shared memory, so that a later purge is seen.
         let validity = begin();
+        let placed = shared.and_then(|shared| shared.find(key, on_disk));
         if let Some(placed) = placed {
             // Boxed, as below.
             let found = Box::pin(self.bring(key, placed, &validity)).await;
-            if found.is_some() || !on_disk {
+            if found.is_some() {
                 return found;
             }
+        }
+        if !on_disk {
+            return None;
         }
         let disk = self.disk.as_ref()?;
         if let Some(found) = self.try_find(&**disk, key, &validity) {

@@ -14,7 +14,7 @@ use std::path::Path;
 /// used, and nothing wrong is served.
 pub fn read(folder: &Path) -> Vec<Disk> {
     let mut text = String::new();
-    let file = fs::File::open(folder.join(NAME));
+    let file = private::existing(&folder.join(NAME));
     if file.and_then(|file| file.take(BYTES_MAX).read_to_string(&mut text)).is_err() {
         return Vec::new();
     }

@@ -29,6 +29,7 @@ impl Failure {
         let mut stderr = std::io::stderr().lock();
         for line in self.lines() {
             // If stderr cannot be written, the caller still gets the exit code.
+            let line = crate::show::harmless(&line);
             let _ = writeln!(stderr, "{}{line}", if own { "shoal: " } else { "" });
         }
         code

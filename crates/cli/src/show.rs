@@ -2,16 +2,28 @@
 
 use crate::failure::Failure;
 use shoal_core::ByteCount;
+use shoal_dashboard::shown_as_number;
+use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
 
 /// Prints to stdout. A closed pipe (`| head`) is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(harmless(text).as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::Runtime(format!("cannot print: {error}")))
         }
         _ => Ok(()),
+    }
+}
+
+/// Returns `text` with U+FFFD for each character that a terminal obeys or does not show, but line
+/// ends and tabs. A node's answers may have them, and so may a stranger at its address.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    let is_obeyed = |character: char| character != '\n' && character != '\t' && shown_as_number(character);
+    match text.contains(is_obeyed) {
+        false => text.into(),
+        true => text.replace(is_obeyed, "\u{fffd}").into(),
     }
 }
 
@@ -112,6 +124,12 @@ pub fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn terminal_sequences_are_replaced() {
+        assert_eq!(harmless("a\tb\n"), "a\tb\n");
+        assert_eq!(harmless("\u{1b}]52;c;x\u{7}\r\u{202e}é"), "\u{fffd}]52;c;x\u{fffd}\u{fffd}\u{fffd}é");
+    }
 
     #[test]
     fn numbers_are_readable() {
