@@ -16,7 +16,7 @@ use tracing::error;
 
 impl Store for Disks {
     fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
-        let Some((at, store)) = self.shared.readable(key) else { return Ok(None) };
+        let Some((at, store)) = self.shared.holder(key) else { return Ok(None) };
         let Some(stored) = self.shared.record_result((at, &store), store.open(key))? else { return Ok(None) };
         let body = Arc::new(MeteredBody::new(stored.body, at, &self.shared, store));
         Ok(Some(OpenObject { metadata: stored.metadata, body }))
@@ -55,9 +55,9 @@ impl Store for Disks {
         let Some((at, store)) = holder else { return Ok(false) };
         let is_updated =
             shared.record_result((at, &store), store.update_metadata(key, metadata, replaces))?;
-        // A copy with the earlier metadata may have become visible.
-        if is_updated && shared.carrying.passed_since(turn).is_some() {
-            shared.remove(key, None)?;
+        if is_updated {
+            // A copy of the object has the earlier metadata.
+            shared.supersede(key, (at, &store), turn);
         }
         Ok(is_updated)
     }
@@ -81,7 +81,7 @@ impl Store for Disks {
 
 impl PromptStore for Disks {
     fn try_open(&self, key: &ObjectKey) -> Option<OpenObject> {
-        let (at, store) = self.shared.readable(key)?;
+        let (at, store) = self.shared.holder(key)?;
         let OpenObject { metadata, body } = store.try_open(key)?;
         Some(OpenObject { metadata, body: Arc::new(MeteredBody::new(body, at, &self.shared, store)) })
     }
@@ -112,7 +112,7 @@ impl PromptStore for Disks {
         let turn = self.shared.carrying.now();
         let made = store.try_insert(key, metadata, body, still)?;
         if made != TryInsert::WouldBlock {
-            self.shared.supersede(key, at, turn);
+            self.shared.supersede(key, (at, &store), turn);
         }
         Ok(made)
     }
@@ -133,11 +133,11 @@ impl StoreView for Disks {
     }
 
     fn holder_index(&self, key: &ObjectKey) -> usize {
-        self.shared.holder(key).map_or(0, |(at, _)| at)
+        self.shared.holder(key).map_or_else(|| self.disk_index(key.hash()), |(at, _)| at)
     }
 
     fn may_contain(&self, key: &ObjectKey) -> bool {
-        self.shared.readable(key).is_some_and(|(_, store)| store.may_contain(key))
+        self.shared.holder(key).is_some_and(|(_, store)| store.may_contain(key))
     }
 
     fn index_is_complete(&self) -> bool {
@@ -209,7 +209,7 @@ impl StoreUpkeep for Disks {
 
 impl Peek for Disks {
     fn peek(&self, key: &ObjectKey) -> Result<Option<ObjectSummary>, Error> {
-        self.shared.readable(key).map_or(Ok(None), |(_, store)| store.peek(key))
+        self.shared.holder(key).map_or(Ok(None), |(_, store)| store.peek(key))
     }
 }
 

@@ -257,12 +257,18 @@ impl DisksState {
     /// Copies an object of the disk `from` to another disk, or to another place of the same disk.
     /// Returns the bytes of its body and metadata; 0 if the object need not be copied, or `None` if
     /// it finds no room.
-    fn carry(&self, from: usize, store: &OpenStore, object: &WalkedObject) -> Result<Option<u64>, Error> {
+    fn carry(
+        &self,
+        from: usize,
+        store: &Arc<OpenStore>,
+        object: &WalkedObject,
+    ) -> Result<Option<u64>, Error> {
         let is_leaving = self.disks[from].is_leaving();
         if is_leaving && self.is_elsewhere(&object.key, from) && self.is_on_others(&object.key, from)? {
             return Ok(Some(0));
         }
         let Some((to, target)) = self.target(from, is_leaving, object) else { return Ok(None) };
+        let copy = self.carrying.announce(object.key.hash());
         let Some(OpenObject { metadata, body }) = store.open(&object.key)? else { return Ok(Some(0)) };
         let length = body.length();
         let mut insert = begin_insert(&target, &object.key, &metadata, length)?;
@@ -277,25 +283,29 @@ impl DisksState {
         }
         assert!(to < self.disks.len() && from < self.disks.len());
         assert_eq!(done, length, "a body that is longer than it says");
-        let is_made = self.carrying.take(|| {
-            let is_same = self.is_unchanged(from, store, &object.key, (&metadata, length))?;
-            if is_same && !self.disks[to].is_released() {
+        let made = copy.take(|| {
+            let is_same = self.is_unchanged((from, store), &object.key, (&metadata, length))?;
+            if is_same && self.disks[to].has(&target) && !self.disks[to].is_released() {
                 insert.commit(None).map(|()| true)
             } else {
                 Ok(false)
             }
-        })?;
+        });
+        let is_made = made.transpose()?.unwrap_or(false);
         Ok(Some(if is_made { length + metadata.len() as u64 } else { 0 }))
     }
 
-    /// Returns `true` if the object is still the disk's, and no other disk has got a newer one.
+    /// Returns `true` if the object is still the disk's, and no other disk has got a newer one. A
+    /// disk that was released or opened anew may have had changes that this store has not seen.
     fn is_unchanged(
         &self,
-        from: usize,
-        store: &OpenStore,
+        (from, store): (usize, &Arc<OpenStore>),
         key: &ObjectKey,
         (metadata, length): (&Bytes, u64),
     ) -> Result<bool, Error> {
+        if !self.disks[from].has(store) || self.disks[from].is_released() {
+            return Ok(false);
+        }
         if self.disks[from].is_leaving() && self.is_elsewhere(key, from) && self.is_on_others(key, from)? {
             return Ok(false);
         }

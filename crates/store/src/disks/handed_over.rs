@@ -59,11 +59,6 @@ impl Disks {
 }
 
 impl DisksState {
-    /// Returns the disk in service that holds an object of the key, unless it is hidden there.
-    pub(super) fn readable(&self, key: &ObjectKey) -> Option<(usize, Arc<OpenStore>)> {
-        self.holder(key).filter(|(at, _)| !self.disks[*at].hides(key))
-    }
-
     /// Returns the disk in service that has this key, if this process may write to it.
     pub(super) fn writable(&self, key: &ObjectKey) -> Option<(usize, Arc<OpenStore>)> {
         self.disk_for(key.hash()).filter(|(at, _)| !self.disks[*at].is_released())
@@ -72,8 +67,7 @@ impl DisksState {
     /// Removes an object from a released disk: it is hidden here. Returns `true` if it may have
     /// been there.
     pub(super) fn remove_released(&self, at: usize, store: &dyn Store, key: &ObjectKey) -> bool {
-        debug_assert!(self.disks[at].is_released());
-        may_come(store, key) && !self.disks[at].hides(key)
+        may_come(store, key) && self.disks[at].store_for(key).is_some()
     }
 }
 
@@ -94,18 +88,6 @@ impl Disk {
             Err(error) => {
                 self.stay(&store);
                 Err(error)
-            }
-        }
-    }
-
-    /// Keeps a disk in service that could not be released. Changes made meanwhile reach it.
-    fn stay(&self, store: &OpenStore) {
-        for is_released in [true, false] {
-            self.set_released(is_released);
-            for key in self.take_missed() {
-                if store.remove(&key).is_err() {
-                    self.note_unremoved(&key);
-                }
             }
         }
     }

@@ -4,7 +4,7 @@
 //! therefore given to an [`Heir`], which passes it on. An arriving body is gathered in RAM, up to a
 //! limit.
 
-use super::DisksState;
+use super::{DisksState, may_come};
 use crate::{Error, Insert, InsertRefusal, StoredBody, TryInsert};
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -65,10 +65,17 @@ impl DisksState {
 
     fn bequeath(&self, object: LateObject) -> Result<(), Error> {
         let heir = self.heir.read().clone();
-        // An older object of the key on a released disk is hidden from now on.
+        // An older object of the key on a released disk is hidden from now on. Another disk may be
+        // in service still, or again; the caller removes an older object there.
         let refused = self.declined(&object.key);
+        let is_older_found =
+            self.holder(&object.key).is_some_and(|(_, store)| may_come(&**store, &object.key));
         match heir {
-            Some(heir) if object.body.len() as u64 <= LATE_BODY_MAX && heir.insert(object) => Ok(()),
+            Some(heir)
+                if !is_older_found && object.body.len() as u64 <= LATE_BODY_MAX && heir.insert(object) =>
+            {
+                Ok(())
+            }
             _ => Err(refused),
         }
     }
@@ -94,11 +101,10 @@ impl DisksState {
         }))
     }
 
-    /// Tells the other process of a removal.
-    pub(super) fn remove_late(&self, key: &ObjectKey) {
-        if let Some(heir) = &*self.heir.read() {
-            heir.remove(key);
-        }
+    /// Tells the other process of a removal. Returns `false` if there is no other process.
+    pub(super) fn remove_late(&self, key: &ObjectKey) -> bool {
+        let heir = self.heir.read();
+        heir.as_ref().map(|heir| heir.remove(key)).is_some()
     }
 }
 

@@ -12,6 +12,11 @@ pub(super) struct MissedChanges {
 }
 
 impl MissedChanges {
+    /// Makes the changes of a disk for which none is remembered.
+    pub(super) fn too_many() -> Self {
+        Self { is_too_much: true, ..Self::default() }
+    }
+
     /// Records a change for a disk that is out of service. Removals may use all 8 MiB
     /// (`ROOM_BYTES`). Replacements may use half, since an object replaced on another disk is only
     /// older. A removal that does not fit sets `is_too_much`: the removed object must not come
@@ -50,15 +55,23 @@ impl MissedChanges {
         self.is_too_much
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+    /// Forgets the remembered keys: their objects are removed. Removals that were not remembered
+    /// stay noted.
+    pub(super) fn forget_keys(&mut self) {
+        *self = Self { is_too_much: self.is_too_much, ..Self::default() };
+        self.invariants();
     }
 
-    /// Takes all remembered keys.
-    pub(super) fn take(&mut self) -> Vec<ObjectKey> {
+    /// Returns the number of remembered keys.
+    pub(super) fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Returns the remembered keys that are not among `done`. They stay remembered, so that lookups
+    /// go on to miss them.
+    pub(super) fn keys_beside(&self, done: &HashSet<ObjectKey>) -> Vec<ObjectKey> {
         self.invariants();
-        self.bytes = 0;
-        self.keys.drain().collect()
+        self.keys.iter().filter(|key| !done.contains(key)).cloned().collect()
     }
 }
 
@@ -90,6 +103,8 @@ mod tests {
             assert!(missed.is_too_much() || missed.keys.contains(&key(number)));
         }
         assert!(missed.is_too_much());
-        assert!(missed.take().len() > 50_000 && missed.is_empty() && missed.is_too_much());
+        let all: HashSet<_> = missed.keys_beside(&HashSet::new()).into_iter().collect();
+        assert!(all.len() > 50_000 && all.len() == missed.count());
+        assert!(missed.keys_beside(&all).is_empty());
     }
 }

@@ -15,6 +15,21 @@
 //! brings one back. A disk may also be released to another process: see `handed_over`. Disks come,
 //! go and change their size while the store serves: see `changing`.
 //!
+//! Invariant: when an insert, update or removal of a key has ended, no lookup finds an earlier
+//! version on any disk. Four rules keep it:
+//!
+//! 1. A change reaches each disk: its store removes the object, or the disk remembers the key. The
+//!    disk decides which under its lock `state`; a store replaced in between is asked anew.
+//! 2. A disk shows no object of a remembered key while it is released. The keys stay remembered
+//!    until a store without these objects takes the place of the released one. A lookup takes store
+//!    and remembered keys together, under `state`.
+//! 3. A copy yields to each change since its original was read: see `carrying`.
+//! 4. A store that closes or is released writes each insert that it acknowledges. An insert that
+//!    ends on a store without a disk is removed from all disks.
+//!
+//! A change may cost all versions of its key: a miss is always right. A removal that fails at a
+//! disk's device is repeated only at that disk's next opening.
+//!
 //! A call costs that of the disk's own store, plus a logarithm for each disk. With any number of
 //! disks, a call goes to one device only. A removal goes to each disk that has the key.
 
@@ -25,10 +40,14 @@ mod disk;
 mod handed_over;
 mod heir;
 mod missed;
+#[cfg(test)]
+mod scripted;
 mod serving;
 mod slots;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod versions;
 mod watched;
 
 pub use changing::{DiskChange, DrainStep};
@@ -213,25 +232,47 @@ impl DisksState {
         Some((at, self.disks[at].store()?))
     }
 
-    /// Returns the disk in service that holds an object of the key: the one that takes it, or
-    /// another from a time when that one was out or not there.
+    /// Returns the disk in service that may hold an object of the key, and does not hide it: the
+    /// one that takes the key, or another from a time when that one was out or not there.
     fn holder(&self, key: &ObjectKey) -> Option<(usize, Arc<OpenStore>)> {
-        let home = self.disk_for(key.hash());
-        if let Some((at, store)) = &home
-            && (self.disks.len() == 1 || (may_come(&***store, key) && !self.disks[*at].hides(key)))
-        {
-            return home;
+        let turn = self.carrying.now();
+        let found = self.holder_once(key);
+        if found.is_some() || self.carrying.now() == turn {
+            return found;
         }
-        let others = self.disks.iter().enumerate();
-        let others = others.filter(|(at, _)| home.as_ref().is_none_or(|(home, _)| home != at));
-        let mut others = others.filter_map(|(at, disk)| Some((at, disk.store()?)));
-        others.find(|(at, store)| store.may_contain(key) && !self.disks[*at].hides(key)).or(home)
+        // The object may have been copied to a disk that was asked before, and its own disk has
+        // left since.
+        self.holder_once(key)
+    }
+
+    fn holder_once(&self, key: &ObjectKey) -> Option<(usize, Arc<OpenStore>)> {
+        let home = self.disk_for(key.hash()).map(|(at, _)| at);
+        let is_only = self.disks.len() == 1;
+        let at_home = home.and_then(|at| Some((at, self.disks[at].store_for(key)?)));
+        if let Some((_, store)) = &at_home
+            && (is_only || may_come(&***store, key))
+        {
+            return at_home;
+        }
+        let mut leaving = None;
+        for (at, disk) in self.disks.iter().enumerate().filter(|(at, _)| Some(*at) != home) {
+            let store = disk.store_for(key).filter(|store| store.may_contain(key));
+            match store {
+                // The copy stays.
+                Some(store) if !disk.is_leaving() => return Some((at, store)),
+                Some(store) => leaving = leaving.or(Some((at, store))),
+                None => {}
+            }
+        }
+        leaving
     }
 
     /// Declines an object, since no disk is in service. Notes that objects of its key on the disks
-    /// are now older.
+    /// are now older. A disk that has come into service is told by the caller's removal.
     fn declined(&self, key: &ObjectKey) -> Error {
-        self.disks.iter().for_each(|disk| disk.note_if_out(key, false));
+        for disk in self.disks.iter() {
+            disk.note_if_out(key, false);
+        }
         Error::Declined(InsertRefusal::OutOfService)
     }
 
@@ -267,7 +308,7 @@ impl DisksState {
     fn remove(&self, key: &ObjectKey, but: Option<usize>) -> Result<bool, Error> {
         let turn = self.carrying.now();
         let found = self.remove_once(key, but);
-        match self.carrying.passed_since(turn) {
+        match self.carrying.end_change(key.hash(), turn) {
             None => found,
             Some(_no_copy) => Ok(found? | self.remove_once(key, but)?),
         }
@@ -275,7 +316,7 @@ impl DisksState {
 
     fn remove_once(&self, key: &ObjectKey, but: Option<usize>) -> Result<bool, Error> {
         let mut found = Ok(false);
-        self.remove_late(key);
+        let is_told = self.remove_late(key);
         // The key's own disk gets the removal even if it does not find the object. Only then does
         // the removal hold after a crash.
         let home = but.or_else(|| self.disk_for(key.hash()).map(|(at, _)| at));
@@ -285,6 +326,10 @@ impl DisksState {
                 (Ok(before), Ok(now)) => Ok(before | now),
                 (Err(error), _) | (_, Err(error)) => Err(error),
             };
+        }
+        if !is_told {
+            // A disk released meanwhile may have been written before its removal.
+            self.remove_late(key);
         }
         found
     }
@@ -300,10 +345,14 @@ impl DisksState {
     ) -> Result<bool, Error> {
         loop {
             let Some(store) = disk.store() else {
-                disk.note_if_out(key, is_removed);
-                return Ok(false);
+                if disk.note_if_out(key, is_removed) {
+                    return Ok(false);
+                }
+                // The disk has come into service.
+                continue;
             };
-            let removed = if disk.is_released() {
+            let was_released = disk.is_released();
+            let removed = if was_released {
                 Ok(self.remove_released(at, &**store, key))
             } else if is_home || may_come(&**store, key) {
                 let removed = store.remove(key);
@@ -314,9 +363,10 @@ impl DisksState {
             } else {
                 Ok(false)
             };
-            // Also note a disk that was taken out during the call.
-            disk.note_if_out(key, is_removed);
-            if disk.has(&store) || !disk.is_in_service() {
+            // A disk that was taken out or released during the call may have written its index
+            // before the removal.
+            let is_noted = disk.note_if_out(key, is_removed);
+            if is_noted || (disk.has(&store) && !was_released) {
                 return removed;
             }
         }
@@ -328,19 +378,23 @@ impl DisksState {
         others.filter_map(|(_, disk)| disk.store()).any(|store| may_come(&**store, key))
     }
 
-    /// Removes older objects of the key from the other disks, now that disk `at` has the object. If
-    /// the copy of an older one became visible since the turn, all of them are removed.
-    fn supersede(&self, key: &ObjectKey, at: usize, turn: u64) {
-        if let Some(_no_copy) = self.carrying.passed_since(turn) {
-            if let Err(error) = self.remove_once(key, None) {
-                tracing::debug!(%error, "an older object may be left on a disk");
-            }
+    /// Removes older objects of the key from the other disks, now that this store of disk `at` has
+    /// the object. If the copy of an older one became visible since the turn, all of them are
+    /// removed. All are removed too if the disk has lost the store since: the disk may have got an
+    /// older object of the key in the meantime.
+    fn supersede(&self, key: &ObjectKey, (at, store): (usize, &Arc<OpenStore>), turn: u64) {
+        let no_copy = self.carrying.end_change(key.hash(), turn);
+        let removed = if no_copy.is_some() {
+            self.remove_once(key, None)
+        } else if !self.disks[at].has(store) {
+            self.remove(key, None)
+        } else if self.disks.len() > 1 {
+            self.remove(key, Some(at))
+        } else {
             return;
-        }
-        if self.disks.len() > 1
-            && let Err(error) = self.remove(key, Some(at))
-        {
-            tracing::debug!(%error, "an older object may be left on another disk");
+        };
+        if let Err(error) = removed {
+            tracing::debug!(%error, "an older object may be left on a disk");
         }
     }
 }

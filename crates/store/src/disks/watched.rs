@@ -111,7 +111,7 @@ impl Insert for MeteredInsert {
         let Self { insert, key, at, shared, store, begun: _begun } = *self;
         let turn = shared.carrying.now();
         shared.record_result((at, &store), insert.commit(metadata))?;
-        shared.supersede(&key, at, turn);
+        shared.supersede(&key, (at, &store), turn);
         Ok(())
     }
 

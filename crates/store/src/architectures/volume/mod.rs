@@ -380,13 +380,14 @@ impl Volume {
         self.is_releasing.store(true, Relaxed);
         // Callers that hold the queue have not seen the flag.
         drop(self.queue.lock());
-        if let Err(error) = self.close() {
+        // A record that the writer has put back is written too: its insert was acknowledged.
+        let closed = self.close().and_then(|()| {
+            let is_written = self.queue.lock().is_empty();
+            if is_written { Ok(()) } else { self.close() }
+        });
+        if let Err(error) = closed {
             self.is_releasing.store(false, Relaxed);
             return Err(error);
-        }
-        // A record queued since is written too: its insert was acknowledged.
-        if !self.queue.lock().is_empty() {
-            self.close()?;
         }
         self.file.gate.close();
         let released = lock.take();

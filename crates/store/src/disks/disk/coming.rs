@@ -2,12 +2,13 @@
 //!
 //! A disk serves only when it has learnt of every change that it missed.
 
-use super::{Disk, ServiceState};
+use super::{Absence, Disk, ServiceState};
 use crate::disks::may_come;
 use crate::disks::missed::MissedChanges;
 use crate::disks::serving::OpenStore;
 use crate::{Error, EvictionCallback};
 use parking_lot::MutexGuard;
+use shoal_core::ObjectKey;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -80,48 +81,40 @@ impl Disk {
         }
         // Records in the log that the index lacks are found later.
         let is_empty = store.usage().objects == 0 && store.index_is_complete();
-        if self.missed.lock().is_too_much() && !is_empty {
-            return Err(Error::Unusable(format!(
+        let check = |missed: &MissedChanges| match missed.is_too_much() && !is_empty {
+            true => Err(Error::Unusable(format!(
                 "more objects were removed while {} was out of service than are remembered, so that some would come \
                  back; it comes back when its store is empty",
                 self.path()
-            )));
-        }
-        let mut keys = Vec::new();
-        loop {
-            let before = keys.len();
-            keys.extend(self.missed.lock().take());
-            for key in keys[before..].iter().filter(|key| may_come(&**store, key)) {
-                if let Err(error) = store.remove(key) {
-                    // Note all keys again: a store that is not closed in order may find removed
-                    // objects again.
-                    let mut missed = self.missed.lock();
-                    keys.iter().for_each(|key| missed.record(key, true));
-                    return Err(error);
-                }
-            }
-            let mut state = self.state.write();
+            ))),
+            false => Ok(()),
+        };
+        check(&self.missed.lock())?;
+        let mut before = None;
+        let remove = |key: &ObjectKey| {
+            let is_there = may_come(&**store, key);
+            if is_there { store.remove(key).map(drop) } else { Ok(()) }
+        };
+        let serve = |state: &mut Result<Arc<OpenStore>, Absence>, missed: &mut MissedChanges| {
             if matches!((&*state, only), (Err(absence), Some(only)) if absence.service != only) {
                 return Ok(false);
             }
-            let mut missed = self.missed.lock();
-            if missed.is_empty() {
-                *missed = MissedChanges::default();
-                self.strain.store(0, Relaxed);
-                assert!(state.is_err() || self.is_released(), "a disk in service that is opened again");
-                assert!(!missed.is_too_much());
-                let before = std::mem::replace(&mut *state, Ok(store));
-                if let Ok(before) = &before {
-                    let mut counts = self.before.lock();
-                    *counts = counts.and(&before.usage());
-                }
-                self.set_released(false);
-                drop((missed, state));
-                // Readers keep the earlier store.
-                drop(before);
-                return Ok(true);
+            check(missed)?;
+            *missed = MissedChanges::default();
+            self.strain.store(0, Relaxed);
+            assert!(state.is_err() || self.is_released(), "a disk in service that is opened again");
+            before = Some(std::mem::replace(state, Ok(Arc::clone(&store))));
+            if let Some(Ok(before)) = &before {
+                let mut counts = self.before.lock();
+                *counts = counts.and(&before.usage());
             }
-        }
+            self.set_released(false);
+            Ok(true)
+        };
+        let has_come = self.repeat_missed(remove, serve)?;
+        // Readers keep the earlier store. It may close here, while no lock is held.
+        drop(before);
+        Ok(has_come)
     }
 
     /// Puts a newly opened store in the place of a released one, which is read until then.

@@ -1,6 +1,7 @@
 //! One of several disks: in service or out, its failures, and the changes that it missed while out.
 
 mod coming;
+mod remembering;
 #[cfg(test)]
 mod tests;
 
@@ -10,7 +11,7 @@ use super::serving::{ClosingStore, OpenStore};
 use super::{DiskOpener, DiskSpec};
 use crate::{Error, InsertRefusal, RingView, Usage};
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
-use shoal_core::{Key, ObjectKey};
+use shoal_core::Key;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -214,10 +215,9 @@ impl Disk {
     pub(super) fn end_as_removed(&self) {
         if let Err(absence) = &mut *self.state.write() {
             *absence = Absence { service: ServiceState::Removed, why: "it has been removed".into() };
+            *self.missed.lock() = MissedChanges::too_many();
         }
         self.set_change(None);
-        // Its store is emptied, so that no object can come back.
-        *self.missed.lock() = MissedChanges::default();
     }
 
     /// Returns the number that stands for the disk in the hash that assigns keys.
@@ -312,6 +312,11 @@ impl Disk {
         let mut before = self.before.lock();
         *before = before.and(&store.usage());
         assert_ne!(service, ServiceState::InService);
+        if service == ServiceState::Removed {
+            // No change is remembered from here on: the disk comes back only after its store has
+            // been emptied.
+            *self.missed.lock() = MissedChanges::too_many();
+        }
         Some(store)
     }
 
@@ -354,11 +359,6 @@ impl Disk {
         let _ = self.inserts_ended.wait_while_for(&mut inserts, |inserts| *inserts > 0, limit);
     }
 
-    /// Returns `true` if the object has changed since the disk was released.
-    pub(super) fn hides(&self, key: &ObjectKey) -> bool {
-        self.is_released() && self.missed.lock().has(key)
-    }
-
     /// Lets a disk that is out for `service` be opened again like one that could not be opened.
     pub(super) fn retry_later(&self, service: ServiceState, why: &str) {
         assert_ne!(service, ServiceState::InService);
@@ -381,25 +381,6 @@ impl Disk {
     /// Returns `true` if the disk is out of service for this reason.
     pub(super) fn is_out_as(&self, service: ServiceState) -> bool {
         self.state.read().as_ref().is_err_and(|absence| absence.service == service)
-    }
-
-    /// Remembers a removed or replaced object for a disk that is out of service.
-    pub(super) fn note_if_out(&self, key: &ObjectKey, is_removed: bool) {
-        let state = self.state.read();
-        let is_removed_disk = matches!(&*state, Err(absence) if absence.service == ServiceState::Removed);
-        if !is_removed_disk && (state.is_err() || self.is_released()) {
-            self.missed.lock().record(key, is_removed);
-        }
-    }
-
-    /// Takes the remembered objects, which the caller removes from the disk.
-    pub(super) fn take_missed(&self) -> Vec<ObjectKey> {
-        self.missed.lock().take()
-    }
-
-    /// Remembers an object that the disk failed to remove, for its next opening.
-    pub(super) fn note_unremoved(&self, key: &ObjectKey) {
-        self.missed.lock().record(key, true);
     }
 
     pub(super) fn succeeded(&self) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{Insert, OpenObject, PromptStore, Store, StoreUpkeep, StoreView};
+use shoal_core::ObjectKey;
 
 /// Store on a disk that has failed three times while no caller waited.
 struct Failing;

@@ -153,3 +153,33 @@ fn of_two_updates_of_the_same_metadata_one_is_made() {
         }
     }
 }
+
+/// An upgrade and a change of size release the volume while clients insert.
+#[test]
+fn released_volume_keeps_each_acknowledged_insert() {
+    let world = World::new(4 << 20);
+    let door = Scripted::new(&world.files);
+    let store = world.try_open(door.clone()).unwrap();
+    put(&store, 1, 1, 900).unwrap();
+    *store.volume.lock.lock() = Some(tempfile::tempfile().expect("a file").into());
+    // During each write of the release another thread replaces the object.
+    let (volume, version) = (Arc::clone(&store.volume), Arc::new(AtomicU32::new(1)));
+    let acknowledged = Arc::clone(&version);
+    door.play(move |call| {
+        if call.kind != Kind::Read {
+            let store = VolumeStore { _maintenance: Vec::new(), volume: Arc::clone(&volume) };
+            let next = acknowledged.load(Relaxed) + 1;
+            let replace = move || put(&store, 1, next, 900);
+            if std::thread::spawn(replace).join().expect("no panic").is_ok() {
+                acknowledged.store(next, Relaxed);
+            }
+        }
+        Fate::Passes
+    });
+    store.volume.release().unwrap();
+    door.play(|_| Fate::Passes);
+    let last = version.load(Relaxed);
+    let reopened = world.same().open();
+    assert_eq!(version_of(&reopened, 1), Some(last), "another process finds it");
+    assert!(put(&store, 1, last + 1, 900).is_err(), "nothing is taken any more");
+}

@@ -258,11 +258,11 @@ fn volume_of_other_size_is_refused_with_advice() {
     put(&store, 1, 1, 5000).unwrap();
     store.close().unwrap();
     drop(store);
-    world.settings.disk_bytes = 4 << 20;
+    world.settings.disk_bytes = 1 << 20;
     let outcome = world.try_open(world.files.clone()).err().expect("it does not fit");
     assert!(outcome.to_string().contains("raise the limit"), "{outcome}");
     world.settings.disk_bytes = 64 << 20;
-    assert_eq!(version_of(&world.open(), 1), Some(1), "a larger limit changes nothing");
+    assert_eq!(version_of(&world.open(), 1), Some(1), "a larger limit costs no object");
     world.files.tamper(DATA, |bytes| bytes.truncate(1 << 20));
     let outcome = world.try_open(world.files.clone()).err().expect("it is cut off");
     assert!(outcome.to_string().contains("cut off"), "{outcome}");
