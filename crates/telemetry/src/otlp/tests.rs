@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Field of a message, as a reader without a schema sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -200,6 +200,46 @@ fn spans_arrive_with_their_steps() {
     assert_eq!(server[&16], [Field::Fixed32(1)]);
     assert_eq!((metrics.spans_sent.value(), metrics.spans_dropped.value()), (2, 0));
     assert!(received.try_recv().is_err(), "one message is enough");
+}
+
+/// Starts a collector that takes all and answers a byte each `pause`.
+fn dripping_collector(pause: Duration) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let authority = listener.local_addr().expect("bound").to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let answer = b"HTTP/1.1 200 OK\r\n\r\n".chunks(1);
+            let is_open = |part: &[u8]| {
+                std::thread::sleep(pause);
+                stream.write_all(part).is_ok()
+            };
+            answer.map(is_open).take_while(|is_open| *is_open).for_each(drop);
+        }
+    });
+    authority
+}
+
+#[test]
+fn dripping_answer_ends_at_the_deadline() {
+    let endpoint = endpoint(dripping_collector(Duration::from_millis(50)), 1.0, 0);
+    let until = |ms| Instant::now() + Duration::from_millis(ms);
+    let error = exporter::post(&endpoint, "/v1/traces", b"x", until(120)).expect_err("600 ms of drops");
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    exporter::post(&endpoint, "/v1/traces", b"x", until(60_000)).expect("in time");
+}
+
+#[test]
+fn slow_collector_does_not_hold_the_end() {
+    let metrics = Arc::new(Metrics::default());
+    let authority = dripping_collector(Duration::from_secs(1));
+    let exporter = Exporter::start(endpoint(authority, 1.0, 0), 7, &metrics).expect("a thread");
+    // More than the batch at hand and the queue.
+    let began = Instant::now();
+    (0..10_000).for_each(|_| exporter.sink().end(&entry(), None));
+    exporter.stop_within(Duration::from_millis(50));
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(metrics.spans_dropped.value() > 0, "the queue was full");
 }
 
 #[test]
