@@ -22,7 +22,8 @@ pub struct Endpoint {
     pub path: String,
     /// Name of the service in its messages.
     pub service: String,
-    /// Share of requests without a caller's context that are recorded, from 0 to 1.
+    /// Share of requests that are recorded, from 0 to 1. The flag of a trusted caller decides for
+    /// its request.
     pub sample: f64,
     /// Interval of the metrics; zero sends none.
     pub metrics_interval: Duration,

@@ -163,13 +163,13 @@ fn spans_arrive_with_their_steps() {
     let metrics = Arc::new(Metrics::default());
     let exporter = Exporter::start(endpoint(authority, 0.0, 0), 7, &metrics).expect("a thread");
     let caller = TraceContext { trace_id: [1; 16], span_id: [2; 8], is_sampled: true };
-    let trace = exporter.sink().begin(Some(caller));
+    let trace = exporter.sink().begin(Some(caller), true);
     assert_eq!((trace.context.trace_id, trace.parent_id), ([1; 16], Some([2; 8])));
     trace.push(TraceStep { name: "fetch", kind: SpanKind::Client, from_us: 100, to_us: 1400 });
     exporter.sink().end(&entry(), Some(&trace));
     // Without a caller none is sampled here, and one that is not sampled is not told.
     exporter.sink().end(&entry(), None);
-    let unsampled = exporter.sink().begin(Some(TraceContext { is_sampled: false, ..caller }));
+    let unsampled = exporter.sink().begin(Some(TraceContext { is_sampled: false, ..caller }), true);
     exporter.sink().end(&entry(), Some(&unsampled));
     exporter.stop();
     let (path, body) = received.recv_timeout(Duration::from_secs(10)).expect("a message");
@@ -248,8 +248,28 @@ fn share_of_requests_is_sampled() {
     let (authority, _received) = collector("200 OK");
     for (share, range) in [(0.0, 0..1), (0.25, 400..600), (1.0, 2000..2001)] {
         let exporter = Exporter::start(endpoint(authority.clone(), share, 0), 5, &metrics).expect("a thread");
-        let sampled = (0..2000).filter(|_| exporter.sink().begin(None).context.is_sampled).count();
+        let sampled = (0..2000).filter(|_| exporter.sink().begin(None, false).context.is_sampled).count();
         assert!(range.contains(&sampled), "{share}: {sampled}");
+    }
+}
+
+#[test]
+fn only_trusted_callers_flag_decides() {
+    let metrics = Arc::new(Metrics::default());
+    let (authority, _received) = collector("200 OK");
+    let caller = TraceContext { trace_id: [1; 16], span_id: [2; 8], is_sampled: true };
+    for (share, is_trusted, range) in
+        [(0.0, true, 2000..2001), (0.0, false, 0..1), (0.25, false, 400..600), (1.0, false, 2000..2001)]
+    {
+        let exporter = Exporter::start(endpoint(authority.clone(), share, 0), 5, &metrics).expect("a thread");
+        let begin =
+            |is_sampled| exporter.sink().begin(Some(TraceContext { is_sampled, ..caller }), is_trusted);
+        let sampled = (0..2000).filter(|_| begin(true).context.is_sampled).count();
+        assert!(range.contains(&sampled), "{share} {is_trusted}: {sampled}");
+        // The trace goes on in each case, and a caller may leave it unrecorded.
+        let unsampled = begin(false);
+        assert_eq!((unsampled.context.trace_id, unsampled.parent_id), ([1; 16], Some([2; 8])));
+        assert!(!unsampled.context.is_sampled);
     }
 }
 
