@@ -141,13 +141,14 @@ impl RequestContext {
     }
 
     /// Begins the request's trace. A valid context of the client is its parent; any other is
-    /// dropped with its state. Servers that are asked get the context of this node.
+    /// dropped with its state. Servers that are asked get the context of this node. The
+    /// caller's flag decides if the request came from a trusted proxy.
     pub(super) fn begin_trace(&mut self, traces: &TraceSink) {
         let (parent, state) = (TRACEPARENT, TRACESTATE);
         let is_one = self.fields.values(&parent).count() == 1;
         let caller = self.fields.value(&parent).filter(|_| is_one).and_then(TraceContext::parse);
         let keeps_state = caller.is_some() && is_trace_state(self.fields.values(&state));
-        let trace = traces.begin(caller);
+        let trace = traces.begin(caller, self.way.is_some());
         let own = trace.context.to_field();
         let is_kept = |name: &[u8]| name != b"traceparent" && (keeps_state || name != b"tracestate");
         let kept = self.fields.lines().filter(|(name, _)| is_kept(name));

@@ -53,8 +53,8 @@ section! {
         /// machine or in its network. With a collector, `traceparent` and `tracestate` of a client
         /// are checked and passed on to origins with the node's own span.
         pub endpoint: String = String::new(),
-        /// Share of requests that are traced. The `traceparent` of a client decides for its
-        /// request.
+        /// Share of requests that are traced. The `traceparent` of one of `trusted_proxies` decides
+        /// for its request. That of another client can only leave its request untraced.
         #[limits(0.0..=1.0)]
         pub sample: f64 = 0.01,
         /// Interval at which metrics are sent; 0 sends none.

@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Appends the line of `entry`, its newline included.
+#[inline]
 pub(super) fn append(format: LogFormat, entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     match format {
         LogFormat::Squid => squid(entry, line),

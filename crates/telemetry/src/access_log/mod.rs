@@ -109,16 +109,19 @@ impl AccessLog {
         self.output.as_ref()?.traces.as_deref()
     }
 
+    #[inline]
     fn lines(&self) -> Option<&Lines> {
         self.output.as_ref()?.lines.as_ref()
     }
 
     /// Returns `true` if the log is enabled, or somebody looks at its tail.
+    #[inline]
     pub fn is_on(&self) -> bool {
         self.output.is_some() || self.metrics.samples.tail.is_watched()
     }
 
     /// Returns `true` if the format includes the reply's Cache-Status.
+    #[inline]
     pub fn tells_cache_status(&self) -> bool {
         self.lines().is_some_and(|lines| lines.format.tells_cache_status())
             || self.metrics.samples.tail.is_watched()
@@ -164,6 +167,7 @@ impl AccessLog {
 
 impl LineFormat {
     /// Returns `true` if lines have the reply's Cache-Status.
+    #[inline]
     fn tells_cache_status(&self) -> bool {
         match self {
             Self::Named(format) => *format != LogFormat::Squid,
@@ -172,6 +176,7 @@ impl LineFormat {
     }
 
     /// Appends the line of `entry`, its newline included.
+    #[inline]
     fn append(&self, entry: &LogEntry<'_>, lines: &mut Vec<u8>) {
         match self {
             Self::Named(format) => format::append(*format, entry, lines),

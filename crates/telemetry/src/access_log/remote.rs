@@ -1,14 +1,15 @@
 //! Access log lines for syslog (RFC 5424) and for the systemd journal.
 //!
-//! Each line is one message. The writer's thread sends it and waits for the receiver a second at
-//! most. A receiver that takes nothing costs its lines, which are counted, and is tried again after
+//! Each line is one message. The writer's thread sends it. A wait ends after a second, and a message
+//! after two, though the receiver takes some of it. A receiver that takes nothing costs its lines, which are counted, and is tried again after
 //! a pause that doubles. Lines meanwhile are dropped at once: no serving thread waits, and no queue
 //! grows.
 
 use super::date;
+use crate::otlp::write_until;
 use shoal_core::Timestamp;
 use shoal_settings::SyslogAddress;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -91,6 +92,11 @@ impl Remote {
             RemoteAddress::Journal(_) => journal(&mut self.message, line),
             RemoteAddress::Syslog(_) => syslog(&mut self.message, (&self.host, self.pid), now, line),
         }
+        if let RemoteAddress::Syslog(SyslogAddress::Tcp(_)) = &self.address {
+            // Octet counting, RFC 6587, 3.4.1: "Octet counting SHOULD be used".
+            let count = format!("{} ", self.message.len());
+            self.message.splice(0..0, count.into_bytes());
+        }
         // A receiver that was started again has left the old connection.
         let had_connection = self.connection.is_some();
         match self.send_message() {
@@ -110,11 +116,7 @@ impl Remote {
         match self.connection.as_mut().expect("made above") {
             Connection::Datagram(socket) => socket.send(message).map(drop),
             Connection::Udp(socket) => socket.send(&message[..message.len().min(UDP_MAX)]).map(drop),
-            Connection::Tcp(stream) => {
-                // Octet counting, RFC 6587, 3.4.1: "Octet counting SHOULD be used".
-                stream.write_all(format!("{} ", message.len()).as_bytes())?;
-                stream.write_all(message)
-            }
+            Connection::Tcp(stream) => write_until(stream, message, Instant::now() + SEND_WAIT_MAX),
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The writer's thread renames the full file to `NAME.20261128T061339Z` and opens a new one. Names
 //! sort by time; the oldest beyond the number to keep are removed. Compression runs on a thread of
-//! its own, a file at a time. Its output gets the final name when it is whole.
+//! its own, a file at a time. Its output gets the final name when it is whole. No file of a rotation
+//! is open to more readers than the log was.
 
 use super::date;
 use flate2::Compression;
@@ -10,7 +11,7 @@ use flate2::write::GzEncoder;
 use shoal_core::Timestamp;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -71,9 +72,12 @@ impl Rotation {
     pub(super) fn rotate(&mut self, now: Timestamp) -> io::Result<()> {
         let aside = free_name(&self.path, now);
         fs::rename(&self.path, &aside)?;
-        self.compress(aside);
-        if let Err(error) = remove_oldest(&self.path, self.rules.keep) {
+        let is_compressing = self.is_compressing.load(SeqCst);
+        if let Err(error) = remove_oldest(&self.path, self.rules.keep, is_compressing) {
             tracing::warn!(%error, "old access logs cannot be removed");
+        }
+        if self.rules.keep > 0 {
+            self.compress(aside);
         }
         Ok(())
     }
@@ -122,10 +126,16 @@ fn with_gz(path: &Path) -> PathBuf {
 /// Writes a file's contents compressed beside it, and removes the file.
 fn compress(path: &Path) -> io::Result<()> {
     let (to, mut part) = (with_gz(path), path.as_os_str().to_owned());
-    part.push(".part");
+    part.push(PART);
     let part = PathBuf::from(part);
     let mut from = File::open(path)?;
-    let made = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o640).open(&part)?;
+    let mode = from.metadata()?.permissions().mode() & MODE_MAX;
+    match fs::remove_file(&part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    // A new file: a link that stands there is not followed.
+    let made = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&part)?;
     let mut encoder = GzEncoder::new(made, Compression::default());
     io::copy(&mut from, &mut encoder)?;
     encoder.finish()?.sync_all()?;
@@ -133,32 +143,43 @@ fn compress(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// Removes rotated files beyond the `keep` newest.
-fn remove_oldest(path: &Path, keep: usize) -> io::Result<()> {
+/// Removes rotated files beyond the `keep` newest. Unless a compression is under way, removes what
+/// one has left that did not end.
+fn remove_oldest(path: &Path, keep: usize, is_compressing: bool) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
-    let mut rotated = Vec::new();
+    let (mut rotated, mut parts) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder)?.take(ENTRIES_MAX) {
         let entry = entry?;
-        if entry.file_name().to_str().is_some_and(|other| is_rotated(other, name)) {
-            rotated.push(entry.path());
+        match entry.file_name().to_str() {
+            Some(other) if !is_rotated(other, name) => {}
+            Some(other) if other.ends_with(PART) => parts.push(entry.path()),
+            Some(_) => rotated.push(entry.path()),
+            None => {}
         }
     }
     rotated.sort();
     debug_assert!(!rotated.iter().any(|rotated| rotated == path), "the log itself");
     let excess = rotated.len().saturating_sub(keep);
-    rotated[..excess].iter().try_for_each(fs::remove_file)
+    let parts = parts.iter().filter(|_| !is_compressing);
+    rotated[..excess].iter().chain(parts).try_for_each(fs::remove_file)
 }
 
-/// Returns `true` for the names that [`free_name`] makes, compressed or not.
+/// Returns `true` for the names that [`free_name`] makes, compressed, in part or not.
 fn is_rotated(name: &str, log: &str) -> bool {
     let Some(rest) = name.strip_prefix(log).and_then(|rest| rest.strip_prefix('.')) else { return false };
-    let rest = rest.strip_suffix(".gz").unwrap_or(rest);
+    let rest = rest.strip_suffix(".gz").or_else(|| rest.strip_suffix(PART)).unwrap_or(rest);
     let (time, number) = rest.split_once('-').unwrap_or((rest, "0"));
     let shape: String =
         time.chars().map(|character| if character.is_ascii_digit() { '9' } else { character }).collect();
     shape == "99999999T999999Z" && number.bytes().all(|byte| byte.is_ascii_digit())
 }
+
+/// Widest mode of a file that is made: owner and group may read it.
+pub(super) const MODE_MAX: u32 = 0o640;
+
+/// End of the name of a file that is being compressed.
+const PART: &str = ".part";
 
 /// Most entries of the folder that are looked at.
 const ENTRIES_MAX: usize = 100_000;
@@ -245,5 +266,38 @@ mod tests {
         GzDecoder::new(File::open(&compressed).expect("there")).read_to_string(&mut read).expect("whole");
         assert_eq!(read, text);
         assert_eq!(names(folder.path()), ["log.20001010T135536Z.gz"]);
+    }
+
+    #[test]
+    fn compressed_file_keeps_its_mode() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, elsewhere) = (folder.path().join("log"), folder.path().join("elsewhere"));
+        opened(&elsewhere, "untouched");
+        for (mode, expected) in [(0o600, 0o600), (0o644, 0o640)] {
+            opened(&path, "a line\n").set_permissions(fs::Permissions::from_mode(mode)).expect("own file");
+            std::os::unix::fs::symlink(&elsewhere, folder.path().join("log.part")).expect("a link");
+            compress(&path).expect("compressed");
+            let made = fs::symlink_metadata(folder.path().join("log.gz")).expect("there");
+            assert!(made.is_file());
+            assert_eq!(made.permissions().mode() & 0o777 & !expected, 0, "{mode:o}");
+        }
+        assert_eq!(fs::read_to_string(&elsewhere).expect("there"), "untouched");
+        assert_eq!(names(folder.path()), ["elsewhere", "log.gz"]);
+    }
+
+    #[test]
+    fn part_of_a_crash_is_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let (left, other) = ("log.20001010T135500Z-001.part", "log.part");
+        [left, other].iter().for_each(|name| drop(opened(&folder.path().join(name), "x")));
+        let mut rotation = Rotation::new(&path, rules(1, 0, 1, false), &opened(&path, "text"), at(0));
+        rotation.is_compressing.store(true, SeqCst);
+        rotation.rotate(at(0)).expect("renamed");
+        assert_eq!(names(folder.path()), [left, "log.20001010T135536Z", other], "it may be at work");
+        rotation.is_compressing.store(false, SeqCst);
+        opened(&path, "text");
+        rotation.rotate(at(1)).expect("renamed");
+        assert_eq!(names(folder.path()), ["log.20001010T135537Z", other]);
     }
 }

@@ -3,12 +3,12 @@
 use super::courtesy::{PIECE, YieldPolicy};
 use super::queue::{Batch, Queue};
 use super::remote::{self, Remote};
-use super::rotation::{Rotation, RotationRules};
+use super::rotation::{MODE_MAX, Rotation, RotationRules};
 use crate::metrics::Metrics;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
@@ -27,7 +27,7 @@ pub(super) fn start(output: LogOutput, queue: Arc<Queue>, metrics: Arc<Metrics>)
         LogOutput::Stdout => LogSink::Stdout,
         LogOutput::Remote(remote) => LogSink::Remote(remote),
         LogOutput::File(path, rules) => {
-            let file = open(&path)?;
+            let file = open(&path, MODE_MAX)?;
             let rotation = rules.map(|rules| Rotation::new(&path, rules, &file, remote::now()));
             LogSink::File(FileSink { path, file, rotation, torn: false })
         }
@@ -180,9 +180,18 @@ impl FileSink {
 
     fn rotate(&mut self, now: shoal_core::Timestamp) {
         let Some(rotation) = &mut self.rotation else { return };
-        let rotated = rotation.rotate(now).and_then(|()| open(&self.path));
+        let before = self.file.metadata().map(|metadata| metadata.permissions());
+        let mode = before.as_ref().map_or(MODE_MAX, PermissionsExt::mode);
+        let rotated = rotation.rotate(now).and_then(|()| open(&self.path, mode & MODE_MAX));
         match rotated {
-            Ok(file) => self.file = file,
+            Ok(file) => {
+                if let Ok(before) = before
+                    && let Err(error) = file.set_permissions(before)
+                {
+                    tracing::warn!(%error, "the new access log has other permissions than the old one");
+                }
+                self.file = file;
+            }
             Err(error) => tracing::warn!(
                 path = %self.path.display(), %error,
                 "the access log cannot be rotated; writing on to the old file"
@@ -193,7 +202,7 @@ impl FileSink {
     }
 
     fn reopen(&mut self) {
-        match open(&self.path) {
+        match open(&self.path, MODE_MAX) {
             Ok(file) => {
                 (self.file, self.torn) = (file, false);
                 if let Some(rotation) = &mut self.rotation {
@@ -216,11 +225,36 @@ fn piece_bytes(lines: &[u8]) -> usize {
 }
 
 /// Opens for appending. Access logs show which client read which URL, so only owner and group may
-/// read them. A pipe without a reader is an error; the call does not wait for a reader. An open
-/// pipe may still block the thread.
-fn open(path: &Path) -> io::Result<File> {
+/// read a new one; `mode` may narrow that. A pipe without a reader is an error; the call does not
+/// wait for a reader. An open pipe may still block the thread.
+fn open(path: &Path, mode: u32) -> io::Result<File> {
+    debug_assert_eq!(mode & !MODE_MAX, 0, "a log for all");
     let at_once = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(at_once).open(path)?;
+    let file = OpenOptions::new().append(true).create(true).mode(mode).custom_flags(at_once).open(path)?;
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{Permissions, metadata, read_dir};
+    use std::time::Duration;
+
+    #[test]
+    fn rotated_log_keeps_its_permissions() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let rules = RotationRules { bytes_max: 1, age_max: Duration::ZERO, keep: 9, compresses: false };
+        let file = open(&path, MODE_MAX).expect("a file");
+        let rotation = Some(Rotation::new(&path, rules, &file, remote::now()));
+        let mut sink = FileSink { path: path.clone(), file, rotation, torn: false };
+        for (number, mode) in [0o600, 0o644, 0o600].into_iter().enumerate() {
+            sink.file.set_permissions(Permissions::from_mode(mode)).expect("own file");
+            sink.write(b"a line\n").expect("written");
+            let new = metadata(&path).expect("there");
+            assert_eq!((new.permissions().mode() & 0o777, new.len()), (mode, 0));
+            assert_eq!(read_dir(folder.path()).expect("a folder").count(), number + 2);
+        }
+    }
 }

@@ -1,15 +1,16 @@
 //! Thread that sends spans and metrics to a collector.
 
+use super::deadline::{read_until, write_until};
 use super::ids::Ids;
 use super::messages::{self, Span};
 use super::trace::TraceSink;
 use crate::metrics::Metrics;
 use parking_lot::Mutex;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Collector to which the exporter sends.
@@ -21,17 +22,20 @@ pub struct Endpoint {
     pub path: String,
     /// Name of the service in its messages.
     pub service: String,
-    /// Share of requests without a caller's context that are recorded, from 0 to 1.
+    /// Share of requests that are recorded, from 0 to 1. The flag of a trusted caller decides for
+    /// its request.
     pub sample: f64,
     /// Interval of the metrics; zero sends none.
     pub metrics_interval: Duration,
 }
 
-/// Running exporter. It sends its queue and ends when this is dropped.
+/// Running exporter. It sends its queue once more and ends when this is dropped.
 pub struct Exporter {
     sink: Arc<TraceSink>,
     stop: SyncSender<Vec<Span>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    is_ending: Arc<AtomicBool>,
+    /// Channel that disconnects when the thread has ended, even by a panic.
+    ended: Mutex<Option<Receiver<()>>>,
 }
 
 struct Work {
@@ -39,6 +43,8 @@ struct Work {
     spans: Receiver<Vec<Span>>,
     metrics: Arc<Metrics>,
     start_ns: u64,
+    /// `true` if the thread is to end after the batch at hand.
+    is_ending: Arc<AtomicBool>,
     /// `true` if the last message failed, which has been reported.
     is_failing: bool,
 }
@@ -54,9 +60,21 @@ impl Exporter {
         let sink =
             TraceSink { spans: sender.clone(), ids: Ids::new(seed), threshold, metrics: Arc::clone(metrics) };
         let metrics = Arc::clone(metrics);
-        let work = Work { endpoint, spans, metrics, start_ns: now_ns(), is_failing: false };
-        let thread = std::thread::Builder::new().name("shoal-otlp".into()).spawn(move || work.run())?;
-        Ok(Self { sink: Arc::new(sink), stop: sender, thread: Mutex::new(Some(thread)) })
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let work = Work {
+            endpoint,
+            spans,
+            metrics,
+            start_ns: now_ns(),
+            is_ending: Arc::clone(&is_ending),
+            is_failing: false,
+        };
+        let (ends, ended) = mpsc::channel();
+        std::thread::Builder::new().name("shoal-otlp".into()).spawn(move || {
+            let _ends_with_the_thread: mpsc::Sender<()> = ends;
+            work.run();
+        })?;
+        Ok(Self { sink: Arc::new(sink), stop: sender, is_ending, ended: Mutex::new(Some(ended)) })
     }
 
     /// Returns the receiver of finished requests.
@@ -64,13 +82,21 @@ impl Exporter {
         &self.sink
     }
 
-    /// Sends the queue and ends the thread.
+    /// Ends the thread, which sends its queue once more. Waits for it, at most `END_WAIT_MAX` if
+    /// the collector is slow.
     pub fn stop(&self) {
-        let Some(thread) = self.thread.lock().take() else { return };
-        // An empty list tells the thread to end. A full queue is read soon.
-        let _ = self.stop.send(Vec::new());
+        self.stop_within(END_WAIT_MAX);
+    }
+
+    pub(super) fn stop_within(&self, wait_max: Duration) {
+        let Some(ended) = self.ended.lock().take() else { return };
+        self.is_ending.store(true, SeqCst);
+        // An empty list wakes the thread. With a full queue it is awake, and sees the flag.
+        let _ = self.stop.try_send(Vec::new());
         // The panic hook has reported a thread that panicked.
-        let _ = thread.join();
+        if ended.recv_timeout(wait_max) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("the collector is too slow; its last traces are lost");
+        }
     }
 }
 
@@ -88,7 +114,7 @@ impl Work {
         let mut send_at = Instant::now() + GATHER;
         loop {
             let until = if interval > Duration::ZERO { send_at.min(metrics_at) } else { send_at };
-            let is_over = match self.spans.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            let mut is_over = match self.spans.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(spans) if spans.is_empty() => true,
                 Ok(spans) => {
                     batch.extend(spans);
@@ -97,6 +123,10 @@ impl Work {
                 Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => true,
             };
+            if self.is_ending.load(SeqCst) {
+                is_over = true;
+                batch.extend(self.spans.try_iter().take(QUEUE_MAX).flatten());
+            }
             let now = Instant::now();
             if !batch.is_empty() && (is_over || batch.len() >= BATCH_MAX || now >= send_at) {
                 self.send_spans(&std::mem::take(&mut batch));
@@ -117,7 +147,7 @@ impl Work {
     fn send_spans(&mut self, spans: &[Span]) {
         assert!(!spans.is_empty(), "a message about nothing");
         let body = messages::traces(&self.endpoint.service, spans);
-        let sent = post(&self.endpoint, "/v1/traces", &body);
+        let sent = post(&self.endpoint, "/v1/traces", &body, Instant::now() + POST_MAX);
         match &sent {
             Ok(()) => self.metrics.spans_sent.add(spans.len() as u64),
             Err(_) => self.metrics.spans_dropped.add(spans.len() as u64),
@@ -128,7 +158,7 @@ impl Work {
     fn send_metrics(&mut self) {
         let rows = self.metrics.rows();
         let body = messages::metrics(&self.endpoint.service, &rows, (self.start_ns, now_ns()));
-        let sent = post(&self.endpoint, "/v1/metrics", &body);
+        let sent = post(&self.endpoint, "/v1/metrics", &body, Instant::now() + POST_MAX);
         self.report(sent);
     }
 
@@ -148,8 +178,8 @@ impl Work {
     }
 }
 
-/// Sends a message, and reads the status of the answer.
-fn post(endpoint: &Endpoint, path: &str, body: &[u8]) -> io::Result<()> {
+/// Sends a message, and reads the status of the answer, until the deadline.
+pub(super) fn post(endpoint: &Endpoint, path: &str, body: &[u8], until: Instant) -> io::Result<()> {
     let address = endpoint.authority.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
     let mut stream = TcpStream::connect_timeout(&address, WAIT_MAX)?;
     stream.set_write_timeout(Some(WAIT_MAX))?;
@@ -162,11 +192,11 @@ fn post(endpoint: &Endpoint, path: &str, body: &[u8]) -> io::Result<()> {
         body.len(),
         env!("CARGO_PKG_VERSION"),
     );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body)?;
+    write_until(&mut stream, head.as_bytes(), until)?;
+    write_until(&mut stream, body, until)?;
     // `HTTP/1.1 200`. The rest of the answer says nothing, and its end may never come.
     let mut answer = [0; 12];
-    stream.read_exact(&mut answer)?;
+    read_until(&mut stream, &mut answer, until)?;
     let status = answer.get(9..).filter(|_| answer.starts_with(b"HTTP/1."));
     match status {
         Some([b'2', ..]) => Ok(()),
@@ -186,5 +216,9 @@ const QUEUE_MAX: usize = 2048;
 const BATCH_MAX: usize = 512;
 /// Longest time for which spans gather.
 const GATHER: Duration = Duration::from_secs(1);
-/// Longest wait for the collector, for each step.
+/// Longest wait for the collector, for each system call.
 const WAIT_MAX: Duration = Duration::from_secs(2);
+/// Time after which a message is given up.
+const POST_MAX: Duration = Duration::from_secs(3 * WAIT_MAX.as_secs());
+/// Longest wait for the thread at the end.
+const END_WAIT_MAX: Duration = Duration::from_secs(5);

@@ -9,9 +9,11 @@
 //! of code. The published crates for this (`opentelemetry-otlp`, `opentelemetry-proto`) bring a
 //! codec, a second HTTP client and a runtime of their own.
 //!
-//! Nothing waits for the collector: spans beyond the queue, and batches that it does not take, are
-//! dropped and counted. Without an endpoint there is no thread, and no request begins a trace.
+//! No request waits for the collector: spans beyond the queue, and batches that it does not take,
+//! are dropped and counted. The end of the process waits for it a few seconds at most. Without an
+//! endpoint there is no thread, and no request begins a trace.
 
+mod deadline;
 mod exporter;
 mod ids;
 mod messages;
@@ -20,6 +22,7 @@ mod protobuf;
 mod tests;
 mod trace;
 
+pub(crate) use deadline::write_until;
 pub use exporter::{Endpoint, Exporter};
 pub use messages::{SpanKind, SpanValue};
 pub use trace::{RequestTrace, TraceSink, TraceStep};

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Field of a message, as a reader without a schema sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -163,13 +163,13 @@ fn spans_arrive_with_their_steps() {
     let metrics = Arc::new(Metrics::default());
     let exporter = Exporter::start(endpoint(authority, 0.0, 0), 7, &metrics).expect("a thread");
     let caller = TraceContext { trace_id: [1; 16], span_id: [2; 8], is_sampled: true };
-    let trace = exporter.sink().begin(Some(caller));
+    let trace = exporter.sink().begin(Some(caller), true);
     assert_eq!((trace.context.trace_id, trace.parent_id), ([1; 16], Some([2; 8])));
     trace.push(TraceStep { name: "fetch", kind: SpanKind::Client, from_us: 100, to_us: 1400 });
     exporter.sink().end(&entry(), Some(&trace));
     // Without a caller none is sampled here, and one that is not sampled is not told.
     exporter.sink().end(&entry(), None);
-    let unsampled = exporter.sink().begin(Some(TraceContext { is_sampled: false, ..caller }));
+    let unsampled = exporter.sink().begin(Some(TraceContext { is_sampled: false, ..caller }), true);
     exporter.sink().end(&entry(), Some(&unsampled));
     exporter.stop();
     let (path, body) = received.recv_timeout(Duration::from_secs(10)).expect("a message");
@@ -202,14 +202,74 @@ fn spans_arrive_with_their_steps() {
     assert!(received.try_recv().is_err(), "one message is enough");
 }
 
+/// Starts a collector that takes all and answers a byte each `pause`.
+fn dripping_collector(pause: Duration) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let authority = listener.local_addr().expect("bound").to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let answer = b"HTTP/1.1 200 OK\r\n\r\n".chunks(1);
+            let is_open = |part: &[u8]| {
+                std::thread::sleep(pause);
+                stream.write_all(part).is_ok()
+            };
+            answer.map(is_open).take_while(|is_open| *is_open).for_each(drop);
+        }
+    });
+    authority
+}
+
+#[test]
+fn dripping_answer_ends_at_the_deadline() {
+    let endpoint = endpoint(dripping_collector(Duration::from_millis(50)), 1.0, 0);
+    let until = |ms| Instant::now() + Duration::from_millis(ms);
+    let error = exporter::post(&endpoint, "/v1/traces", b"x", until(120)).expect_err("600 ms of drops");
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    exporter::post(&endpoint, "/v1/traces", b"x", until(60_000)).expect("in time");
+}
+
+#[test]
+fn slow_collector_does_not_hold_the_end() {
+    let metrics = Arc::new(Metrics::default());
+    let authority = dripping_collector(Duration::from_secs(1));
+    let exporter = Exporter::start(endpoint(authority, 1.0, 0), 7, &metrics).expect("a thread");
+    // More than the batch at hand and the queue.
+    let began = Instant::now();
+    (0..10_000).for_each(|_| exporter.sink().end(&entry(), None));
+    exporter.stop_within(Duration::from_millis(50));
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(metrics.spans_dropped.value() > 0, "the queue was full");
+}
+
 #[test]
 fn share_of_requests_is_sampled() {
     let metrics = Arc::new(Metrics::default());
     let (authority, _received) = collector("200 OK");
     for (share, range) in [(0.0, 0..1), (0.25, 400..600), (1.0, 2000..2001)] {
         let exporter = Exporter::start(endpoint(authority.clone(), share, 0), 5, &metrics).expect("a thread");
-        let sampled = (0..2000).filter(|_| exporter.sink().begin(None).context.is_sampled).count();
+        let sampled = (0..2000).filter(|_| exporter.sink().begin(None, false).context.is_sampled).count();
         assert!(range.contains(&sampled), "{share}: {sampled}");
+    }
+}
+
+#[test]
+fn only_trusted_callers_flag_decides() {
+    let metrics = Arc::new(Metrics::default());
+    let (authority, _received) = collector("200 OK");
+    let caller = TraceContext { trace_id: [1; 16], span_id: [2; 8], is_sampled: true };
+    for (share, is_trusted, range) in
+        [(0.0, true, 2000..2001), (0.0, false, 0..1), (0.25, false, 400..600), (1.0, false, 2000..2001)]
+    {
+        let exporter = Exporter::start(endpoint(authority.clone(), share, 0), 5, &metrics).expect("a thread");
+        let begin =
+            |is_sampled| exporter.sink().begin(Some(TraceContext { is_sampled, ..caller }), is_trusted);
+        let sampled = (0..2000).filter(|_| begin(true).context.is_sampled).count();
+        assert!(range.contains(&sampled), "{share} {is_trusted}: {sampled}");
+        // The trace goes on in each case, and a caller may leave it unrecorded.
+        let unsampled = begin(false);
+        assert_eq!((unsampled.context.trace_id, unsampled.parent_id), ([1; 16], Some([2; 8])));
+        assert!(!unsampled.context.is_sampled);
     }
 }
 

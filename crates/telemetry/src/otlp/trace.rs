@@ -15,7 +15,7 @@ use std::time::Instant;
 pub struct TraceSink {
     pub(super) spans: SyncSender<Vec<Span>>,
     pub(super) ids: Ids,
-    /// A trace without a caller is recorded if a number falls below this.
+    /// A request is sampled if a number falls below this.
     pub(super) threshold: u64,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -61,17 +61,19 @@ pub struct TraceStep {
 }
 
 impl TraceSink {
-    /// Begins the trace of a request. The caller's context decides if there is one, otherwise the
-    /// share of requests in the settings.
-    pub fn begin(&self, caller: Option<TraceContext>) -> RequestTrace {
-        let span_id = self.ids.span_id();
-        let context = match caller {
-            Some(caller) => TraceContext { span_id, ..caller },
-            None => {
-                let is_sampled = self.ids.next() < self.threshold;
-                TraceContext { trace_id: self.ids.trace_id(), span_id, is_sampled }
-            }
+    /// Begins the trace of a request. A trusted caller's flag decides if the trace is recorded. Of
+    /// other requests, the share in the settings is recorded; a caller may only leave it.
+    pub fn begin(&self, caller: Option<TraceContext>, is_trusted: bool) -> RequestTrace {
+        let is_sampled = match caller {
+            Some(caller) => caller.is_sampled && (is_trusted || self.takes_next()),
+            None => self.takes_next(),
         };
+        self.begin_sampled(caller, is_sampled)
+    }
+
+    fn begin_sampled(&self, caller: Option<TraceContext>, is_sampled: bool) -> RequestTrace {
+        let trace_id = caller.map_or_else(|| self.ids.trace_id(), |caller| caller.trace_id);
+        let context = TraceContext { trace_id, span_id: self.ids.span_id(), is_sampled };
         RequestTrace {
             context,
             parent_id: caller.map(|caller| caller.span_id),
@@ -80,14 +82,20 @@ impl TraceSink {
         }
     }
 
+    /// Returns `true` if this node's own sampling takes the next request.
+    fn takes_next(&self) -> bool {
+        self.ids.next() < self.threshold
+    }
+
     /// Tells of a finished request. Without a trace of its own, it begins one now. Never waits:
     /// spans that find the queue full are dropped and counted.
     pub fn end(&self, entry: &LogEntry<'_>, trace: Option<&RequestTrace>) {
         let begun;
         let trace = match trace {
             Some(trace) => trace,
+            None if !self.takes_next() => return,
             None => {
-                begun = self.begin(None);
+                begun = self.begin_sampled(None, true);
                 &begun
             }
         };
