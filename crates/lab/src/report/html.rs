@@ -23,7 +23,10 @@ pub(super) fn page(report: &Report, has_files: bool) -> String {
     }
     let figures: Vec<Value> = report.figures().filter_map(Figure::live).collect();
     let (title, figures) = (escaped(&report.title), Value::from(figures));
-    StandalonePage { title: &title, body: &body, styles: &[&STYLE], figures: &figures }.html()
+    // A report without a figure brings no style along.
+    let style: &str = &STYLE;
+    let styles: &[&str] = if body.contains(style) { &[style] } else { &[] };
+    StandalonePage { title: &title, body: &body, styles, figures: &figures }.html()
 }
 
 /// Writes a text to be copied.
