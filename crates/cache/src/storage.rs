@@ -205,8 +205,11 @@ fn open_disks(
         opener(store, &disk, (windows, tally), (Arc::clone(&neighbours), at))
     };
     let named = disks.into_iter().enumerate().map(with_opener);
-    // Disks that were on their way out when the process before ended.
-    let left = leaving::read(&store.directory).into_iter();
+    // Disks that were on their way out when the process before ended. A folder that does not
+    // answer has none.
+    let folder = store.directory.clone();
+    let left = within(PURGES_PATIENCE, "shoal-leaving", move || leaving::read(&folder));
+    let left = left.unwrap_or_default().into_iter();
     let left = left.filter(|left| store.all_disks().iter().all(|disk| disk.path != left.path));
     let left = left.map(|disk| opener_of(store, &disk, 0));
     Some(Arc::new(Disks::open_within(patience, named.chain(left))))
