@@ -377,6 +377,10 @@ impl MemoryNode {
     }
 
     fn bring_in(&mut self, object: u64, version: u64, now: Duration) {
+        // Two requests may bring the same object in.
+        if let Some(before) = self.ram.remove(&object) {
+            self.order.remove(&before.used);
+        }
         let (turn, _) = self.placed.begin(key(object));
         // Memory of other nodes' pages is taken back at once.
         while self.ram.len() + self.guests.usage().0 >= self.ram_pages {
