@@ -1,9 +1,9 @@
 //! Access log lines for syslog (RFC 5424) and for the systemd journal.
 //!
-//! Each line is one message. The writer's thread sends it. A wait ends after a second, and a message
-//! after two, though the receiver takes some of it. A receiver that takes nothing costs its lines, which are counted, and is tried again after
-//! a pause that doubles. Lines meanwhile are dropped at once: no serving thread waits, and no queue
-//! grows.
+//! Each line is one message. The writer's thread sends it. A wait ends after a second, and a
+//! message after two, though the receiver takes some of it. A receiver that takes nothing costs its
+//! lines, which are counted, and is tried again after a pause that doubles. Lines meanwhile are
+//! dropped at once: no serving thread waits, and no queue grows.
 
 use super::date;
 use crate::otlp::write_until;

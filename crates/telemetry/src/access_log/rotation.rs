@@ -2,8 +2,8 @@
 //!
 //! The writer's thread renames the full file to `NAME.20261128T061339Z` and opens a new one. Names
 //! sort by time; the oldest beyond the number to keep are removed. Compression runs on a thread of
-//! its own, a file at a time. Its output gets the final name when it is whole. No file of a rotation
-//! is open to more readers than the log was.
+//! its own, a file at a time. Its output gets the final name when it is whole. Rotation keeps the
+//! log's permissions, and compression widens none.
 
 use super::date;
 use flate2::Compression;
@@ -143,8 +143,8 @@ fn compress(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// Removes rotated files beyond the `keep` newest. Unless a compression is under way, removes what
-/// one has left that did not end.
+/// Removes rotated files beyond the `keep` newest. Removes the parts that an unfinished compression
+/// has left, unless one is under way.
 fn remove_oldest(path: &Path, keep: usize, is_compressing: bool) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };

@@ -4,8 +4,8 @@
 use shoal_core::Key;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Source of ids: keyed hashes of a count. A store's secret outlives a process, whose count begins
-/// anew; the seed differs between processes.
+/// Source of ids: keyed hashes of a count and a seed. The count begins anew with each process,
+/// while a store keeps its secret. The seed therefore differs between processes.
 pub(super) struct Ids {
     seed: u64,
     count: AtomicU64,
@@ -16,8 +16,7 @@ impl Ids {
         Self { seed, count: AtomicU64::new(0) }
     }
 
-    /// Returns the next number. Whoever lacks the secret of the process cannot tell it from a random
-    /// one.
+    /// Returns the next number. Without the secret of the process it looks random.
     pub(super) fn next(&self) -> u64 {
         let count = self.count.fetch_add(1, Relaxed);
         // Keys of objects are text, which does not begin with a zero.
