@@ -62,7 +62,7 @@ fn report_has_small_trace_and_measured_runs() {
         assert!(is_there, "figure {number}");
     }
     // One report has Figure 5, of architectures, and one Figure 7, of policies in a finite file.
-    assert_eq!(page.matches("The runs on a real disk").count(), 2);
+    assert_eq!(page.matches("<h3>The runs on a real disk").count(), 2);
     let names = |ending: &str| -> BTreeSet<String> {
         let entries = std::fs::read_dir(folder.path().join("report")).expect("a folder");
         let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"));

@@ -301,6 +301,7 @@ const NAMES: [(&str, Outcome); 38] = [
     ("limitexceeded", Outcome::Own),
     ("capacityexceeded", Outcome::Own),
     ("redirect", Outcome::Own),
+    ("https", Outcome::Own),
     // Traffic Server
     ("hit-fresh", Outcome::Hit),
     ("hit-stale", Outcome::Replaced),
