@@ -120,6 +120,9 @@ impl Prefetcher {
     }
 
     fn successors_of(&self, ask: &RequestContext) -> Vec<Hint> {
+        if !is_learnt(&ask.target.url) {
+            return Vec::new();
+        }
         let client = Key::of(ask.client.address.ip().to_string().as_bytes()).low();
         let key = ask.primary.hash().low();
         let urls = {
@@ -232,6 +235,11 @@ pub(super) fn shared_fields(ask: &RequestContext) -> HintFields {
     kept.iter().filter_map(value).collect()
 }
 
+/// Returns `true` if a URL is short enough for the tables of successors.
+fn is_learnt(url: &str) -> bool {
+    url.len() <= URL_BYTES_MAX
+}
+
 /// Returns `true` for a request of a client, and not of this node or another one.
 fn is_clients(ask: &RequestContext) -> bool {
     ask.background.is_none() && !ask.is_for_peer && ask.client.address.port() != 0
@@ -267,6 +275,8 @@ const LAYERS_MAX: usize = 128;
 const SITES_MAX: usize = 64;
 /// Most URLs with successors of one site.
 const URLS_MAX: usize = 4096;
+/// Longest URL with successors, in bytes. The tables are outside the budget of memory.
+const URL_BYTES_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -280,6 +290,13 @@ mod tests {
         {
             assert_eq!(manifest_of(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn successors_of_long_urls_are_not_learnt() {
+        let url = |bytes: usize| format!("http://a.test/{}", "x".repeat(bytes - "http://a.test/".len()));
+        assert!(is_learnt(&url(URL_BYTES_MAX)) && !is_learnt(&url(URL_BYTES_MAX + 1)));
+        assert!(!is_learnt(&url(16 << 10)), "as long as a request may have it");
     }
 
     #[test]
