@@ -53,8 +53,11 @@ impl Prefetcher {
             return;
         }
         self.watched.remove(key);
-        self.state.lock().asked(key, now_seconds());
-        self.wake.notify_one();
+        let (is_hinted, used) = self.state.lock().asked(key, now_seconds());
+        // Other requests change nothing for the driver, which looks at all lists when woken.
+        if is_hinted || used.is_some() {
+            self.wake.notify_one();
+        }
     }
 }
 
@@ -281,6 +284,22 @@ const URL_BYTES_MAX: usize = 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn requests_without_a_hint_wake_nobody() {
+        let prefetcher = Prefetcher::default();
+        let hint = |key: u64| {
+            let place = HintPlace::Url { url: format!("http://a.test/{key}"), listener: 0, key };
+            (Hint::new(HintSource::List, place), None)
+        };
+        let list = (1..=2).map(hint).collect();
+        prefetcher.state.lock().add_list(HintSource::List, list, (None, 1e12), 0.0).expect("room");
+        for (key, expected) in [(7, false), (1, true), (1, false), (2, true)] {
+            prefetcher.note_key(key);
+            let woken = tokio::time::timeout(std::time::Duration::ZERO, prefetcher.wake.notified());
+            assert_eq!(woken.await.is_ok(), expected, "{key}");
+        }
+    }
 
     #[test]
     fn manifests_are_told_by_their_path() {

@@ -41,12 +41,13 @@ fn list_is_fetched_in_order_and_used() {
     assert_eq!(begun.iter().map(|hint| hint.number).collect::<Vec<_>>(), [1, 2, 3, 4], "four at a time");
     begun.iter().for_each(|hint| end(&mut state, hint, kept(hint.number, 10), 0.1, &watched));
     assert_eq!(begin(&mut state, &settings, 0.1, &watched).len(), 2);
-    assert_eq!(state.asked(1, 0.2), Some(HintSource::List));
-    assert_eq!(state.asked(1, 0.2), None, "once");
-    assert_eq!(state.asked(99, 0.2), None);
+    assert_eq!(state.asked(1, 0.2), (true, Some(HintSource::List)));
+    assert_eq!(state.asked(1, 0.2), (false, None), "once");
+    assert_eq!(state.asked(99, 0.2), (false, None));
     let counts = state.account(HintSource::List).counts();
     assert_eq!((counts.received, counts.prefetched, counts.used, counts.used_bytes), (6, 6, 1, 10));
     assert_eq!(state.sizes(), [5, 2, 3, 30]);
+    assert_eq!(state.asked(5, 0.2), (true, None), "a hint that waits");
 }
 
 #[test]
