@@ -77,10 +77,17 @@ pub(crate) fn learn(engine: &Arc<CacheEngine>, ask: &RequestContext, reply: &Rep
             _ => state.origin_answered(&origin, began.elapsed().as_secs_f64(), now),
         }
     }
-    if ask.method != Method::GET || !learns(settings) || !reply.head.status().is_success() {
+    if ask.method != Method::GET || !learns(settings) {
         return;
     }
-    prefetcher.note_sharing(ask, is_shared(reply));
+    prefetcher.note_sharing(
+        ask,
+        is_shared(reply),
+        is_miss || reply.record.outcome == CacheResult::RefreshUnmodified,
+    );
+    if !reply.head.status().is_success() {
+        return;
+    }
     let mut hints = Vec::new();
     if settings.links && is_miss {
         hints.extend(links_of(live, ask, reply));
