@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use shoal_cooperation::prefetch::HintSource;
 use shoal_settings::EarlyHints;
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -141,6 +142,7 @@ pub(crate) fn tee(engine: &Arc<CacheEngine>, ask: &mut RequestContext) {
         hints,
         key: ask.primary.hash().low(),
         target: ask.target.clone(),
+        reader: ask.client.address.ip(),
         fields: shared_fields(ask),
         has_given: false,
     };
@@ -159,6 +161,7 @@ struct TeedHints {
     hints: Arc<RequestHints>,
     key: u64,
     target: Target,
+    reader: IpAddr,
     fields: HintFields,
     has_given: bool,
 }
@@ -185,7 +188,7 @@ impl TeedHints {
         let live = self.engine.live();
         if live.prefetch.links && !std::mem::replace(&mut self.has_given, true) {
             let values: Vec<&[u8]> = links.iter().map(HeaderValue::as_bytes).collect();
-            let of = (&self.target, self.fields.clone());
+            let of = (&self.target, self.reader, self.fields.clone());
             give(&self.engine, hints_of_links(&live, of, &values, HintSource::EarlyHints));
         }
         if live.prefetch.early_hints == EarlyHints::Off { Vec::new() } else { links }

@@ -20,6 +20,7 @@ use shoal_mirrors::wanted::{ImageManifest, MANIFEST_MAX};
 use shoal_semantics::invalidation::resolve;
 use shoal_semantics::links::announced;
 use shoal_settings::{EarlyHints, MirrorKind, Prefetch};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -40,20 +41,20 @@ impl Prefetcher {
                 .into_iter()
                 .flatten()
             {
-                self.note_key(key);
+                self.note_key(key, ask.client.address.ip());
             }
         }
         (!ask.is_for_peer && (is_driven || learns(&ask.live.prefetch))).then(Instant::now)
     }
 
-    fn note_key(&self, key: u64) {
+    fn note_key(&self, key: u64, reader: IpAddr) {
         if let Some(background) = self.running.lock().get(&key) {
             // The end of the fetch counts the use.
             background.want();
             return;
         }
         self.watched.remove(key);
-        let (is_hinted, used) = self.state.lock().asked(key, now_seconds());
+        let (is_hinted, used) = self.state.lock().asked(key, Some(reader), now_seconds());
         // Other requests change nothing for the driver, which looks at all lists when woken.
         if is_hinted || used.is_some() {
             self.wake.notify_one();
@@ -122,8 +123,8 @@ impl Prefetcher {
         let place = HintPlace::Url { url: ask.target.url.to_string(), listener: ask.client.listener, key };
         let piece = |at: u64| {
             let start = ahead.start + at * ahead.length;
-            let hint =
-                Hint::new(HintSource::Ranges, place.clone()).with_range(start, start + ahead.length - 1);
+            let hint = Hint::new(HintSource::Ranges, place.clone()).read_by(ask.client.address.ip());
+            let hint = hint.with_range(start, start + ahead.length - 1);
             Hint { fields: shared_fields(ask), ..hint }
         };
         (0..ahead.pieces).map(piece).collect()
@@ -148,7 +149,8 @@ impl Prefetcher {
         };
         let hint = |url: Arc<str>| {
             let place = place_of(&ask.live, &url, HintAuthor::Answer(&ask.target)).ok()?;
-            Some(Hint { fields: shared_fields(ask), ..Hint::new(HintSource::Learnt, place) })
+            let hint = Hint::new(HintSource::Learnt, place).read_by(ask.client.address.ip());
+            Some(Hint { fields: shared_fields(ask), ..hint })
         };
         urls.into_iter().filter_map(hint).collect()
     }
@@ -162,13 +164,14 @@ pub(super) fn links_of(live: &ExchangeSettings, ask: &RequestContext, reply: &Re
     }
     let lines = stored.field_lines().filter(|(name, _)| name.eq_ignore_ascii_case(b"link"));
     let values: Vec<&[u8]> = lines.map(|(_, value)| value).take(LINES_MAX).collect();
-    hints_of_links(live, (&ask.target, shared_fields(ask)), &values, HintSource::Link)
+    let of = (&ask.target, ask.client.address.ip(), shared_fields(ask));
+    hints_of_links(live, of, &values, HintSource::Link)
 }
 
-/// Returns the hints of values of `Link`.
+/// Returns the hints of values of `Link` in an answer about `target` to the client at `reader`.
 pub(super) fn hints_of_links(
     live: &ExchangeSettings,
-    (target, fields): (&Target, HintFields),
+    (target, reader, fields): (&Target, IpAddr, HintFields),
     values: &[&[u8]],
     source: HintSource,
 ) -> Vec<Hint> {
@@ -178,7 +181,7 @@ pub(super) fn hints_of_links(
         let url = resolve(&base, link.reference)?.to_string();
         let place = place_of(live, &url, HintAuthor::Answer(target)).ok()?;
         let is_itself = matches!(&place, HintPlace::Url { url, .. } if **url == *target.url);
-        (!is_itself).then(|| Hint { fields: fields.clone(), ..Hint::new(source, place) })
+        (!is_itself).then(|| Hint { fields: fields.clone(), ..Hint::new(source, place).read_by(reader) })
     };
     links.filter_map(hint).take(LINKS_MAX).collect()
 }
@@ -193,12 +196,15 @@ fn note_manifest(engine: &Arc<CacheEngine>, ask: &RequestContext) {
     let Some((repository, reference)) = manifest_of(path) else { return };
     let mirror = asked.mirror.settings.name().to_owned();
     let (repository, reference) = (repository.to_owned(), reference.to_owned());
+    let reader = ask.client.address.ip();
     let engine = Arc::clone(engine);
     tokio::spawn(async move {
         let path = format!("/v2/{repository}/manifests/{reference}");
         let blobs = blobs_of(&engine, &mirror, &path, &repository).await;
-        let hint =
-            |path: String| Hint::new(HintSource::Image, HintPlace::Mirror { mirror: mirror.clone(), path });
+        let hint = |path: String| {
+            let place = HintPlace::Mirror { mirror: mirror.clone(), path };
+            Hint::new(HintSource::Image, place).read_by(reader)
+        };
         give(&engine, blobs.into_iter().take(LAYERS_MAX).map(hint).collect());
     });
 }
@@ -302,7 +308,7 @@ mod tests {
         let list = (1..=2).map(hint).collect();
         prefetcher.state.lock().add_list(HintSource::List, list, (None, 1e12), 0.0).expect("room");
         for (key, expected) in [(7, false), (1, true), (1, false), (2, true)] {
-            prefetcher.note_key(key);
+            prefetcher.note_key(key, [192, 0, 2, 1].into());
             let woken = tokio::time::timeout(std::time::Duration::ZERO, prefetcher.wake.notified());
             assert_eq!(woken.await.is_ok(), expected, "{key}");
         }

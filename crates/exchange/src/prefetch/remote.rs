@@ -17,7 +17,7 @@
 //! refuses, or gives nothing, leaves the object to this node's own cache. Another node may lie: its
 //! request is a hint like any other, and its promise costs a request at most.
 
-use super::hint::{Hint, HintPlace};
+use super::hint::{Hint, HintPlace, UNKNOWN_READER};
 use super::now_seconds;
 use super::observe::give;
 use super::place::{HintAuthor, place_of};
@@ -244,7 +244,9 @@ fn take(engine: &Arc<CacheEngine>, url: &str, value: Value) -> (bool, u64) {
         return (false, 0);
     }
     let needed_in_seconds = value.until_us() as f64 / 1e6;
-    give(engine, vec![Hint { needed_in_seconds, ..Hint::new(HintSource::Peer, place) }]);
+    // The other node's client is not known here, and this node's own rights are not its.
+    let hint = Hint::new(HintSource::Peer, place).read_by(UNKNOWN_READER);
+    give(engine, vec![Hint { needed_in_seconds, ..hint }]);
     (true, left - 1)
 }
 

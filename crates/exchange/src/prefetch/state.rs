@@ -12,6 +12,7 @@ use shoal_cooperation::prefetch::{
 };
 use shoal_settings::Prefetch;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::net::IpAddr;
 
 /// State of prefetching.
 pub(super) struct PrefetchState {
@@ -162,8 +163,9 @@ impl PrefetchState {
     }
 
     /// Records a client's request for the key with this hash. Returns `true` if a list hints it,
-    /// and the source, if its answer was fetched ahead.
-    pub fn asked(&mut self, key: u64, now: f64) -> (bool, Option<HintSource>) {
+    /// and the source, if its answer was fetched ahead. Hints of that answer get the client as
+    /// `reader`, if it is known.
+    pub fn asked(&mut self, key: u64, reader: Option<IpAddr>, now: f64) -> (bool, Option<HintSource>) {
         let used = self.unused.remove(&key);
         let number = used.as_ref().map_or(key, |used| used.number);
         let mut is_hinted = false;
@@ -177,7 +179,8 @@ impl PrefetchState {
         self.expiries.remove(&(used.expires_ms, key));
         self.unused_bytes = self.unused_bytes.saturating_sub(used.bytes);
         self.account(used.source).used(used.bytes);
-        self.add(used.next, now);
+        let next = used.next.into_iter().map(|it| Hint { reader: reader.or(it.reader), ..it });
+        self.add(next.collect(), now);
         self.invariants();
         (is_hinted, Some(used.source))
     }
@@ -185,7 +188,7 @@ impl PrefetchState {
     /// Records uses by hits on the fast path. Returns the keys with their sources.
     pub fn settle_seen(&mut self, watched: &WatchedKeys, now: f64) -> Vec<(u64, HintSource)> {
         let seen = watched.take_seen();
-        seen.into_iter().filter_map(|key| Some((key, self.asked(key, now).1?))).collect()
+        seen.into_iter().filter_map(|key| Some((key, self.asked(key, None, now).1?))).collect()
     }
 
     /// Returns the next action. The tuple has the time, the bytes that clients' misses brought, and
@@ -368,7 +371,7 @@ impl PrefetchState {
                 self.expiries.insert((expires_ms, key));
                 if is_wanted {
                     watched.remove(key);
-                    self.asked(key, now);
+                    self.asked(key, None, now);
                 }
             }
             FetchEnd::Useless { bytes } => {
