@@ -338,7 +338,8 @@ mod tests {
     use std::collections::HashMap;
     use std::sync::atomic::AtomicBool;
 
-    fn exchange(settings: &Settings) -> Arc<CacheEngine> {
+    /// Returns a cache with these settings, in memory.
+    pub fn exchange(settings: &Settings) -> Arc<CacheEngine> {
         let metrics = Arc::new(Metrics::default());
         let ledger = MemoryBudget::new(settings.cache.ram.0);
         let memory = MemoryTier::new(Arc::clone(&ledger), 64);
@@ -363,7 +364,8 @@ mod tests {
         })
     }
 
-    fn request() -> Request {
+    /// Returns a client's request for `http://a.test/`.
+    pub fn request() -> Request {
         let head = http::Request::get("http://a.test/").body(()).expect("a request").into_parts().0.into();
         let address = ([127, 0, 0, 1], 1).into();
         let client = Client {

@@ -12,6 +12,7 @@ use crate::by_site::SiteMeter;
 use crate::message::{Client, InterimSink};
 use crate::mirror::MirroredAsk;
 use crate::otlp::{RequestTrace, TraceSink};
+use crate::prefetch::RequestHints;
 use crate::route::{FieldStatement, Route, Way};
 use crate::upstream::Background;
 use http::uri::PathAndQuery;
@@ -60,6 +61,8 @@ pub struct RequestContext {
     pub live: Arc<ExchangeSettings>,
     /// Receiver of interim responses.
     pub interim: Option<InterimSink>,
+    /// Links of the origin's 103 for this request; `None` if none are noted.
+    pub(crate) early: Option<Arc<RequestHints>>,
     /// Time of arrival.
     pub requested: Timestamp,
     /// Position in the order of requests and purges: see
@@ -130,6 +133,7 @@ impl RequestContext {
             ruling,
             live,
             interim,
+            early: None,
             requested,
             sequence,
             is_for_peer: false,

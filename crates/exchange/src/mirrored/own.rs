@@ -175,16 +175,17 @@ impl CacheEngine {
     }
 }
 
-/// Makes the request of a prefetch at a mirror: of a place that clients may share. `None` if the
-/// mirror has no such place.
+/// Makes the request of a prefetch at a mirror, in the name of `client`: of a place that clients may
+/// share. `None` if the mirror has no such place.
 pub(crate) fn prefetch_context(
     engine: &Arc<CacheEngine>,
+    client: Client,
     (mirror, path): (&str, &str),
     accept: Option<&str>,
 ) -> Option<RequestContext> {
     let live = engine.live();
     let sequence = engine.cache.purge_table.sequence();
-    let (route, client) = (live.mirrors.named(mirror).map(Arc::clone)?, Arc::new(own_client(false)));
+    let (route, client) = (live.mirrors.named(mirror).map(Arc::clone)?, Arc::new(client));
     let freshness = OwnFreshness::Any;
     let asked = OwnRequest { mirror, path, accept, freshness, pinned_until: None };
     let admitted = engine.own_head(&route, &client, &asked)?.ok()?;

@@ -1,13 +1,13 @@
 //! One prefetch: from the hint to an answer in the cache.
 
-use super::hint::{Hint, HintPlace, part_number};
+use super::hint::{Hint, HintPlace, UNKNOWN_READER, part_number};
 use super::remote::{self, FetchPlace};
 use super::state::FetchEnd;
 use super::{Prefetcher, now_seconds, observe};
 use crate::CacheEngine;
 use crate::admit::{AdmitOutcome, may_look_up};
 use crate::lookup::Lookup;
-use crate::message::{CacheResult, Reply, ReplyHead, Request, StreamBody};
+use crate::message::{CacheResult, Client, Reply, ReplyHead, Request, StreamBody};
 use crate::mirrored::{body_frames, own_client, prefetch_context};
 use crate::request::RequestContext;
 use crate::settings::ExchangeSettings;
@@ -92,7 +92,10 @@ pub(super) async fn fetch(engine: &Arc<CacheEngine>, live: &ExchangeSettings, hi
         Judgement::End(end) if background.was_turned_away() => gave_way_instead(end),
         Judgement::End(end) => end,
         Judgement::Keep => {
-            let next = observe::links_of(live, &ask, &reply);
+            // The client that uses the answer becomes their reader, once it is known.
+            let reader = report.hint.reader.unwrap_or(UNKNOWN_READER);
+            let next = observe::links_of(live, &ask, &reply).into_iter().map(|it| it.read_by(reader));
+            let next = next.collect();
             let body = body_frames(reply.body);
             match read(prefetcher, &report.hint, body, allowance, &background).await {
                 Ok(bytes) => {
@@ -224,13 +227,12 @@ fn context(
         HintPlace::Mirror { mirror, path } => {
             let accept = hint.fields.iter().find(|(name, _)| &**name == "accept");
             let accept = accept.and_then(|(_, value)| std::str::from_utf8(value).ok());
-            prefetch_context(engine, (mirror, path), accept)?
+            prefetch_context(engine, client_of(hint, false), (mirror, path), accept)?
         }
         HintPlace::Url { url, listener, .. } => {
             let head = head(url, hint)?;
-            let mut client = own_client(url.starts_with("https:"));
-            client.listener = *listener;
-            let client = Arc::new(client);
+            let client = client_of(hint, url.starts_with("https:"));
+            let client = Arc::new(Client { listener: *listener, ..client });
             let request = Request { head, body: None, client, interim: None, received: Instant::now() };
             match engine.admit(request) {
                 AdmitOutcome::Asked(ask, None, _) => Arc::into_inner(ask)?,
@@ -240,6 +242,14 @@ fn context(
     };
     ask.background = Some(Arc::clone(background));
     may_look_up(&ask, || false).then(|| Arc::new(ask))
+}
+
+/// Returns the client in whose name a hint is fetched: its reader, or this node for the operator.
+fn client_of(hint: &Hint, tls: bool) -> Client {
+    let own = own_client(tls);
+    let address = hint.reader.map_or(own.address, |reader| (reader, 0).into());
+    debug_assert!(address.port() == 0, "no client's own request");
+    Client { address, ..own }
 }
 
 fn head(url: &str, hint: &Hint) -> Option<RequestParts> {
@@ -259,4 +269,32 @@ fn head(url: &str, hint: &Hint) -> Option<RequestParts> {
     let fields: FieldLines = fields.into_iter().collect();
     debug_assert!(!fields.has(&header::COOKIE) && !fields.has(&header::AUTHORIZATION), "no credentials");
     Some(RequestParts { method: Method::GET, uri: url.parse().ok()?, version: Version::HTTP_11, fields })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shoal_cooperation::prefetch::HintSource;
+    use shoal_settings::{Listen, Settings};
+
+    /// A listener that serves this machine alone.
+    #[tokio::test]
+    async fn fetch_has_the_rights_of_its_reader() {
+        let mut settings = Settings::default();
+        settings.log.access = "none".into();
+        let allow_clients = Some(vec!["127.0.0.0/8".parse().expect("a network")]);
+        settings.listen = vec![Listen { allow_clients, ..Listen::forward(([127, 0, 0, 1], 0).into()) }];
+        let engine = crate::tests::exchange(&settings);
+        let place = HintPlace::Url { url: "http://a.test/".into(), listener: 0, key: 1 };
+        let asked = |reader: Option<[u8; 4]>| {
+            let reader = reader.map(std::net::IpAddr::from);
+            let hint = Hint { reader, ..Hint::new(HintSource::Link, place.clone()) };
+            Some(context(&engine, &hint, &Arc::default())?.client.address)
+        };
+        assert_eq!(asked(None), Some(([127, 0, 0, 1], 0).into()), "the operator's");
+        assert_eq!(asked(Some([127, 0, 0, 9])), Some(([127, 0, 0, 9], 0).into()));
+        assert_eq!(asked(Some([192, 0, 2, 1])), None, "of a client from elsewhere");
+        let of_peer = Hint::new(HintSource::Peer, place.clone()).read_by(UNKNOWN_READER);
+        assert!(context(&engine, &of_peer, &Arc::default()).is_none(), "of another node");
+    }
 }

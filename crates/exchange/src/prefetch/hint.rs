@@ -2,6 +2,7 @@
 
 use shoal_cooperation::prefetch::HintSource;
 use shoal_core::Key;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Fields of a hinted request: names in lower case, and values.
 pub(super) type HintFields = Vec<(Box<str>, Box<[u8]>)>;
@@ -13,6 +14,9 @@ pub(super) struct Hint {
     pub number: u64,
     pub source: HintSource,
     pub place: HintPlace,
+    /// Address of the client whose answer gave the hint: access rules judge the fetch by it, and
+    /// origins are told of it. `None` for the operator's hints.
+    pub reader: Option<IpAddr>,
     /// Fields by which answers differ.
     pub fields: HintFields,
     /// First and last byte, for a part.
@@ -76,7 +80,13 @@ impl Hint {
     /// Makes a hint for a place.
     pub fn new(source: HintSource, place: HintPlace) -> Self {
         let number = place.number();
-        Self { number, source, place, fields: Vec::new(), range: None, needed_in_seconds: 0.0, tries: 0 }
+        let fields = Vec::new();
+        Self { number, source, place, reader: None, fields, range: None, needed_in_seconds: 0.0, tries: 0 }
+    }
+
+    /// Makes the hint one of an answer to the client at `reader`.
+    pub fn read_by(self, reader: IpAddr) -> Self {
+        Self { reader: Some(reader), ..self }
     }
 
     /// Makes the hint one for bytes from the first to the last.
@@ -150,6 +160,8 @@ pub(super) fn may_set(name: &str) -> bool {
         && !NEVER.contains(&name)
 }
 
+/// Reader of hints whose client is not known. Lists of networks name it only with all others.
+pub(super) const UNKNOWN_READER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 /// Most fields of a hint.
 pub(super) const FIELDS_MAX: usize = 8;
 /// Longest value of a field.

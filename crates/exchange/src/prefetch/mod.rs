@@ -26,7 +26,7 @@ mod report;
 mod state;
 mod watched;
 
-pub(super) use early::tee;
+pub(super) use early::{RequestHints, tee};
 pub use hint::{HintPlace, HintRefusal};
 pub use list::{HintLine, HintLines, LIST_MAX, parse};
 pub(super) use observe::learn;

@@ -20,6 +20,7 @@ use shoal_mirrors::wanted::{ImageManifest, MANIFEST_MAX};
 use shoal_semantics::invalidation::resolve;
 use shoal_semantics::links::announced;
 use shoal_settings::{EarlyHints, MirrorKind, Prefetch};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -40,21 +41,24 @@ impl Prefetcher {
                 .into_iter()
                 .flatten()
             {
-                self.note_key(key);
+                self.note_key(key, ask.client.address.ip());
             }
         }
         (!ask.is_for_peer && (is_driven || learns(&ask.live.prefetch))).then(Instant::now)
     }
 
-    fn note_key(&self, key: u64) {
+    fn note_key(&self, key: u64, reader: IpAddr) {
         if let Some(background) = self.running.lock().get(&key) {
             // The end of the fetch counts the use.
             background.want();
             return;
         }
         self.watched.remove(key);
-        self.state.lock().asked(key, now_seconds());
-        self.wake.notify_one();
+        let (is_hinted, used) = self.state.lock().asked(key, Some(reader), now_seconds());
+        // Other requests change nothing for the driver, which looks at all lists when woken.
+        if is_hinted || used.is_some() {
+            self.wake.notify_one();
+        }
     }
 }
 
@@ -74,10 +78,17 @@ pub(crate) fn learn(engine: &Arc<CacheEngine>, ask: &RequestContext, reply: &Rep
             _ => state.origin_answered(&origin, began.elapsed().as_secs_f64(), now),
         }
     }
-    if ask.method != Method::GET || !learns(settings) || !reply.head.status().is_success() {
+    if ask.method != Method::GET || !learns(settings) {
         return;
     }
-    prefetcher.note_sharing(ask, is_shared(reply));
+    prefetcher.note_sharing(
+        ask,
+        is_shared(reply),
+        is_miss || reply.record.outcome == CacheResult::RefreshUnmodified,
+    );
+    if !reply.head.status().is_success() {
+        return;
+    }
     let mut hints = Vec::new();
     if settings.links && is_miss {
         hints.extend(links_of(live, ask, reply));
@@ -112,14 +123,17 @@ impl Prefetcher {
         let place = HintPlace::Url { url: ask.target.url.to_string(), listener: ask.client.listener, key };
         let piece = |at: u64| {
             let start = ahead.start + at * ahead.length;
-            let hint =
-                Hint::new(HintSource::Ranges, place.clone()).with_range(start, start + ahead.length - 1);
+            let hint = Hint::new(HintSource::Ranges, place.clone()).read_by(ask.client.address.ip());
+            let hint = hint.with_range(start, start + ahead.length - 1);
             Hint { fields: shared_fields(ask), ..hint }
         };
         (0..ahead.pieces).map(piece).collect()
     }
 
     fn successors_of(&self, ask: &RequestContext) -> Vec<Hint> {
+        if !is_learnt(&ask.target.url) {
+            return Vec::new();
+        }
         let client = Key::of(ask.client.address.ip().to_string().as_bytes()).low();
         let key = ask.primary.hash().low();
         let urls = {
@@ -135,7 +149,8 @@ impl Prefetcher {
         };
         let hint = |url: Arc<str>| {
             let place = place_of(&ask.live, &url, HintAuthor::Answer(&ask.target)).ok()?;
-            Some(Hint { fields: shared_fields(ask), ..Hint::new(HintSource::Learnt, place) })
+            let hint = Hint::new(HintSource::Learnt, place).read_by(ask.client.address.ip());
+            Some(Hint { fields: shared_fields(ask), ..hint })
         };
         urls.into_iter().filter_map(hint).collect()
     }
@@ -149,13 +164,14 @@ pub(super) fn links_of(live: &ExchangeSettings, ask: &RequestContext, reply: &Re
     }
     let lines = stored.field_lines().filter(|(name, _)| name.eq_ignore_ascii_case(b"link"));
     let values: Vec<&[u8]> = lines.map(|(_, value)| value).take(LINES_MAX).collect();
-    hints_of_links(live, (&ask.target, shared_fields(ask)), &values, HintSource::Link)
+    let of = (&ask.target, ask.client.address.ip(), shared_fields(ask));
+    hints_of_links(live, of, &values, HintSource::Link)
 }
 
-/// Returns the hints of values of `Link`.
+/// Returns the hints of values of `Link` in an answer about `target` to the client at `reader`.
 pub(super) fn hints_of_links(
     live: &ExchangeSettings,
-    (target, fields): (&Target, HintFields),
+    (target, reader, fields): (&Target, IpAddr, HintFields),
     values: &[&[u8]],
     source: HintSource,
 ) -> Vec<Hint> {
@@ -165,7 +181,7 @@ pub(super) fn hints_of_links(
         let url = resolve(&base, link.reference)?.to_string();
         let place = place_of(live, &url, HintAuthor::Answer(target)).ok()?;
         let is_itself = matches!(&place, HintPlace::Url { url, .. } if **url == *target.url);
-        (!is_itself).then(|| Hint { fields: fields.clone(), ..Hint::new(source, place) })
+        (!is_itself).then(|| Hint { fields: fields.clone(), ..Hint::new(source, place).read_by(reader) })
     };
     links.filter_map(hint).take(LINKS_MAX).collect()
 }
@@ -180,12 +196,15 @@ fn note_manifest(engine: &Arc<CacheEngine>, ask: &RequestContext) {
     let Some((repository, reference)) = manifest_of(path) else { return };
     let mirror = asked.mirror.settings.name().to_owned();
     let (repository, reference) = (repository.to_owned(), reference.to_owned());
+    let reader = ask.client.address.ip();
     let engine = Arc::clone(engine);
     tokio::spawn(async move {
         let path = format!("/v2/{repository}/manifests/{reference}");
         let blobs = blobs_of(&engine, &mirror, &path, &repository).await;
-        let hint =
-            |path: String| Hint::new(HintSource::Image, HintPlace::Mirror { mirror: mirror.clone(), path });
+        let hint = |path: String| {
+            let place = HintPlace::Mirror { mirror: mirror.clone(), path };
+            Hint::new(HintSource::Image, place).read_by(reader)
+        };
         give(&engine, blobs.into_iter().take(LAYERS_MAX).map(hint).collect());
     });
 }
@@ -232,6 +251,11 @@ pub(super) fn shared_fields(ask: &RequestContext) -> HintFields {
     kept.iter().filter_map(value).collect()
 }
 
+/// Returns `true` if a URL is short enough for the tables of successors.
+fn is_learnt(url: &str) -> bool {
+    url.len() <= URL_BYTES_MAX
+}
+
 /// Returns `true` for a request of a client, and not of this node or another one.
 fn is_clients(ask: &RequestContext) -> bool {
     ask.background.is_none() && !ask.is_for_peer && ask.client.address.port() != 0
@@ -267,10 +291,28 @@ const LAYERS_MAX: usize = 128;
 const SITES_MAX: usize = 64;
 /// Most URLs with successors of one site.
 const URLS_MAX: usize = 4096;
+/// Longest URL with successors, in bytes. The tables are outside the budget of memory.
+const URL_BYTES_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn requests_without_a_hint_wake_nobody() {
+        let prefetcher = Prefetcher::default();
+        let hint = |key: u64| {
+            let place = HintPlace::Url { url: format!("http://a.test/{key}"), listener: 0, key };
+            (Hint::new(HintSource::List, place), None)
+        };
+        let list = (1..=2).map(hint).collect();
+        prefetcher.state.lock().add_list(HintSource::List, list, (None, 1e12), 0.0).expect("room");
+        for (key, expected) in [(7, false), (1, true), (1, false), (2, true)] {
+            prefetcher.note_key(key, [192, 0, 2, 1].into());
+            let woken = tokio::time::timeout(std::time::Duration::ZERO, prefetcher.wake.notified());
+            assert_eq!(woken.await.is_ok(), expected, "{key}");
+        }
+    }
 
     #[test]
     fn manifests_are_told_by_their_path() {
@@ -280,6 +322,13 @@ mod tests {
         {
             assert_eq!(manifest_of(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn successors_of_long_urls_are_not_learnt() {
+        let url = |bytes: usize| format!("http://a.test/{}", "x".repeat(bytes - "http://a.test/".len()));
+        assert!(is_learnt(&url(URL_BYTES_MAX)) && !is_learnt(&url(URL_BYTES_MAX + 1)));
+        assert!(!is_learnt(&url(16 << 10)), "as long as a request may have it");
     }
 
     #[test]

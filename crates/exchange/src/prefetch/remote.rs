@@ -17,7 +17,7 @@
 //! refuses, or gives nothing, leaves the object to this node's own cache. Another node may lie: its
 //! request is a hint like any other, and its promise costs a request at most.
 
-use super::hint::{Hint, HintPlace};
+use super::hint::{Hint, HintPlace, UNKNOWN_READER};
 use super::now_seconds;
 use super::observe::give;
 use super::place::{HintAuthor, place_of};
@@ -126,11 +126,9 @@ pub(super) async fn place(engine: &Arc<CacheEngine>, ask: &RequestContext, hint:
     let Some(cluster) = ask.live.cluster.as_ref().filter(|_| ask.live.asks_homes && may_ask(ask)) else {
         return FetchPlace::Here;
     };
-    let HintPlace::Url { url, .. } = &hint.place else { return FetchPlace::Here };
+    let Some(url) = url_for_home(hint) else { return FetchPlace::Here };
     let home = cluster.members().view.homes(ask.primary.full()).first();
-    let Some(home) = home.filter(|home| *home != cluster.own() && hint.range.is_none()) else {
-        return FetchPlace::Here;
-    };
+    let Some(home) = home.filter(|home| *home != cluster.own()) else { return FetchPlace::Here };
     let remote = &engine.prefetcher.remote;
     let value = Value::until(hint.needed_in_seconds);
     let mut begun = remote.begin(home, value, now_seconds());
@@ -142,7 +140,7 @@ pub(super) async fn place(engine: &Arc<CacheEngine>, ask: &RequestContext, hint:
         return FetchPlace::Here;
     }
     let number = remote.number.fetch_add(1, Ordering::Relaxed);
-    let message = PrefetchMessage::Ask { number, value, url: url.clone() };
+    let message = PrefetchMessage::Ask { number, value, url: url.to_owned() };
     let answer = call(cluster, home, ASK, &message).await;
     match answer {
         Some(PrefetchMessage::Begun { number: of, is_taken, left }) if of == number => {
@@ -154,6 +152,17 @@ pub(super) async fn place(engine: &Arc<CacheEngine>, ask: &RequestContext, hint:
             remote.acknowledged(home, 0);
             FetchPlace::Here
         }
+    }
+}
+
+/// Returns the URL of a hint that the home may fetch: a whole object, hinted at this node.
+///
+/// A node that another one has asked fetches itself. Views of the cluster may differ, and two nodes
+/// that each take the other for the home would pass the hint on in a circle.
+fn url_for_home(hint: &Hint) -> Option<&str> {
+    match &hint.place {
+        HintPlace::Url { url, .. } if hint.source != HintSource::Peer && hint.range.is_none() => Some(url),
+        _ => None,
     }
 }
 
@@ -235,7 +244,9 @@ fn take(engine: &Arc<CacheEngine>, url: &str, value: Value) -> (bool, u64) {
         return (false, 0);
     }
     let needed_in_seconds = value.until_us() as f64 / 1e6;
-    give(engine, vec![Hint { needed_in_seconds, ..Hint::new(HintSource::Peer, place) }]);
+    // The other node's client is not known here, and this node's own rights are not its.
+    let hint = Hint::new(HintSource::Peer, place).read_by(UNKNOWN_READER);
+    give(engine, vec![Hint { needed_in_seconds, ..hint }]);
     (true, left - 1)
 }
 
@@ -292,6 +303,16 @@ mod tests {
         remote.acknowledged(NodeId(1), 0);
         assert!(matches!(begin(1), BeginOutcome::Here), "nothing is left");
         assert!(matches!(remote.begin(NodeId(1), Value::NOW, 7.0), BeginOutcome::Plan), "the next epoch");
+    }
+
+    #[test]
+    fn hint_of_a_peer_is_fetched_here() {
+        let place = HintPlace::Url { url: "http://a.test/".into(), listener: 0, key: 1 };
+        for source in HintSource::ALL {
+            let hint = Hint::new(source, place.clone());
+            assert_eq!(url_for_home(&hint).is_some(), source != HintSource::Peer, "{}", source.name());
+            assert_eq!(url_for_home(&hint.with_range(0, 9)), None, "the home fetches wholes");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use shoal_cooperation::prefetch::{
 };
 use shoal_settings::Prefetch;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::net::IpAddr;
 
 /// State of prefetching.
 pub(super) struct PrefetchState {
@@ -161,29 +162,33 @@ impl PrefetchState {
         self.lists.is_empty() && self.singles.is_empty() && self.in_flight == 0 && self.unused.is_empty()
     }
 
-    /// Records a client's request for the key with this hash. Returns the source, if its answer was
-    /// fetched ahead.
-    pub fn asked(&mut self, key: u64, now: f64) -> Option<HintSource> {
+    /// Records a client's request for the key with this hash. Returns `true` if a list hints it,
+    /// and the source, if its answer was fetched ahead. Hints of that answer get the client as
+    /// `reader`, if it is known.
+    pub fn asked(&mut self, key: u64, reader: Option<IpAddr>, now: f64) -> (bool, Option<HintSource>) {
         let used = self.unused.remove(&key);
         let number = used.as_ref().map_or(key, |used| used.number);
+        let mut is_hinted = false;
         for running in &mut self.lists {
             if running.list.referenced(number, now) {
+                is_hinted = true;
                 running.ends = running.ends.max(now + LIST_SECONDS);
             }
         }
-        let used = used?;
+        let Some(used) = used else { return (is_hinted, None) };
         self.expiries.remove(&(used.expires_ms, key));
         self.unused_bytes = self.unused_bytes.saturating_sub(used.bytes);
         self.account(used.source).used(used.bytes);
-        self.add(used.next, now);
+        let next = used.next.into_iter().map(|it| Hint { reader: reader.or(it.reader), ..it });
+        self.add(next.collect(), now);
         self.invariants();
-        Some(used.source)
+        (is_hinted, Some(used.source))
     }
 
     /// Records uses by hits on the fast path. Returns the keys with their sources.
     pub fn settle_seen(&mut self, watched: &WatchedKeys, now: f64) -> Vec<(u64, HintSource)> {
         let seen = watched.take_seen();
-        seen.into_iter().filter_map(|key| Some((key, self.asked(key, now)?))).collect()
+        seen.into_iter().filter_map(|key| Some((key, self.asked(key, None, now).1?))).collect()
     }
 
     /// Returns the next action. The tuple has the time, the bytes that clients' misses brought, and
@@ -366,7 +371,7 @@ impl PrefetchState {
                 self.expiries.insert((expires_ms, key));
                 if is_wanted {
                     watched.remove(key);
-                    self.asked(key, now);
+                    self.asked(key, None, now);
                 }
             }
             FetchEnd::Useless { bytes } => {

@@ -41,12 +41,13 @@ fn list_is_fetched_in_order_and_used() {
     assert_eq!(begun.iter().map(|hint| hint.number).collect::<Vec<_>>(), [1, 2, 3, 4], "four at a time");
     begun.iter().for_each(|hint| end(&mut state, hint, kept(hint.number, 10), 0.1, &watched));
     assert_eq!(begin(&mut state, &settings, 0.1, &watched).len(), 2);
-    assert_eq!(state.asked(1, 0.2), Some(HintSource::List));
-    assert_eq!(state.asked(1, 0.2), None, "once");
-    assert_eq!(state.asked(99, 0.2), None);
+    assert_eq!(state.asked(1, None, 0.2), (true, Some(HintSource::List)));
+    assert_eq!(state.asked(1, None, 0.2), (false, None), "once");
+    assert_eq!(state.asked(99, None, 0.2), (false, None));
     let counts = state.account(HintSource::List).counts();
     assert_eq!((counts.received, counts.prefetched, counts.used, counts.used_bytes), (6, 6, 1, 10));
     assert_eq!(state.sizes(), [5, 2, 3, 30]);
+    assert_eq!(state.asked(5, None, 0.2), (true, None), "a hint that waits");
 }
 
 #[test]
@@ -116,7 +117,7 @@ fn budget_and_processors_hold_fetches_back() {
     end(&mut state, &first, kept(1, 100), 0.0, &watched);
     state.add(vec![hint(HintSource::Link, 2)], 0.0);
     assert!(matches!(state.next(&settings, (0.0, 0, 0), &watched), NextStep::Wait(_)), "no room");
-    state.asked(1, 0.0);
+    state.asked(1, None, 0.0);
     assert!(matches!(state.next(&settings, (0.0, 0, 0), &watched), NextStep::Fetch(..)));
 }
 
@@ -146,8 +147,10 @@ fn page_that_is_used_gives_its_links() {
     let end_of_first = FetchEnd::Kept { key: 1, bytes: 5, seconds: 0.01, is_wanted: false, next };
     end(&mut state, &begun[0], end_of_first, 0.0, &watched);
     assert!(begin(&mut state, &settings, 0.1, &watched).is_empty(), "no chain without a client");
-    state.asked(1, 0.2);
-    assert_eq!(begin(&mut state, &settings, 0.2, &watched)[0].number, 2);
+    let client = [192, 0, 2, 7].into();
+    state.asked(1, Some(client), 0.2);
+    let begun = begin(&mut state, &settings, 0.2, &watched);
+    assert_eq!((begun[0].number, begun[0].reader), (2, Some(client)), "in the name of that client");
 }
 
 proptest! {
@@ -165,7 +168,7 @@ proptest! {
                 }
                 2 => flying.extend(begin(&mut state, &settings, now, &watched)),
                 3 => {
-                    state.asked(key, now);
+                    state.asked(key, None, now);
                 }
                 _ => {
                     let Some(hint) = flying.pop() else { continue };
