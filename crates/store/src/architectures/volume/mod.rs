@@ -327,7 +327,9 @@ impl Peek for VolumeStore {
 
 impl Volume {
     fn may_contain(&self, key: Key) -> bool {
-        self.directory.table.candidates(key).next().is_some() || self.queue.lock().find(key).is_some()
+        let is_written = || self.directory.table.candidates(key).next().is_some();
+        // Twice: an object moves from the queue to the table when it has been written.
+        is_written() || self.queue.lock().find(key).is_some() || is_written()
     }
 
     fn usage(&self) -> Usage {
