@@ -422,7 +422,7 @@ fn locks_are_rewritten_and_checked() {
     };
     assert_eq!(run(&["--to-mirror", "--check"]).status.code(), Some(1));
     assert_eq!(std::fs::read_to_string(&lock).expect("there"), own, "a check changes nothing");
-    assert_eq!(stdout(&run(&["--to-mirror"])), format!("{}: 1 URLs changed\n", lock.display()));
+    assert_eq!(stdout(&run(&["--to-mirror"])), format!("{}: 1 URL changed\n", lock.display()));
     let mirrored = own.replace("https://npm.example", "http://cache.test:8080/npm");
     assert_eq!(std::fs::read_to_string(&lock).expect("there"), mirrored);
     assert_eq!(run(&["--to-origin"]).status.code(), Some(0));
