@@ -188,7 +188,7 @@ async fn read(
             Some(Ok(frame)) => {
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
                 bytes += length;
-                prefetcher.state.lock().arrived(hint.source, length);
+                prefetcher.state.lock().arrived(hint.account(), length);
                 // A body that a client reads too goes on.
                 if bytes > allowance && background.give_way() {
                     return Err(FetchEnd::Useless { bytes });
@@ -285,7 +285,7 @@ mod tests {
         let allow_clients = Some(vec!["127.0.0.0/8".parse().expect("a network")]);
         settings.listen = vec![Listen { allow_clients, ..Listen::forward(([127, 0, 0, 1], 0).into()) }];
         let engine = crate::tests::exchange(&settings);
-        let place = HintPlace::Url { url: "http://a.test/".into(), listener: 0, key: 1 };
+        let place = HintPlace::Url { url: "http://a.test/".into(), listener: 0, key: 1, is_site: false };
         let asked = |reader: Option<[u8; 4]>| {
             let reader = reader.map(std::net::IpAddr::from);
             let hint = Hint { reader, ..Hint::new(HintSource::Link, place.clone()) };

@@ -7,6 +7,15 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Fields of a hinted request: names in lower case, and values.
 pub(super) type HintFields = Vec<(Box<str>, Box<[u8]>)>;
 
+/// Key of an account. Forward mode has accounts of its own: any host's answers hint there, and a
+/// mute for them must not hold for sites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct AccountKey {
+    pub source: HintSource,
+    /// Sites and mirrors of this node.
+    pub is_own: bool,
+}
+
 /// Request that is likely to come.
 #[derive(Clone, Debug)]
 pub(super) struct Hint {
@@ -38,6 +47,8 @@ pub enum HintPlace {
         listener: usize,
         /// Hash of the cache key.
         key: u64,
+        /// `true` if a site of this node serves it; `false` in forward mode.
+        is_site: bool,
     },
     /// Path below a mirror of this name.
     Mirror {
@@ -95,6 +106,11 @@ impl Hint {
         Self { number: part_number(self.number, first), range: Some((first, last)), ..self }
     }
 
+    /// Returns the account that the hint is counted in.
+    pub fn account(&self) -> AccountKey {
+        AccountKey { source: self.source, is_own: self.place.is_own() }
+    }
+
     /// Returns the name of the origin, for its pace.
     pub fn origin(&self) -> &str {
         match &self.place {
@@ -108,6 +124,14 @@ impl Hint {
 }
 
 impl HintPlace {
+    /// Returns `true` for a place of a site or mirror of this node, and not of forward mode.
+    pub fn is_own(&self) -> bool {
+        match self {
+            Self::Url { is_site, .. } => *is_site,
+            Self::Mirror { .. } => true,
+        }
+    }
+
     /// Returns the number of a hint for this place.
     pub fn number(&self) -> u64 {
         match self {
@@ -183,7 +207,8 @@ mod tests {
 
     #[test]
     fn hints_know_their_origin_and_number() {
-        let place = HintPlace::Url { url: "https://a.test:8443/x?y".into(), listener: 0, key: 77 };
+        let place =
+            HintPlace::Url { url: "https://a.test:8443/x?y".into(), listener: 0, key: 77, is_site: true };
         let whole = Hint::new(HintSource::Link, place);
         assert_eq!((whole.origin(), whole.number), ("a.test:8443", 77));
         let (first, later) = (whole.clone().with_range(0, 9), whole.with_range(10, 19));

@@ -120,7 +120,8 @@ impl Prefetcher {
         let found = self.state.lock().runs.asked(key, first, last.saturating_add(1));
         let Some(ahead) = found else { return Vec::new() };
         debug_assert!(ahead.pieces > 0 && ahead.length > 0, "there is something to fetch");
-        let place = HintPlace::Url { url: ask.target.url.to_string(), listener: ask.client.listener, key };
+        let (url, is_site) = (ask.target.url.to_string(), ask.site.is_some());
+        let place = HintPlace::Url { url, listener: ask.client.listener, key, is_site };
         let piece = |at: u64| {
             let start = ahead.start + at * ahead.length;
             let hint = Hint::new(HintSource::Ranges, place.clone()).read_by(ask.client.address.ip());
@@ -302,7 +303,8 @@ mod tests {
     async fn requests_without_a_hint_wake_nobody() {
         let prefetcher = Prefetcher::default();
         let hint = |key: u64| {
-            let place = HintPlace::Url { url: format!("http://a.test/{key}"), listener: 0, key };
+            let place =
+                HintPlace::Url { url: format!("http://a.test/{key}"), listener: 0, key, is_site: true };
             (Hint::new(HintSource::List, place), None)
         };
         let list = (1..=2).map(hint).collect();

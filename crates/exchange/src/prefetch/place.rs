@@ -40,6 +40,7 @@ pub(super) fn place_of(
         url: target.url.to_string(),
         listener,
         key: target.key(mode).hash().low(),
+        is_site: mode == Mode::Reverse,
     };
     if let Some(reverse) = listener(Mode::Reverse)
         && let Some(site) = live.routes.find(authority.as_bytes(), path)

@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn hint_of_a_peer_is_fetched_here() {
-        let place = HintPlace::Url { url: "http://a.test/".into(), listener: 0, key: 1 };
+        let place = HintPlace::Url { url: "http://a.test/".into(), listener: 0, key: 1, is_site: true };
         for source in HintSource::ALL {
             let hint = Hint::new(source, place.clone());
             assert_eq!(url_for_home(&hint).is_some(), source != HintSource::Peer, "{}", source.name());

@@ -1,13 +1,13 @@
 //! Reports about prefetching, for the operator.
 
-use super::hint::{Hint, HintPlace, HintRefusal};
+use super::hint::{AccountKey, Hint, HintPlace, HintRefusal};
 use super::list::HintLines;
 use super::place::{HintAuthor, place_of};
 use super::state::LIST_SECONDS;
 use super::{Prefetcher, now_seconds};
 use crate::CacheEngine;
 use serde::{Deserialize, Serialize};
-use shoal_cooperation::prefetch::{HintSource, SourceHold};
+use shoal_cooperation::prefetch::{HintSource, SourceAccount, SourceHold};
 use std::sync::Arc;
 
 /// Report about a list that was taken.
@@ -88,6 +88,32 @@ pub struct SourceStatus {
     pub precision_permille: Option<u64>,
     /// Seconds until the source may hint again; absent if it is not muted.
     pub muted_seconds: Option<u64>,
+}
+
+impl SourceStatus {
+    /// Joins the accounts of one source: counts are added. Precision is the lower one, and the mute
+    /// the longer one.
+    fn joined(self, other: Self) -> Self {
+        debug_assert_eq!(self.source, other.source, "accounts of one source");
+        let precision = [self.precision_permille, other.precision_permille];
+        Self {
+            source: self.source,
+            received: self.received + other.received,
+            refused: self.refused + other.refused,
+            held: self.held + other.held,
+            placed: self.placed + other.placed,
+            prefetched: self.prefetched + other.prefetched,
+            failed: self.failed + other.failed,
+            used: self.used + other.used,
+            wasted: self.wasted + other.wasted,
+            prefetched_bytes: self.prefetched_bytes + other.prefetched_bytes,
+            used_bytes: self.used_bytes + other.used_bytes,
+            wasted_bytes: self.wasted_bytes + other.wasted_bytes,
+            mutes: self.mutes + other.mutes,
+            precision_permille: precision.into_iter().flatten().min(),
+            muted_seconds: self.muted_seconds.max(other.muted_seconds),
+        }
+    }
 }
 
 /// File of a lockfile, at its place.
@@ -182,11 +208,14 @@ fn take(
     let ends = now + LIST_SECONDS.max(paced).max(last_deadline);
     {
         let mut state = engine.prefetcher.state.lock();
-        state.account(source).refused(report.refused);
+        // A list for forward mode is judged by the account of forward mode.
+        let is_own = hints.first().is_none_or(|(hint, _)| hint.place.is_own());
+        let account = AccountKey { source, is_own };
+        state.account(account).refused(report.refused);
         report.list = state.add_list(source, hints, (pace_seconds, ends), now)?;
         let demand = engine.metrics.upstream_body_bytes.value();
         report.held_back =
-            state.hold_of(source, &live.prefetch, (now, demand)).map_or_else(String::new, hold_text);
+            state.hold_of(account, &live.prefetch, (now, demand)).map_or_else(String::new, hold_text);
     }
     Prefetcher::begin(engine);
     Ok(report)
@@ -197,7 +226,7 @@ pub fn status(engine: &CacheEngine) -> PrefetchStatus {
     let state = engine.prefetcher.state.lock();
     let [waiting, in_flight, unused, unused_bytes] = state.sizes();
     let now = now_seconds();
-    let source = |(source, account): (HintSource, &shoal_cooperation::prefetch::SourceAccount)| {
+    let of_account = |source: HintSource, account: &SourceAccount| {
         let counts = account.counts();
         SourceStatus {
             source: source.name().to_owned(),
@@ -217,6 +246,10 @@ pub fn status(engine: &CacheEngine) -> PrefetchStatus {
             muted_seconds: account.muted_until(now).map(|until| (until - now).ceil() as u64),
         }
     };
+    let source = |source: HintSource| {
+        let accounts = state.accounts_of(source).map(|account| of_account(source, account));
+        accounts.reduce(SourceStatus::joined)
+    };
     let list = |(list, source, left): (u64, HintSource, usize)| ListStatus {
         list,
         source: source.name().to_owned(),
@@ -228,7 +261,7 @@ pub fn status(engine: &CacheEngine) -> PrefetchStatus {
         in_flight,
         unused,
         unused_bytes,
-        sources: state.accounts().map(source).collect(),
+        sources: HintSource::ALL.into_iter().filter_map(source).collect(),
     }
 }
 
@@ -248,3 +281,22 @@ fn hold_text(hold: SourceHold) -> String {
 
 /// Most refusals that are told.
 const FIRST_MAX: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_of_a_source_are_joined() {
+        let status = |used, precision_permille, muted_seconds| SourceStatus {
+            source: "link".into(),
+            used,
+            precision_permille,
+            muted_seconds,
+            ..SourceStatus::default()
+        };
+        let joined = status(3, Some(900), None).joined(status(2, Some(100), Some(9)));
+        assert_eq!(joined, status(5, Some(100), Some(9)));
+        assert_eq!(status(1, None, None).joined(status(0, Some(5), None)), status(1, Some(5), None));
+    }
+}

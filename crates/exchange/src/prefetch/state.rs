@@ -5,7 +5,7 @@
 
 mod told;
 
-use super::hint::{Hint, HintRefusal};
+use super::hint::{AccountKey, Hint, HintRefusal};
 use super::watched::WatchedKeys;
 use shoal_cooperation::prefetch::{
     HintSource, HintedList, OriginPace, RangeRuns, SourceAccount, SourceRules, Successors,
@@ -16,7 +16,7 @@ use std::net::IpAddr;
 
 /// State of prefetching.
 pub(super) struct PrefetchState {
-    accounts: HashMap<HintSource, SourceAccount>,
+    accounts: HashMap<AccountKey, SourceAccount>,
     lists: Vec<RunningList>,
     last_list: u64,
     /// Single hints, the oldest first, with the time until which each is of use.
@@ -46,7 +46,7 @@ struct RunningList {
 
 /// An answer that no client has used yet.
 struct UnusedAnswer {
-    source: HintSource,
+    account: AccountKey,
     bytes: u64,
     /// Number of the hint.
     number: u64,
@@ -109,19 +109,19 @@ impl Default for PrefetchState {
 }
 
 impl PrefetchState {
-    /// Returns the account of a source.
-    pub fn account(&mut self, source: HintSource) -> &mut SourceAccount {
-        self.accounts.entry(source).or_default()
+    /// Returns the account of this key.
+    pub fn account(&mut self, key: AccountKey) -> &mut SourceAccount {
+        self.accounts.entry(key).or_default()
     }
 
     /// Adds single hints, of use for a moment.
     pub fn add(&mut self, hints: Vec<Hint>, now: f64) {
         for hint in hints {
-            let source = hint.source;
-            self.account(source).received(1);
+            let account = hint.account();
+            self.account(account).received(1);
             let is_known = self.pending.contains(&hint.number) || self.unused.contains_key(&hint.number);
             if is_known || self.singles.len() >= SINGLES_MAX {
-                self.account(source).refused(1);
+                self.account(account).refused(1);
                 continue;
             }
             self.pending.insert(hint.number);
@@ -140,9 +140,13 @@ impl PrefetchState {
         (pace_seconds, ends): (Option<f64>, f64),
         now: f64,
     ) -> Result<u64, HintRefusal> {
-        self.account(source).received(hints.len() as u64);
-        if self.lists.len() >= LISTS_MAX {
-            self.account(source).refused(hints.len() as u64);
+        let is_full = self.lists.len() >= LISTS_MAX;
+        for (hint, _) in &hints {
+            let account = self.account(hint.account());
+            account.received(1);
+            account.refused(u64::from(is_full));
+        }
+        if is_full {
             return Err(HintRefusal::Full);
         }
         self.last_list += 1;
@@ -178,11 +182,11 @@ impl PrefetchState {
         let Some(used) = used else { return (is_hinted, None) };
         self.expiries.remove(&(used.expires_ms, key));
         self.unused_bytes = self.unused_bytes.saturating_sub(used.bytes);
-        self.account(used.source).used(used.bytes);
+        self.account(used.account).used(used.bytes);
         let next = used.next.into_iter().map(|it| Hint { reader: reader.or(it.reader), ..it });
         self.add(next.collect(), now);
         self.invariants();
-        (is_hinted, Some(used.source))
+        (is_hinted, Some(used.account.source))
     }
 
     /// Records uses by hits on the fast path. Returns the keys with their sources.
@@ -228,7 +232,7 @@ impl PrefetchState {
     fn begin(&mut self, hint: Hint, allowance: u64) -> NextStep {
         debug_assert!(allowance > 0, "a fetch may bring something");
         debug_assert!(!self.unused.contains_key(&hint.number), "nothing is fetched twice");
-        self.account(hint.source).begun();
+        self.account(hint.account()).begun();
         self.pending.insert(hint.number);
         self.in_flight += 1;
         NextStep::Fetch(Box::new(hint), allowance)
@@ -241,15 +245,15 @@ impl PrefetchState {
             self.pending.remove(&hint.number);
             // Another source may have hinted the same meanwhile.
             if self.unused.contains_key(&hint.number) {
-                self.account(hint.source).held();
+                self.account(hint.account()).held();
                 continue;
             }
-            let allowance = self.account(hint.source).allowance(at.0, at.1, rules);
+            let allowance = self.account(hint.account()).allowance(at.0, at.1, rules);
             match allowance {
                 Ok(bytes) if at.0 < useful_until && self.may_ask(hint.origin(), at.0) => {
                     return Some((hint, bytes));
                 }
-                _ => self.account(hint.source).refused(1),
+                _ => self.account(hint.account()).refused(1),
             }
         }
         None
@@ -259,13 +263,17 @@ impl PrefetchState {
     /// their turn.
     fn next_listed(&mut self, at: (f64, u64), at_once: usize, rules: &SourceRules) -> Option<(Hint, u64)> {
         for turn in 0..self.lists.len() {
-            let source = self.lists[turn].source;
-            let Ok(allowance) = self.account(source).allowance(at.0, at.1, rules) else { continue };
             while let Some(number) = self.due(turn, at.0, at_once) {
+                let account = self.lists[turn].hints.get(&number).map(Hint::account);
+                let allowance = account.map(|account| self.account(account).allowance(at.0, at.1, rules));
+                // A list waits for the account of its first missing hint.
+                let Some(allowance) = allowance.transpose().ok() else { break };
                 let running = &mut self.lists[turn];
                 running.list.settle(number);
                 let needed_in_seconds = running.list.needed_in(number).unwrap_or(0.0);
-                let Some(hint) = running.hints.get(&number).cloned() else { continue };
+                let Some((hint, allowance)) = running.hints.get(&number).cloned().zip(allowance) else {
+                    continue;
+                };
                 let hint = Hint { needed_in_seconds, ..hint };
                 if self.pending.contains(&number) || self.unused.contains_key(&number) {
                     continue;
@@ -327,8 +335,8 @@ impl PrefetchState {
     }
 
     /// Records bytes of a fetch that arrived.
-    pub fn arrived(&mut self, source: HintSource, bytes: u64) {
-        self.account(source).arrived(bytes);
+    pub fn arrived(&mut self, account: AccountKey, bytes: u64) {
+        self.account(account).arrived(bytes);
         self.unused_bytes += bytes;
     }
 
@@ -347,26 +355,26 @@ impl PrefetchState {
         let origin = hint.origin();
         match end {
             FetchEnd::Held => {
-                let account = self.account(hint.source);
+                let account = self.account(hint.account());
                 account.held();
                 account.withdrawn();
             }
             FetchEnd::Placed => {
-                let account = self.account(hint.source);
+                let account = self.account(hint.account());
                 account.placed();
                 account.withdrawn();
             }
             FetchEnd::Kept { key, bytes, seconds, is_wanted, next } => {
                 self.origin_answered(origin, seconds, now);
-                self.account(hint.source).landed(bytes);
+                self.account(hint.account()).landed(bytes);
                 let expires_ms = ((now + settings.use_within.as_secs_f64()) * 1000.0) as u64;
                 let answer =
-                    UnusedAnswer { source: hint.source, bytes, number: hint.number, expires_ms, next };
+                    UnusedAnswer { account: hint.account(), bytes, number: hint.number, expires_ms, next };
                 if let Some(before) = self.unused.insert(key, answer) {
                     // Two hints for one answer: the earlier one counts as used by the later.
                     self.expiries.remove(&(before.expires_ms, key));
                     self.unused_bytes = self.unused_bytes.saturating_sub(before.bytes);
-                    self.account(before.source).used(before.bytes);
+                    self.account(before.account).used(before.bytes);
                 }
                 self.expiries.insert((expires_ms, key));
                 if is_wanted {
@@ -376,16 +384,16 @@ impl PrefetchState {
             }
             FetchEnd::Useless { bytes } => {
                 self.unused_bytes = self.unused_bytes.saturating_sub(bytes);
-                let is_muted = self.account(hint.source).useless(bytes, now, &rules(settings));
-                self.tell_mute(hint.source, is_muted, now);
+                let is_muted = self.account(hint.account()).useless(bytes, now, &rules(settings));
+                self.tell_mute(hint.account(), is_muted, now);
             }
             FetchEnd::Refused { retry_after_seconds } => {
                 self.origin_refused(origin, retry_after_seconds, now);
-                self.lost(hint.source, 0);
+                self.lost(hint.account(), 0);
             }
             FetchEnd::GaveWay { bytes, was_asked } => {
                 self.origin(origin, now).busy_until = now + BUSY_SECONDS;
-                self.lost(hint.source, bytes);
+                self.lost(hint.account(), bytes);
                 self.try_again(hint, was_asked);
             }
         }
@@ -403,9 +411,9 @@ impl PrefetchState {
         }
     }
 
-    fn lost(&mut self, source: HintSource, bytes: u64) {
+    fn lost(&mut self, account: AccountKey, bytes: u64) {
         self.unused_bytes = self.unused_bytes.saturating_sub(bytes);
-        self.account(source).failed(bytes);
+        self.account(account).failed(bytes);
     }
 
     /// Counts answers that nobody used in time as wasted.
@@ -417,17 +425,18 @@ impl PrefetchState {
             let Some(wasted) = self.unused.remove(&key) else { continue };
             debug_assert_eq!(wasted.expires_ms, expires_ms, "an answer has one end");
             self.unused_bytes = self.unused_bytes.saturating_sub(wasted.bytes);
-            let is_muted = self.account(wasted.source).wasted(wasted.bytes, now, rules);
-            self.tell_mute(wasted.source, is_muted, now);
+            let is_muted = self.account(wasted.account).wasted(wasted.bytes, now, rules);
+            self.tell_mute(wasted.account, is_muted, now);
         }
     }
 
     /// Tells the operator that a source is muted.
-    fn tell_mute(&mut self, source: HintSource, is_muted: bool, now: f64) {
-        let until = self.account(source).muted_until(now).filter(|_| is_muted);
+    fn tell_mute(&mut self, account: AccountKey, is_muted: bool, now: f64) {
+        let until = self.account(account).muted_until(now).filter(|_| is_muted);
         if let Some(until) = until {
             tracing::warn!(
-                source = source.name(),
+                source = account.source.name(),
+                forward_mode = !account.is_own,
                 seconds = (until - now) as u64,
                 "a source of hints is muted, since clients use too little of what it hints"
             );

@@ -5,7 +5,12 @@ use super::*;
 use proptest::prelude::*;
 
 fn hint(source: HintSource, key: u64) -> Hint {
-    Hint::new(source, HintPlace::Url { url: format!("http://a.test/{key}"), listener: 0, key })
+    Hint::new(source, HintPlace::Url { url: format!("http://a.test/{key}"), listener: 0, key, is_site: true })
+}
+
+/// Returns the account of a source's hints for sites.
+fn own(source: HintSource) -> AccountKey {
+    AccountKey { source, is_own: true }
 }
 
 fn settings() -> Prefetch {
@@ -27,7 +32,7 @@ fn kept(key: u64, bytes: u64) -> FetchEnd {
 
 fn end(state: &mut PrefetchState, hint: &Hint, end: FetchEnd, now: f64, watched: &WatchedKeys) {
     if let FetchEnd::Kept { bytes, .. } = &end {
-        state.arrived(hint.source, *bytes);
+        state.arrived(hint.account(), *bytes);
     }
     state.ended(hint, end, &settings(), now, watched);
 }
@@ -44,7 +49,7 @@ fn list_is_fetched_in_order_and_used() {
     assert_eq!(state.asked(1, None, 0.2), (true, Some(HintSource::List)));
     assert_eq!(state.asked(1, None, 0.2), (false, None), "once");
     assert_eq!(state.asked(99, None, 0.2), (false, None));
-    let counts = state.account(HintSource::List).counts();
+    let counts = state.account(own(HintSource::List)).counts();
     assert_eq!((counts.received, counts.prefetched, counts.used, counts.used_bytes), (6, 6, 1, 10));
     assert_eq!(state.sizes(), [5, 2, 3, 30]);
     assert_eq!(state.asked(5, None, 0.2), (true, None), "a hint that waits");
@@ -64,12 +69,38 @@ fn unused_answers_are_waste_and_mute_their_source() {
     now += settings.use_within.as_secs_f64() + 1.0;
     state.add(vec![hint(HintSource::Link, 50)], now);
     assert!(begin(&mut state, &settings, now, &watched).is_empty(), "muted");
-    let account = state.account(HintSource::Link);
+    let account = state.account(own(HintSource::Link));
     assert!(account.muted_until(now).is_some());
     assert_eq!((account.counts().wasted, account.counts().wasted_bytes), (8, 800));
     assert!(watched.is_empty() && state.is_idle());
     state.add(vec![hint(HintSource::List, 60)], now);
     assert_eq!(begin(&mut state, &settings, now, &watched).len(), 1, "other sources go on");
+}
+
+#[test]
+fn forward_mode_mutes_no_site() {
+    let (mut state, watched, settings) = (PrefetchState::default(), WatchedKeys::default(), settings());
+    let elsewhere = |source: HintSource, key: u64| {
+        let url = format!("http://stranger.test/{key}");
+        Hint::new(source, HintPlace::Url { url, listener: 0, key, is_site: false })
+    };
+    for key in 1..=8 {
+        state.add(vec![elsewhere(HintSource::Link, key)], 0.0);
+        for hint in begin(&mut state, &settings, 0.0, &watched) {
+            end(&mut state, &hint, FetchEnd::Useless { bytes: 0 }, 0.0, &watched);
+        }
+    }
+    state.add(vec![elsewhere(HintSource::Link, 20), hint(HintSource::Link, 21)], 1.0);
+    let begun = begin(&mut state, &settings, 1.0, &watched);
+    assert_eq!(begun.iter().map(|hint| hint.number).collect::<Vec<_>>(), [21], "of the site alone");
+    let mutes: Vec<bool> =
+        state.accounts_of(HintSource::Link).map(|account| account.muted_until(1.0).is_some()).collect();
+    assert_eq!(mutes, [false, true]);
+    let list = vec![(hint(HintSource::List, 30), None), (elsewhere(HintSource::List, 31), None)];
+    state.add_list(HintSource::List, list, (None, 1e9), 1.0).expect("room");
+    assert_eq!(begin(&mut state, &settings, 1.0, &watched).len(), 2, "a list may have both");
+    let forward = AccountKey { source: HintSource::List, is_own: false };
+    assert_eq!(state.account(forward).counts().prefetched, 1);
 }
 
 #[test]
@@ -91,7 +122,7 @@ fn listed_hint_is_tried_three_times() {
         .add_list(HintSource::List, vec![(hint(HintSource::List, 7), None)], (None, 1e9), 0.0)
         .expect("room");
     let begun = begin(&mut state, &settings, 0.0, &watched);
-    state.arrived(HintSource::List, 5);
+    state.arrived(own(HintSource::List), 5);
     end(&mut state, &begun[0], FetchEnd::GaveWay { bytes: 5, was_asked: true }, 0.0, &watched);
     assert!(begin(&mut state, &settings, 0.05, &watched).is_empty(), "a moment later at the earliest");
     for now in [0.2, 0.4] {
@@ -101,7 +132,7 @@ fn listed_hint_is_tried_three_times() {
         end(&mut state, &again[0], gave_way, now, &watched);
     }
     assert!(begin(&mut state, &settings, 9.0, &watched).is_empty(), "three times are enough");
-    assert_eq!(state.account(HintSource::List).counts().wasted_bytes, 5);
+    assert_eq!(state.account(own(HintSource::List)).counts().wasted_bytes, 5);
 }
 
 #[test]
@@ -125,7 +156,7 @@ fn budget_and_processors_hold_fetches_back() {
 fn repeated_and_endless_hints_are_refused() {
     let (mut state, watched) = (PrefetchState::default(), WatchedKeys::default());
     state.add(vec![hint(HintSource::Link, 1), hint(HintSource::Link, 1)], 0.0);
-    assert_eq!(state.account(HintSource::Link).counts().refused, 1);
+    assert_eq!(state.account(own(HintSource::Link)).counts().refused, 1);
     state.add((10..10_000).map(|key| hint(HintSource::Link, key)).collect(), 0.0);
     assert_eq!(state.sizes()[0], SINGLES_MAX as u64);
     for _ in 0..LISTS_MAX {
@@ -183,7 +214,7 @@ proptest! {
             }
             let [_, in_flight, unused, _] = state.sizes();
             prop_assert_eq!(in_flight as usize, flying.len());
-            let counts = state.account(HintSource::Link).counts();
+            let counts = state.account(own(HintSource::Link)).counts();
             prop_assert_eq!(counts.prefetched, counts.failed + counts.used + counts.wasted + unused + in_flight);
             prop_assert!(in_flight <= 4);
         }

@@ -1,13 +1,14 @@
 //! The state as reports tell it.
 
-use super::{PrefetchState, rules};
+use super::{AccountKey, PrefetchState, rules};
 use shoal_cooperation::prefetch::{HintSource, SourceAccount, SourceHold};
 use shoal_settings::Prefetch;
 
 impl PrefetchState {
-    /// Returns the accounts, each with the end of its mute, in the order of the sources.
-    pub fn accounts(&self) -> impl Iterator<Item = (HintSource, &SourceAccount)> {
-        HintSource::ALL.into_iter().filter_map(move |source| Some((source, self.accounts.get(&source)?)))
+    /// Returns the accounts of a source: of sites and mirrors, and of forward mode.
+    pub fn accounts_of(&self, source: HintSource) -> impl Iterator<Item = &SourceAccount> {
+        let keys = [true, false].map(|is_own| AccountKey { source, is_own });
+        keys.into_iter().filter_map(|key| self.accounts.get(&key))
     }
 
     /// Returns hints that wait, fetches on their way, answers that nobody used yet, and their
@@ -27,13 +28,13 @@ impl PrefetchState {
         self.lists.iter().map(|running| (running.number, running.source, running.list.len())).collect()
     }
 
-    /// Returns the reason for which a source is held back now.
+    /// Returns the reason for which an account is held back now.
     pub fn hold_of(
         &mut self,
-        source: HintSource,
+        account: AccountKey,
         settings: &Prefetch,
         (now, demand_bytes): (f64, u64),
     ) -> Option<SourceHold> {
-        self.account(source).allowance(now, demand_bytes, &rules(settings)).err()
+        self.account(account).allowance(now, demand_bytes, &rules(settings)).err()
     }
 }
