@@ -272,7 +272,7 @@ const CLEAR: [&str; 14] = [
 ];
 
 /// Names of outcomes; the first name of each outcome is the one that is written.
-const NAMES: [(&str, Outcome); 38] = [
+const NAMES: [(&str, Outcome); 39] = [
     ("hit", Outcome::Hit),
     ("validated", Outcome::Validated),
     ("stale", Outcome::Stale),
