@@ -133,28 +133,6 @@ impl HybridCache {
         self.lanes.get(lane)
     }
 
-    /// Adds the queue of a disk that has come, with a pool of its own. A number that has a queue
-    /// keeps it.
-    ///
-    /// # Errors
-    /// If there are too many disks.
-    pub fn add_lane(
-        &self,
-        lane: usize,
-        pool: impl FnOnce() -> std::io::Result<IoPool>,
-    ) -> std::io::Result<()> {
-        self.lanes.add(lane, pool, &self.metrics)
-    }
-
-    /// Reserves RAM for the windows of a further disk, for good. Returns `false` if there is too
-    /// little.
-    pub fn hold_windows(&self, bytes: u64) -> bool {
-        let reserved = self.ledger.try_reserve(bytes);
-        let is_held = reserved.is_some();
-        self.windows.lock().extend(reserved);
-        is_held
-    }
-
     /// Returns all pools for disk jobs.
     pub fn pools(&self) -> impl Iterator<Item = &Arc<IoPool>> {
         self.lanes.iter().map(DiskQueue::pool)

@@ -1,5 +1,6 @@
 //! Queues of the disks by number; disks come while the node serves.
 
+use super::HybridCache;
 use super::disk_queues::DiskQueue;
 use crate::io_pool::IoPool;
 use crate::metrics::Metrics;
@@ -62,6 +63,30 @@ impl Lanes {
 
 /// Least number of places for further queues.
 const FURTHER_MIN: usize = 64;
+
+impl HybridCache {
+    /// Adds the queue of a disk that has come, with a pool of its own. A number that has a queue
+    /// keeps it.
+    ///
+    /// # Errors
+    /// If there are too many disks.
+    pub fn add_lane(
+        &self,
+        lane: usize,
+        pool: impl FnOnce() -> std::io::Result<IoPool>,
+    ) -> std::io::Result<()> {
+        self.lanes.add(lane, pool, &self.metrics)
+    }
+
+    /// Reserves RAM for the windows of a further disk, for good. Returns `false` if there is too
+    /// little.
+    pub fn hold_windows(&self, bytes: u64) -> bool {
+        let reserved = self.ledger.try_reserve(bytes);
+        let is_held = reserved.is_some();
+        self.windows.lock().extend(reserved);
+        is_held
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -175,8 +175,8 @@ impl CacheEngine {
     }
 }
 
-/// Makes the request of a prefetch at a mirror, in the name of `client`: of a place that clients may
-/// share. `None` if the mirror has no such place.
+/// Makes the request of a prefetch at a mirror, in the name of `client`: of a place that clients
+/// may share. `None` if the mirror has no such place.
 pub(crate) fn prefetch_context(
     engine: &Arc<CacheEngine>,
     client: Client,

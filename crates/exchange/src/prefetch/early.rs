@@ -72,8 +72,8 @@ impl RequestHints {
 }
 
 impl RememberedHints {
-    /// Keeps the links of a request whose answer is one for all clients. Without links, earlier
-    /// ones stay.
+    /// Keeps the links of a request with an answer for all clients. Without links, earlier ones
+    /// stay.
     fn keep(&self, key: u64, links: Vec<HeaderValue>) {
         debug_assert!(links.len() <= LINKS_MAX, "a URL has a limit");
         if !links.is_empty() {
@@ -81,7 +81,7 @@ impl RememberedHints {
         }
     }
 
-    /// Forgets the links of a URL whose answer is one client's.
+    /// Forgets the links of a URL with an answer for one client.
     fn forget(&self, key: u64) {
         if let Some(links) = self.0.lock().entries.get_mut(&key) {
             links.clear();
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(hints.note(link("</b>")), None, "of a later answer to the same request");
     }
 
-    /// Such requests go past the cache, or have an answer of their own.
+    /// Personal requests go past the cache, or have an answer of their own.
     #[tokio::test]
     async fn personal_requests_keep_no_links() {
         let mut settings = shoal_settings::Settings::default();

@@ -244,7 +244,7 @@ fn context(
     may_look_up(&ask, || false).then(|| Arc::new(ask))
 }
 
-/// Returns the client in whose name a hint is fetched: its reader, or this node for the operator.
+/// Returns the client that a hint is fetched for: its reader, or this node for the operator.
 fn client_of(hint: &Hint, tls: bool) -> Client {
     let own = own_client(tls);
     let address = hint.reader.map_or(own.address, |reader| (reader, 0).into());

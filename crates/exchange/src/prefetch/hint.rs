@@ -23,7 +23,7 @@ pub(super) struct Hint {
     pub number: u64,
     pub source: HintSource,
     pub place: HintPlace,
-    /// Address of the client whose answer gave the hint: access rules judge the fetch by it, and
+    /// Address of the client that got the hint's answer: access rules judge the fetch by it, and
     /// origins are told of it. `None` for the operator's hints.
     pub reader: Option<IpAddr>,
     /// Fields by which answers differ.
@@ -184,7 +184,7 @@ pub(super) fn may_set(name: &str) -> bool {
         && !NEVER.contains(&name)
 }
 
-/// Reader of hints whose client is not known. Lists of networks name it only with all others.
+/// Reader of hints without a known client. Lists of networks name it only with all others.
 pub(super) const UNKNOWN_READER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 /// Most fields of a hint.
 pub(super) const FIELDS_MAX: usize = 8;
