@@ -28,6 +28,8 @@ import tempfile
 import threading
 import time
 
+import servers
+
 FEW, MANY = 400, 2000
 OBJECTS = 600
 
@@ -51,18 +53,12 @@ class Origin(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def free_port(host):
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return probe.getsockname()[1]
-
-
 class Node:
     """A node, perhaps under a tool that counts."""
 
     def __init__(self, options, folder, name, host, others, origin, tool):
         self.host, self.folder = host, folder
-        self.client, self.admin, self.peer = (free_port(host) for _ in range(3))
+        self.client, self.admin, self.peer = (servers.free_port(host) for _ in range(3))
         members = ", ".join(f'"{name}"' for name in [f"{host}:{self.peer}", *others])
         key = f'key_file = "{options.keys}"\n' if options.keys else ""
         settings = f"""

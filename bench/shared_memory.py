@@ -21,12 +21,13 @@ import json
 import os
 import random
 import shutil
-import socket
 import subprocess
 import tempfile
 import threading
 import time
 import zlib
+
+import servers
 
 NODES = 4
 
@@ -51,12 +52,6 @@ class Origin(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
-
-
-def free_port(host):
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return probe.getsockname()[1]
 
 
 class Node:
@@ -155,7 +150,7 @@ def run(options, name, origin):
     count = 1 if name == "one" else NODES
     ram = options.ram * (NODES if name == "one" else 1)
     folder = tempfile.mkdtemp(prefix="shoal-shared-memory-", dir=options.directory)
-    hosts = [(f"127.0.{options.net}.{number + 1}", *(free_port("127.0.0.1") for _ in range(3))) for number in range(count)]
+    hosts = [(f"127.0.{options.net}.{number + 1}", *(servers.free_port("127.0.0.1") for _ in range(3))) for number in range(count)]
     nodes = [Node(options, folder, hosts, number, origin, {"shared": shared, "b": b, "ram": ram}) for number in range(count)]
     try:
         wait_until("all nodes know each other", lambda: all(len(node.cluster().get("members", [])) == count for node in nodes))

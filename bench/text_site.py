@@ -19,6 +19,8 @@ import threading
 import time
 import urllib.request
 
+import servers
+
 ROOT = pathlib.Path(__file__).parent.parent
 ROUNDS = 100
 # Seconds without another byte count after which all codings are there.
@@ -56,14 +58,8 @@ def origin(files):
     return server.server_address[1]
 
 
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
 def start(shoal, folder, upstream):
-    port = free_port()
+    port = servers.free_port()
     settings = pathlib.Path(folder) / "shoal.toml"
     settings.write_text(
         f"""[[listen]]
@@ -78,7 +74,7 @@ codings = ["br", "zstd", "gzip"]
 directory = "{folder}/store"
 disk = "64 MiB"
 [admin]
-listen = "127.0.0.1:{free_port()}"
+listen = "127.0.0.1:{servers.free_port()}"
 [log]
 access = "none"
 """

@@ -161,8 +161,8 @@ function cluster(tick, kind) {
   const share = [0.28, 0.28, 0.28, 0.16]
   const asks = at => ({ served: 901234 - at * 200100 + tick * 30, declined: 812 + at * 90, failed: at, refused: 0, late: at === 2 ? 214 : 3, wrong: 0, skipped: at === 2 ? 900 : 0 })
   return {
-    enabled: true, cluster: 'prod', node: 'cache-a', address: '10.0.0.1:3131', state: 'in', life: 4, key: '9f31c2', view: 'c01dcafe', refused: null,
-    members: names.map((name, at) => ({ name, address: `10.0.0.${at + 1}:3131`, state: ['in', 'in', 'suspect', 'in'][at], share: share[at], life: at + 2, last_contact_ms: at ? Math.round(40 + 300 * chance(`${name}${tick}`) + (at === 2 ? 5200 : 0)) : null })),
+    enabled: true, cluster: 'prod', node: 'cache-a', address: '10.0.0.1:3131', state: 'in', life: tickTime(0) - 86_400_000, key: '9f31c2', view: 'c01dcafe', refused: null,
+    members: names.map((name, at) => ({ name, address: `10.0.0.${at + 1}:3131`, state: ['in', 'in', 'suspect', 'in'][at], share: share[at], life: tickTime(0) - (at + 1) * 86_400_000, last_contact_ms: at ? Math.round(40 + 300 * chance(`${name}${tick}`) + (at === 2 ? 5200 : 0)) : null })),
     peers: names.slice(1).map((name, at) => ({ name, state: at === 1 ? 'does not answer in time' : 'asked', timeout_ms: 40, p99_ms: 3.1 + at * 4, asks: asks(at), stopped: at, received_bytes: (310 - at * 80) * GIB, purges_lag: at === 1 ? 3 : 0 })),
     datagrams: { sent: 812345 + tick * 12, sent_bytes: 98123456, received: 798123 + tick * 12, received_bytes: 96123456, sent_per_second: 12.1, sent_bytes_per_second: 1480, not_sent: 0, joins_refused: 1, dropped: { unknown_key: 4, old_life: 2 } },
     counts: { moved: 48211, asks_given_up: 12, purges_repaired: 3 },

@@ -81,6 +81,15 @@ mod tests {
     }
 
     #[test]
+    fn link_in_place_of_the_list_names_no_disk() {
+        let (folder, elsewhere) = (tempfile::tempdir(), tempfile::tempdir());
+        let (folder, elsewhere) = (folder.expect("a folder"), elsewhere.expect("a folder"));
+        write(elsewhere.path(), &[disk("/a", 7)]).expect("written");
+        std::os::unix::fs::symlink(elsewhere.path().join(NAME), folder.path().join(NAME)).expect("a link");
+        assert_eq!(read(folder.path()), []);
+    }
+
+    #[test]
     fn damaged_lines_name_no_disk() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join(NAME), "x /a\n7\n7 \n-1 /b\n9 /c\n").expect("written");

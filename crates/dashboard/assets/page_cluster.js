@@ -1,7 +1,7 @@
 // Cluster: its nodes and their shares, asks between them, purges that lag, disagreements.
 
 import { h, setText, setWidth, visible } from './dom.js'
-import { byteRate, bytes, millis, percent, plain, whole } from './format.js'
+import { byteRate, bytes, millis, moment, percent, plain, whole } from './format.js'
 import { panel, remarks, tile, tiles } from './parts.js'
 import { Table, number, setPill, share } from './table.js'
 
@@ -27,7 +27,7 @@ class ClusterView {
       setText(cell.lastChild, visible(row.name))
     }
     const state = { key: 'state', label: 'State', draw: (row, cell) => setPill(cell, row.state, STATES[row.state] ?? 'warn') }
-    this.members = new Table(route, { caption: 'Nodes of the cluster', columns: [{ ...name, draw }, { key: 'address', label: 'Address', cell: row => row.address }, state, share('share', 'Share of the keys', percent), { key: 'life', label: 'Start', n: true, cell: row => whole(row.life) }, { key: 'last_contact_ms', label: 'Last heard', n: true, cell: row => (row.last_contact_ms === null ? 'this node' : `${millis(row.last_contact_ms)} ago`) }], rowKey: row => row.name, order: 'name' })
+    this.members = new Table(route, { caption: 'Nodes of the cluster', columns: [{ ...name, draw }, { key: 'address', label: 'Address', cell: row => row.address }, state, share('share', 'Share of the keys', percent), { key: 'life', label: 'Start', n: true, cell: row => moment(row.life) }, { key: 'last_contact_ms', label: 'Last heard', n: true, cell: row => (row.last_contact_ms === null ? 'this node' : `${millis(row.last_contact_ms)} ago`) }], rowKey: row => row.name, order: 'name' })
     const ask = (key, label, tone) => ({ key, label, n: true, value: row => row.asks?.[key], cell: row => whole(row.asks?.[key]), tone: row => (row.asks?.[key] ? tone : 'zero') })
     const peerState = { key: 'state', label: 'State', draw: (row, cell) => setPill(cell, row.state, row.state === 'asked' ? 'good' : 'bad') }
     this.peers = new Table(route, { caption: 'Asks of other nodes', columns: [name, peerState, ask('served', 'Served', ''), ask('declined', 'Declined', ''), ask('failed', 'Failed', 'alarm'), ask('refused', 'Refused', 'alarm'), ask('late', 'Late', 'alarm'), ask('wrong', 'Wrong', 'alarm'), ask('skipped', 'Not asked', ''), { key: 'p99_ms', label: '99% within', n: true, cell: row => millis(row.p99_ms), value: row => row.p99_ms }, number('received_bytes', 'Received', bytes), number('purges_lag', 'Purges behind', whole, { tone: row => (row.purges_lag ? 'alarm' : 'zero') })], rowKey: row => row.name, parameter: 'sort2', order: '-served', empty: 'There is no other node.' })

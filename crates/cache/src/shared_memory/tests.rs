@@ -22,6 +22,8 @@ struct Elsewhere {
     pages: Mutex<HashMap<Key, Bytes>>,
     ended: Mutex<Vec<Key>>,
     evicted: Mutex<Vec<EvictedObject>>,
+    /// Invalidations that each page meets when it leaves the directory.
+    purges: Mutex<Option<Arc<Invalidations>>>,
 }
 
 impl SharedMemory for Elsewhere {
@@ -40,6 +42,7 @@ impl SharedMemory for Elsewhere {
 
     fn find(&self, key: &ObjectKey, _: bool) -> Option<PlacedPage> {
         let page = self.pages.lock().remove(&key.hash())?;
+        self.purges.lock().iter().for_each(|purges| purges.mark(key));
         Some(PlacedPage { bytes: page.len() as u64, bring: Box::pin(async move { Some(page) }) })
     }
 
@@ -141,6 +144,21 @@ async fn purged_object_does_not_come_back() {
     };
     assert!(cache.find(&key(1), begin).await.is_none());
     assert!(cache.memory_entry(&key(1)).is_none());
+    cache.pools().for_each(|pool| pool.close());
+}
+
+#[tokio::test]
+async fn purge_of_a_page_that_leaves_the_directory_is_seen() {
+    let (cache, elsewhere) = cache();
+    keep(&cache, &key(1), &fresh(), 100);
+    let page = travels(&cache, &key(1)).expect("it may travel").page();
+    cache.remove(&key(1)).await;
+    elsewhere.pages.lock().insert(key(1).hash(), page.into());
+    let invalidations = Arc::new(Invalidations::new());
+    *elsewhere.purges.lock() = Some(Arc::clone(&invalidations));
+    // The validity begins before the page is taken, so that the purge is later.
+    assert!(cache.find(&key(1), || invalidations.snapshot(&key(1))).await.is_none());
+    assert!(elsewhere.pages.lock().is_empty() && cache.memory_entry(&key(1)).is_none());
     cache.pools().for_each(|pool| pool.close());
 }
 

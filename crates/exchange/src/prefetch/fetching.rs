@@ -218,7 +218,7 @@ pub(super) fn watch_key(ask: &RequestContext) -> u64 {
 }
 
 /// Makes the request of a hint. `None` if this node refuses it: its rules hold for hints too.
-fn context(
+pub(super) fn context(
     engine: &Arc<CacheEngine>,
     hint: &Hint,
     background: &Arc<Background>,

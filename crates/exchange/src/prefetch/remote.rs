@@ -17,6 +17,7 @@
 //! refuses, or gives nothing, leaves the object to this node's own cache. Another node may lie: its
 //! request is a hint like any other, and its promise costs a request at most.
 
+use super::fetching::context;
 use super::hint::{Hint, HintPlace, UNKNOWN_READER};
 use super::now_seconds;
 use super::observe::give;
@@ -246,6 +247,10 @@ fn take(engine: &Arc<CacheEngine>, url: &str, value: Value) -> (bool, u64) {
     let needed_in_seconds = value.until_us() as f64 / 1e6;
     // The other node's client is not known here, and this node's own rights are not its.
     let hint = Hint::new(HintSource::Peer, place).read_by(UNKNOWN_READER);
+    // What the rules refuse is not taken: the other node would count it as placed.
+    if context(engine, &hint, &Arc::default()).is_none() {
+        return (false, left);
+    }
     give(engine, vec![Hint { needed_in_seconds, ..hint }]);
     (true, left - 1)
 }

@@ -37,7 +37,8 @@ section! {
         /// Time for which a source is muted at first; each further time lasts twice as long.
         #[limits(Duration::from_secs(1)..=Duration::from_secs(86_400))]
         pub mute: Duration = Duration::from_secs(300),
-        /// Bytes that a source may waste, in percent of the bytes that clients' misses bring.
+        /// Bytes that a source may waste, in percent of the bytes that clients' misses bring. A
+        /// source counts for itself in forward mode.
         #[limits(0..=100)]
         pub waste: u32 = 5,
         /// Bytes that a source may waste beyond that, before it has proven anything.
