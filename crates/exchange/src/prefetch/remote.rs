@@ -247,7 +247,7 @@ fn take(engine: &Arc<CacheEngine>, url: &str, value: Value) -> (bool, u64) {
     let needed_in_seconds = value.until_us() as f64 / 1e6;
     // The other node's client is not known here, and this node's own rights are not its.
     let hint = Hint::new(HintSource::Peer, place).read_by(UNKNOWN_READER);
-    // What the rules refuse is not taken: the other node would count it as placed.
+    // A hint that the rules refuse is not taken: the other node would count it as placed.
     if context(engine, &hint, &Arc::default()).is_none() {
         return (false, left);
     }
