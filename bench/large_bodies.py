@@ -2,7 +2,7 @@
 """Large bodies: CPU and memory of an upload and of downloads, Shoal beside nginx.
 
     python3 bench/large_bodies.py            print the table
-    python3 bench/large_bodies.py --write    also put it into docs/experiments/edge.md
+    python3 bench/large_bodies.py --write    also put it into docs/experiments/large_bodies.md
 
 A client sends a body to an origin through each server, and gets bodies from it: one that may not be stored, one that is stored while it is sent,
 and the stored one again. Each server has one worker on core 0; the client and the origin have core 1. The servers take turns. Counted are the CPU
@@ -222,7 +222,7 @@ def arguments():
     parser.add_argument("--download", type=int, default=5 * GB, help="bytes of the bodies that are got")
     parser.add_argument("--directory", help="folder for both caches")
     programs.add_shoal(parser)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/edge.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/large_bodies.md")
     return parser.parse_args()
 
 
@@ -234,7 +234,7 @@ def main():
         text = "\n".join(machine.head("nginx")) + "\n\n" + table(*rounds(options, folder)) + "\n"
     print(text)
     if options.write:
-        page.write("edge.md", "large_bodies.py", text)
+        page.write("large_bodies.md", "large_bodies.py", text)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ use crate::io_pool::JobKind;
 use bytes::Bytes;
 use http::HeaderMap;
 use shoal_core::ObjectKey;
-use shoal_memory::{IncomingBody, LENT_MIN, MemoryBody, Reservation, room_bytes};
+use shoal_memory::{IncomingBody, LENT_MIN, MemoryBody, PieceMemory, Reservation, room_bytes};
 use shoal_store::{Insert, StoredBody};
 use std::sync::Arc;
 use std::time::Duration;
@@ -201,7 +201,7 @@ impl BodyWriter {
                     None => Bytes::copy_from_slice(&bytes),
                 }
             }
-            WriteState::Writing { .. } => Bytes::copy_from_slice(&bytes),
+            WriteState::Writing { .. } => PieceMemory::copy(&bytes),
         }
     }
 
@@ -350,7 +350,7 @@ impl BodyWriter {
         written: u64,
         last: Option<Bytes>,
     ) -> impl Future<Output = bool> + Send + use<> {
-        let rest: Vec<Bytes> = self.growing.since(written).into_iter().chain(last).collect();
+        let rest: Vec<Bytes> = self.growing.since(written).into_iter().flatten().chain(last).collect();
         let (objects, key, validity) = (Arc::clone(&self.objects), self.key.clone(), self.validity.clone());
         let record = self.record.clone();
         async move {
@@ -394,9 +394,8 @@ impl BodyWriter {
         let appended = self.growing.appended();
         match &self.place {
             WriteState::Gathering { .. } => {}
-            // a batch is as large as the reserved RAM
             WriteState::Writing { written, reservation, .. } => {
-                if appended - written >= reservation.bytes().clamp(BATCH_MIN, BATCH_MAX) {
+                if appended - written >= batch_bytes(reservation) {
                     self.write().await;
                 }
             }
@@ -412,15 +411,16 @@ impl BodyWriter {
             return;
         };
         let Some(batch) = self.growing.since(written) else { return };
-        let reached = written + batch.len() as u64;
+        let reached = written + batch.iter().map(|piece| piece.len() as u64).sum::<u64>();
         let lane = insert.disk_index();
         let job = move || {
-            insert.append(&batch)?;
+            batch.iter().try_for_each(|piece| insert.append(piece))?;
             Ok(insert)
         };
         if let Some(insert) = self.objects.run((lane, JobKind::Change), job).await {
             self.growing.set_spill(&insert.body(), reached);
-            self.growing.trim(0);
+            // Readers that keep pace need not read from the disk.
+            self.growing.trim(reservation.bytes().saturating_sub(batch_bytes(&reservation)) as usize);
             self.place = WriteState::Writing { insert, written: reached, reservation };
         }
     }
@@ -441,7 +441,13 @@ fn room_for(objects: &HybridCache, key: &ObjectKey, length: u64, charge: &mut Ch
     Some(Room { arriving: objects.memory().room(key.hash(), length)?, hold })
 }
 
-/// Limits of a batch. A batch is as large as its reservation, within these limits.
+/// Returns the bytes of a batch: half of the reserved RAM, within limits. The other half is for
+/// readers that are a little behind.
+fn batch_bytes(reservation: &Reservation) -> u64 {
+    (reservation.bytes() / 2).clamp(BATCH_MIN, BATCH_MAX)
+}
+
+/// Limits of a batch.
 const BATCH_MIN: u64 = 64 * 1024;
 const BATCH_MAX: u64 = 512 * 1024;
 

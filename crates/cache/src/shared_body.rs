@@ -123,7 +123,8 @@ impl SharedBody {
         state.spilled = spilled;
     }
 
-    /// Drops unneeded bytes beyond `keep` from the window. Returns the window's size.
+    /// Drops unneeded bytes from the window, but none of the last `keep` that a reader can still
+    /// use. Returns the window's size.
     pub fn trim(&self, keep: usize) -> usize {
         let mut state = self.state.lock();
         state.trim(keep);
@@ -198,12 +199,19 @@ impl SharedBody {
         }
     }
 
-    /// Returns the bytes from `offset` to the last arrived one, from the window.
-    pub fn since(&self, offset: u64) -> Option<Bytes> {
+    /// Returns the bytes from `offset` to the last arrived one, from the window, in pieces.
+    pub fn since(&self, offset: u64) -> Option<Vec<Bytes>> {
         let state = self.state.lock();
-        let skip = offset.checked_sub(state.window_start)?;
-        let all = join(state.window.iter(), (state.appended - state.window_start) as usize);
-        (skip <= all.len() as u64).then(|| all.slice(skip as usize..))
+        let mut skip = offset.checked_sub(state.window_start)?;
+        let mut pieces = Vec::new();
+        for chunk in &state.window {
+            let skipped = skip.min(chunk.len() as u64);
+            skip -= skipped;
+            if skipped < chunk.len() as u64 {
+                pieces.push(chunk.slice(skipped as usize..));
+            }
+        }
+        (skip == 0).then_some(pieces)
     }
 
     /// Replaces the pieces by `whole`, the complete body. A current reader then holds only these
@@ -353,14 +361,15 @@ impl SharedBodyState {
         self.window.push_back(bytes);
     }
 
-    /// Drops whole chunks from the front while more than `keep` bytes remain and the front is not
-    /// needed. The front is not needed if it is spilled, or every reader is past it.
+    /// Drops whole chunks from the front. Stops at one that is needed: it is not spilled, and a
+    /// reader is not past it. Stops within the last `keep` bytes at one that a reader can still use.
     fn trim(&mut self, keep: usize) {
         let slowest = self.readers.iter().flatten().map(|reader| reader.offset).min().unwrap_or(u64::MAX);
         while let Some(front) = self.window.front() {
             let end = self.window_start + front.len() as u64;
             let needed = end > self.spilled.max(slowest);
-            if needed || self.appended - self.window_start <= keep as u64 {
+            let spared = end > slowest && self.appended - self.window_start <= keep as u64;
+            if needed || spared {
                 break;
             }
             self.window_start = end;

@@ -18,6 +18,7 @@
 mod body;
 mod cleaner;
 mod ledger;
+mod pieces;
 mod shard;
 mod spans;
 mod sys;
@@ -28,6 +29,7 @@ mod zero_copy;
 pub use crate::sys::page_arena::{PageArenaUsage, gives_large_pages, tracts};
 pub use body::{IncomingBody, MemoryBody};
 pub use ledger::{MemoryBudget, Reclaim, Reservation};
+pub use pieces::PieceMemory;
 pub use zero_copy::{BodyBuilder, LENT_MIN, lend, room_bytes};
 
 use bytes::Bytes;

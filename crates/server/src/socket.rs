@@ -57,7 +57,13 @@ impl<T: ClientIo> BufferedConnection<T> {
 
     /// Reads arrived bytes into `input`. Returns `Ok(0)` at the end.
     pub fn poll_fill(&mut self, context: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
-        if self.input.capacity() == 0 {
+        if room > INPUT_BYTES && self.input.is_empty() {
+            // Bytes of a body, which get a larger buffer as soon as this one is used up.
+            if self.input.capacity() < ROOM_MIN {
+                self.enlarged = true;
+                spare::renew(&mut self.input, room);
+            }
+        } else if self.input.capacity() == 0 {
             self.input = spare::take(BufferClass::Client);
         }
         if self.input.capacity() - self.input.len() < ROOM_MIN {
@@ -73,8 +79,13 @@ impl<T: ClientIo> BufferedConnection<T> {
 
     /// Returns the read buffer to the pool if it is empty.
     pub fn spare(&mut self) {
-        if self.input.is_empty() && self.input.capacity() > 0 && !self.enlarged {
-            spare::give(BufferClass::Client, std::mem::take(&mut self.input));
+        if !self.input.is_empty() || self.input.capacity() == 0 {
+            return;
+        }
+        let input = std::mem::take(&mut self.input);
+        match std::mem::take(&mut self.enlarged) {
+            true => spare::retire(input),
+            false => spare::give(BufferClass::Client, input),
         }
     }
 
@@ -90,7 +101,7 @@ impl<T: ClientIo> BufferedConnection<T> {
     /// Frees a read buffer that a large head or body has enlarged, before the connection goes idle.
     pub fn shrink(&mut self) {
         if self.enlarged && self.input.is_empty() {
-            self.input = BytesMut::new();
+            spare::retire(std::mem::take(&mut self.input));
             self.enlarged = false;
         }
     }

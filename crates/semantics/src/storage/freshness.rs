@@ -76,7 +76,7 @@ fn ruled_lifetime(
 ) -> (u32, LifetimeSource, bool) {
     let overrides = &rules.overrides;
     let from_arrival = |duration: Duration| {
-        let seconds = initial_age_ms.div_ceil(1000).saturating_add(duration.as_secs());
+        let seconds = (initial_age_ms / 1000).saturating_add(duration.as_secs());
         seconds.min(u64::from(lists::SECONDS_MAX)) as u32
     };
     if let Some(instead) = overrides.lifetime {

@@ -6,6 +6,7 @@ use crate::message::{BodyError, RequestBody, StreamBody};
 use crate::slow_clients::{ClientProgress, SlowClientPolicy, TooSlow};
 use crate::socket::{BufferedConnection, LostClient};
 use crate::transport::Deadline;
+use crate::transport::spare::BODY_BYTES;
 use bytes::Bytes;
 use http::HeaderMap;
 use shoal_wire::{BodyDecoder, BodyEvent, BodyFraming, RequestHead, RequestRefusal};
@@ -28,6 +29,8 @@ pub(super) struct RequestBodyReader {
     stall: Option<Deadline>,
     /// Speed at which the client sends.
     pace: ClientProgress,
+    /// Bytes to reserve for the next read: more for a client that filled the last one.
+    room: usize,
 }
 
 /// Reason for a body's failure.
@@ -57,6 +60,7 @@ impl RequestBodyReader {
             failed: false,
             stall: None,
             pace: ClientProgress::default(),
+            room: BODY_ROOM,
         };
         Some((incoming, Some(StreamBody::new(body))))
     }
@@ -126,8 +130,10 @@ impl RequestBodyReader {
                     self.pass_on(data);
                 }
                 Ok(BodyEvent::End(trailers)) => self.end(trailers),
-                Ok(BodyEvent::NeedMore) => match socket.poll_fill(context, BODY_ROOM) {
-                    Poll::Ready(Ok(count)) if count > 0 => {}
+                Ok(BodyEvent::NeedMore) => match socket.poll_fill(context, self.room) {
+                    Poll::Ready(Ok(count)) if count > 0 => {
+                        self.room = if count < BODY_ROOM { BODY_ROOM } else { BODY_BYTES };
+                    }
                     Poll::Ready(_) => return Poll::Ready(self.fail_gone()),
                     Poll::Pending => return self.poll_stalled(context, patience),
                 },
@@ -226,7 +232,8 @@ impl From<LostClient> for RequestBodyFailure {
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Bytes reserved for each read of a body, and the largest frame passed on.
+/// Bytes reserved for a read of a body whose client sends slowly. Up to [`BODY_BYTES`] are reserved
+/// for others.
 const BODY_ROOM: usize = 16 * 1024;
 
 /// Maximum bytes of an unwanted body read in order to keep the connection.
@@ -235,4 +242,4 @@ const DRAIN_BYTES_MAX: u64 = 64 * 1024;
 /// Maximum time for reading them.
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 
-const _: () = assert!(BODY_ROOM as u64 <= DRAIN_BYTES_MAX);
+const _: () = assert!(BODY_ROOM <= BODY_BYTES && BODY_ROOM as u64 <= DRAIN_BYTES_MAX);

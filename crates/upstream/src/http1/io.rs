@@ -30,7 +30,11 @@ impl Io {
 
     /// Reads arrived bytes. Returns `Ok(0)` at the end. `room` is the size of a new buffer.
     pub fn poll_fill(&mut self, context: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
-        if self.input.capacity() == 0 {
+        if self.input.is_empty() && room >= spare::BODY_BYTES {
+            if self.input.capacity() < FRESH_ROOM_MIN {
+                spare::renew(&mut self.input, room);
+            }
+        } else if self.input.capacity() == 0 {
             self.input = spare::take(BufferClass::Origin);
         }
         let least = if self.input.is_empty() { FRESH_ROOM_MIN } else { ROOM_MIN };
@@ -66,7 +70,11 @@ impl Io {
 
     /// Returns the buffer to the pool.
     pub fn rest(&mut self) {
-        spare::give(BufferClass::Origin, std::mem::take(&mut self.input));
+        let input = std::mem::take(&mut self.input);
+        match input.capacity() > BufferClass::Origin.bytes() {
+            true => spare::retire(input),
+            false => spare::give(BufferClass::Origin, input),
+        }
     }
 
     /// Drops the timer, since another thread takes over. A timer belongs to the runtime of its

@@ -3,7 +3,7 @@
 use super::request::RequestWriter;
 use super::{CLOSED, H1};
 use crate::message::BodyError;
-use crate::transport::spare::BufferClass;
+use crate::transport::spare::{BODY_BYTES, BufferClass};
 use bytes::Bytes;
 use http::Version;
 use http::header::CONNECTION;
@@ -94,8 +94,8 @@ impl Framing {
             Self::Delimited(decoder) => decoder.remaining(),
             Self::UntilClose => None,
         };
-        let rest = rest.and_then(|rest| usize::try_from(rest).ok()).unwrap_or(READ_MAX);
-        rest.clamp(BufferClass::Origin.bytes(), READ_MAX)
+        let rest = rest.and_then(|rest| usize::try_from(rest).ok()).unwrap_or(BODY_BYTES);
+        rest.clamp(BufferClass::Origin.bytes(), BODY_BYTES)
     }
 }
 
@@ -109,6 +109,3 @@ pub(crate) fn persists(head: &ResponseHead) -> bool {
     };
     if head.version == Version::HTTP_10 { says(b"keep-alive") } else { !says(b"close") }
 }
-
-/// Maximum bytes of a body read at once, and thus buffered for a slow client.
-const READ_MAX: usize = 64 * 1024;

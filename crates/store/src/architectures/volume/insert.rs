@@ -41,7 +41,8 @@ impl Volume {
             return Err(Error::Declined(InsertRefusal::OnProbation));
         }
         let is_pin_newcomer = is_pinned && !self.may_contain(key.hash());
-        let body = GrowingBody::new(self.directory.next_id.fetch_add(1, Relaxed), is_pinned);
+        let body =
+            GrowingBody::new(self.directory.next_id.fetch_add(1, Relaxed), is_pinned, &self.reader.used);
         let (volume, key) = (Arc::clone(self), key.clone());
         Ok(Box::new(VolumeInsert {
             volume,

@@ -54,6 +54,7 @@ mod locks;
 mod opening;
 mod pages;
 mod pending;
+mod piece;
 mod queue;
 mod read;
 mod reader;

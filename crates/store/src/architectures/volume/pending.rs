@@ -5,6 +5,8 @@ use super::format::{
     ContentsItem, METADATA_MAX, PIECE_BYTES, PieceLocation, RecordHead, RecordKind, UNIT_BYTES, encode_table,
     payload_check, table_bytes,
 };
+use super::pages::PagePool;
+use super::piece::PieceBuilder;
 use super::stripes::{StripePin, StripePins};
 use crate::architectures::seal::Seal;
 use bytes::Bytes;
@@ -19,13 +21,15 @@ pub(super) struct GrowingBody {
     /// Id of the object.
     pub(super) id: u64,
     is_pinned: bool,
+    pool: Arc<PagePool>,
     state: Mutex<GrowingState>,
 }
 
+#[derive(Default)]
 struct GrowingState {
     pieces: Vec<BodyPiece>,
     /// Bytes appended since the last whole piece.
-    rest: Vec<u8>,
+    rest: PieceBuilder,
     /// Pins the stripes of the written pieces.
     pin: Option<StripePin>,
     /// Bytes of the last piece, once it is known to be a short one.
@@ -56,15 +60,15 @@ pub(super) enum ByteLocation {
 }
 
 impl GrowingBody {
-    pub(super) fn new(id: u64, is_pinned: bool) -> Arc<Self> {
-        let state =
-            GrowingState { pieces: Vec::new(), rest: Vec::new(), pin: None, short: None, failed: false };
-        Arc::new(Self { id, is_pinned, state: Mutex::new(state) })
+    /// Creates an empty body, whose pieces take their memory from `pool`.
+    pub(super) fn new(id: u64, is_pinned: bool, pool: &Arc<PagePool>) -> Arc<Self> {
+        let state = GrowingState::default();
+        Arc::new(Self { id, is_pinned, pool: Arc::clone(pool), state: Mutex::new(state) })
     }
 
     /// Returns the body for the table of this one.
     pub(super) fn for_table(&self) -> Arc<Self> {
-        Self::new(!self.id, self.is_pinned)
+        Self::new(!self.id, self.is_pinned, &self.pool)
     }
 
     /// Appends bytes to the body. Returns each piece that becomes whole, with its index, to be
@@ -74,11 +78,11 @@ impl GrowingBody {
         let mut whole = Vec::new();
         while !bytes.is_empty() {
             // A body of one piece stays here until more bytes arrive.
-            if state.rest.len() == PIECE_BYTES {
+            if state.rest.bytes().len() == PIECE_BYTES {
                 whole.push(state.close_piece());
             }
-            let count = (PIECE_BYTES - state.rest.len()).min(bytes.len());
-            state.rest.extend_from_slice(&bytes[..count]);
+            let count = (PIECE_BYTES - state.rest.bytes().len()).min(bytes.len());
+            state.rest.extend(&bytes[..count], &self.pool);
             bytes = &bytes[count..];
         }
         state.invariants();
@@ -88,20 +92,20 @@ impl GrowingBody {
     /// Returns the last piece of a body that has others.
     pub(super) fn finish(&self) -> Option<(u32, Bytes)> {
         let mut state = self.state.lock();
-        let has_more = !state.rest.is_empty() && !state.pieces.is_empty();
+        let has_more = !state.rest.bytes().is_empty() && !state.pieces.is_empty();
         has_more.then(|| state.close_piece())
     }
 
     /// Returns the body, if it has at most one piece.
     pub(super) fn whole(&self) -> Option<Vec<u8>> {
         let state = self.state.lock();
-        state.pieces.is_empty().then(|| state.rest.clone())
+        state.pieces.is_empty().then(|| state.rest.bytes().to_vec())
     }
 
     /// Returns the number of bytes appended so far.
     pub(super) fn length(&self) -> u64 {
         let state = self.state.lock();
-        state.pieces_bytes() + state.rest.len() as u64
+        state.pieces_bytes() + state.rest.bytes().len() as u64
     }
 
     /// Assigns a place to a piece that is about to be written.
@@ -170,8 +174,8 @@ impl GrowingBody {
                 }
                 ByteLocation::Disk { place: *place, index: index as u32, skip, piece_bytes }
             }
-            None if index == state.pieces.len() && skip < state.rest.len() => {
-                ByteLocation::Memory(Bytes::copy_from_slice(&state.rest[skip..]))
+            None if index == state.pieces.len() && skip < state.rest.bytes().len() => {
+                ByteLocation::Memory(Bytes::copy_from_slice(&state.rest.bytes()[skip..]))
             }
             _ => ByteLocation::End,
         }
@@ -180,7 +184,7 @@ impl GrowingBody {
 
 impl GrowingState {
     fn close_piece(&mut self) -> (u32, Bytes) {
-        let bytes = Bytes::from(std::mem::take(&mut self.rest));
+        let bytes = std::mem::take(&mut self.rest).into_bytes();
         // Only the last piece is short: no bytes are appended after it is finished.
         assert!(self.short.is_none(), "a piece behind the last");
         assert!(!bytes.is_empty());
@@ -192,8 +196,8 @@ impl GrowingState {
 
     /// Checks all that is said of the fields.
     fn invariants(&self) {
-        assert!(self.rest.len() <= PIECE_BYTES);
-        assert!(self.short.is_none() || self.rest.is_empty(), "bytes behind the last piece");
+        assert!(self.rest.bytes().len() <= PIECE_BYTES);
+        assert!(self.short.is_none() || self.rest.bytes().is_empty(), "bytes behind the last piece");
         debug_assert!(self.pieces_bytes().is_multiple_of(PIECE_BYTES as u64) || self.short.is_some());
     }
 

@@ -329,7 +329,8 @@ mod tests {
     #[test]
     fn object_follows_pieces_of_its_table() {
         let (key, id) = (ObjectKey::new(*b"http://a.example/large"), 5);
-        let (body, table) = (GrowingBody::new(id, false), GrowingBody::new(!id, false));
+        let pool = Arc::new(super::super::pages::PagePool::default());
+        let (body, table) = (GrowingBody::new(id, false, &pool), GrowingBody::new(!id, false, &pool));
         let mut queue = WriteQueue::default();
         let bytes = Bytes::from(vec![1; 60_000]);
         let growing = Arc::clone(&table);
