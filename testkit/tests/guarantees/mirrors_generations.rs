@@ -134,6 +134,22 @@ fn list_that_no_edge_has_is_an_error() {
     assert_eq!(origin.count(LIST), asked, "a client that asks again costs the archive nothing");
 }
 
+/// Some archives promise lists by digest, and have them by name alone.
+#[test]
+fn list_without_its_digest_comes_by_name() {
+    let origin = Origin::start();
+    let whole = list(1);
+    let text = release(1).replace("SHA256:", "Acquire-By-Hash: yes\nSHA256:");
+    origin.on(RELEASE, Answer::ok(text));
+    origin.on(LIST, Answer::ok(whole.clone()));
+    let shoal = mirror(&origin);
+    shoal.get(&format!("/deb{RELEASE}")).expect_status(200);
+    for _ in 0..2 {
+        shoal.get(&format!("/deb{LIST}")).expect_status(200).expect_body(&whole);
+    }
+    assert_eq!(origin.count(LIST), 1, "it is stored under its digest");
+}
+
 #[test]
 fn checksum_is_that_of_the_metadata_that_clients_get() {
     let origin = Origin::start();
