@@ -7,6 +7,7 @@
 //! --nocapture`; `SHOAL_WRITE_DOCS=1` writes it to `docs/experiments/clients.md` too.
 
 mod apt;
+mod build_caches;
 mod cargo;
 mod curl;
 mod git;
@@ -16,6 +17,7 @@ mod intercepted;
 mod mirrored;
 mod mirrored_gems;
 mod mirrored_images;
+mod mirrored_node;
 mod mirrored_npm;
 mod npm;
 mod pip;
