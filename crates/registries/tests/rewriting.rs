@@ -10,7 +10,7 @@ use shoal_core::FieldLines;
 use shoal_message::{BodyError, StreamBody};
 use shoal_mirrors::registries::of;
 use shoal_mirrors::{Form, Kind, Mirror};
-use shoal_registries::{DerivedBody, read_promise, read_survey};
+use shoal_registries::{DerivedBody, read_promise};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::pin::{Pin, pin};
@@ -114,10 +114,10 @@ fn derive(kind: Kind, form: Form, stored: &[u8], fields: &FieldLines) -> (u64, u
 #[test]
 fn rewriting_ten_megabytes_stays_in_its_window() {
     for (kind, form, count) in [
-        (Kind::Npm, Form::NpmFull, 60_000),
-        (Kind::Npm, Form::NpmShort, 60_000),
+        (Kind::Npm, Form::NpmFull, 64_000),
+        (Kind::Npm, Form::NpmShort, 64_000),
         (Kind::Pypi, Form::PypiJson, 60_000),
-        (Kind::Pypi, Form::PypiHtml, 80_000),
+        (Kind::Pypi, Form::PypiHtml, 95_000),
     ] {
         let text = document(form, count);
         assert!(text.len() > 10 << 20, "{form:?}: {}", text.len());
@@ -127,28 +127,23 @@ fn rewriting_ten_megabytes_stays_in_its_window() {
             let (length, most) = derive(kind, form, stored, &fields);
             assert!(length > 8 << 20, "{form:?}: {length}");
             assert!(most <= WINDOW + ROOM, "{form:?}: {most} live bytes");
+            println!("{form:?}: {most} live bytes for {}", stored.len());
         }
     }
 }
 
-/// A file's promise is looked up in a document of this size too, and versions of any age are read.
+/// A file's promise is looked up in a document of this size too.
 #[test]
 fn reading_ten_megabytes_stays_in_its_window() {
-    let text = document(Form::NpmFull, 60_000);
+    let text = document(Form::NpmFull, 64_000);
     let fields = FieldLines::default();
     let place = shoal_mirrors::Place::Below("/a/-/a-1.0.59999.tgz".into());
-    let body = || -> StreamBody { Stored(Bytes::copy_from_slice(text.as_bytes())).boxed_unsync() };
-    let (first, mut found) = (body(), None);
+    let body: StreamBody = Stored(Bytes::copy_from_slice(text.as_bytes())).boxed_unsync();
+    let mut found = None;
     let counts = allocation_counter::measure(|| {
         let promises = of(Kind::Npm).promises(&mirror(), Form::NpmFull, &place).expect("npm promises");
-        found = finish(read_promise(first, &fields, promises)).expect("a sound document").0;
+        found = finish(read_promise(body, &fields, promises)).expect("a sound document").0;
     });
     assert!(found.is_some_and(|promise| promise.digest.is_some()));
-    assert!(counts.bytes_max <= WINDOW + ROOM, "{} live bytes", counts.bytes_max);
-    let second = body();
-    let counts = allocation_counter::measure(|| {
-        let survey = of(Kind::Npm).survey(Form::NpmFull).expect("npm has times");
-        assert!(finish(read_survey(second, &fields, survey)).is_ok());
-    });
     assert!(counts.bytes_max <= WINDOW + ROOM, "{} live bytes", counts.bytes_max);
 }
