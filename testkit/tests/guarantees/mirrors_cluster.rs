@@ -137,8 +137,8 @@ fn private_package_is_fetched_once_by_three_nodes() {
     let tarballs: Vec<Vec<u8>> = (0..6).map(|number| body(&format!("t{number}"), 30_000)).collect();
     let file = |number: usize| format!("/a/-/a-{number}.0.0.tgz");
     let (url, names) = (origin.url(), (0..6).map(|number| format!("{number}.0.0")).collect::<Vec<_>>());
-    let version = |(name, bytes): (&String, &Vec<u8>)| NpmVersion::of(&url, "a", name, bytes);
-    let versions: Vec<NpmVersion> = names.iter().zip(&tarballs).map(version).collect();
+    let versions = names.iter().zip(&tarballs);
+    let versions: Vec<_> = versions.map(|(name, bytes)| NpmVersion::of(&url, "a", name, bytes)).collect();
     let document =
         Answer::ok(npm_document("a", &versions, false)).field("Content-Type", "application/json");
     guarded(&origin, "/a", document);

@@ -211,7 +211,7 @@ fn end_of_a_gem_index_comes_with_the_digest_of_the_whole() {
     let end = Request::get("/rubygems/versions").field("If-None-Match", "\"1\"").field("Range", "bytes=9000-");
     for _ in 0..2 {
         let answer = shoal.ask(&end);
-        answer.expect_status(206).expect_body(&index[9_000..]);
+        assert_eq!(answer.expect_status(206).text(), index[9_000..]);
         assert_eq!((answer.field("repr-digest"), answer.field("etag")), (Some(digest), Some("\"2\"")));
     }
     assert_eq!(origin.total(), 1, "the whole is fetched once");
