@@ -95,8 +95,12 @@ fn pnpm_installs_through_a_mirror() {
         name: "pnpm",
         lock: "pnpm-lock.yaml",
         frozen: "--frozen-lockfile",
-        command: |shop| shop.command("pnpm", None),
-        settings: |registry| (".npmrc", format!("registry={registry}/\nnode-linker=hoisted\n")),
+        command: |shop| {
+            let mut pnpm = shop.command("pnpm", None);
+            pnpm.args(["--config.node-linker=hoisted", "--config.fetch-retries=0"]);
+            pnpm
+        },
+        settings: |registry| (".npmrc", format!("registry={registry}/\n")),
     };
     client.check(true);
 }

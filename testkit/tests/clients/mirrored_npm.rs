@@ -36,9 +36,11 @@ pub fn registry(shop: &Workshop, origin: &Origin, files: &Origin, fields: &[(&st
         let with_fields = |resource: Resource| {
             fields.iter().fold(resource, |resource, (name, value)| resource.field(name, value))
         };
-        let path = format!("/{}", name.replace('/', "%2f"));
         let document = Resource::new(document.to_string()).field("Content-Type", "application/json");
-        origin.serve(&path, with_fields(document));
+        // Clients have three spellings of a name with a scope.
+        for slash in ["%2f", "%2F", "/"] {
+            origin.serve(&format!("/{}", name.replace('/', slash)), with_fields(document.clone()));
+        }
         files.serve(&place, with_fields(Resource::new(bytes)));
     }
 }
@@ -76,7 +78,8 @@ fn start(origin: &Origin) -> Shoal {
 pub fn expect_installed(folder: &std::path::Path) {
     for (name, seed) in NAMES.iter().zip(["shoal-a", "shoal-b", "shoal-c"]) {
         let file = folder.join(format!("node_modules/{name}/data.bin"));
-        assert!(std::fs::read(file).expect("installed") == body(seed, 20_000), "{name}");
+        let installed = std::fs::read(&file).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+        assert!(installed == body(seed, 20_000), "{name}");
     }
 }
 

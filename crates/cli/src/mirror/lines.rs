@@ -54,7 +54,9 @@ fn lines(mirror: &Mirror, url: &str) -> Vec<(&'static str, String)> {
         MirrorKind::Generic => vec![("curl", format!("curl {url}/PATH"))],
         MirrorKind::BuildCache => vec![
             ("bazel", format!("--remote_cache={url}")),
-            ("gradle", format!("buildCache {{ remote<HttpBuildCache> {{ url = uri(\"{url}/\") }} }}")),
+            ("settings.gradle.kts", "buildCache { remote<HttpBuildCache> {".into()),
+            ("", format!("url = uri(\"{url}/\"); isPush = true")),
+            ("", format!("isAllowInsecureProtocol = {is_plain} }} }}")),
             ("ccache", format!("export CCACHE_REMOTE_STORAGE={url}")),
             ("sccache", format!("export SCCACHE_WEBDAV_ENDPOINT={url}")),
             ("turborepo", format!("export TURBO_API={url}")),
