@@ -2,7 +2,7 @@
 
 A set-up has a name, a function that writes its settings and gives its command, the path of the clients below its address, and a function that is called
 once it runs. FOLDER of --peers has programs that are no packages of the system: npm/node_modules/.bin/verdaccio, py/bin/devpi-server, and in bin/ nora,
-goproxy, athens, git-pkgs and distribution. apt-cacher-ng, docker-registry and nginx are Debian's packages. A peer that is not there is left out, and said.
+goproxy, athens and distribution. apt-cacher-ng, docker-registry and nginx are Debian's packages. A peer that is not there is left out, and said.
 """
 
 import base64
@@ -95,21 +95,6 @@ url = "{upstream}"
     return ["env", f"NORA_CONFIG_PATH={folder}/nora.toml", program(options, "nora")]
 
 
-def git_pkgs(options, upstream, port, folder):
-    """Its upstreams of Python and Go are compiled in, so that it serves npm, cargo, Debian and images here."""
-    settings = f"""
-upstream:
-  npm: "{upstream}"
-  cargo: "{upstream}/index"
-  cargo_download: "{upstream}/crates"
-  debian: "{upstream}"
-  oci: {{ own: "{upstream}" }}
-"""
-    servers.write(folder, "config.yaml", settings)
-    where = ["-storage-url", f"file://{folder}/artifacts", "-database-path", f"{folder}/proxy.db"]
-    return [program(options, "git-pkgs"), "serve", "-config", f"{folder}/config.yaml", "-listen", f"127.0.0.1:{port}", "-base-url", f"http://127.0.0.1:{port}", *where]
-
-
 def goproxy(options, upstream, port, folder):
     where = ["--cacher-dir", f"{folder}/caches", "--temp-dir", folder]
     own = [f"GOPROXY={upstream}", "GOSUMDB=off", f"GOMODCACHE={folder}/modules", "GOFLAGS=-modcacherw", f"HOME={folder}"]
@@ -142,18 +127,15 @@ RootPath = "{folder}/storage"
 
 
 def apt_cacher_ng(options, upstream, port, folder):
-    """The remap of its manual: clients name a path, and the cache knows the archive behind it."""
-    servers.write(folder, "archive", f"{upstream}/\n")
+    """The remap of its manual: clients name a path, and the cache knows the archive behind it. It listens on every address, which is loopback alone here."""
     settings = f"""
 CacheDir: {folder}/cache
 LogDir: {folder}/log
 SupportDir: /usr/lib/apt-cacher-ng
 Port: {port}
-BindAddress: 127.0.0.1
-Remap-own: file:{folder}/archive /debian ; file:{folder}/archive
+Remap-own: /debian ; {upstream}/
 ForeGround: 1
 ExThreshold: 4
-LocalDirs:
 """
     for part in ("cache", "log", "etc"):
         os.makedirs(f"{folder}/{part}")
@@ -230,12 +212,12 @@ def nginx_with(folder, settings):
 
 # client: its set-ups, each a name, a command, the path below the mirror's address, and what is done once it runs
 SETUPS = {
-    "npm": [("Shoal", *shoal("npm", ""), None), ("verdaccio", verdaccio, "", None), ("NORA", nora, "/npm", None), ("git-pkgs", git_pkgs, "/npm", None), ("nginx", nginx, "", None)],
+    "npm": [("Shoal", *shoal("npm", ""), None), ("verdaccio", verdaccio, "", None), ("NORA", nora, "/npm", None), ("nginx", nginx, "", None)],
     "pip": [("Shoal", *shoal("pypi", "/simple"), None), ("devpi", devpi, DEVPI_INDEX, devpi_index), ("proxpi", proxpi, "", None), ("NORA", nora, "", None), ("nginx", nginx, "", None)],
     "go": [("Shoal", *shoal("go", ""), None), ("goproxy", goproxy, "", None), ("Athens", athens, "", None), ("NORA", nora, "/go", None), ("nginx", nginx, "", None)],
-    "cargo": [("Shoal", *shoal("cargo", "/index"), None), ("NORA", nora, "/cargo/index", None), ("git-pkgs", git_pkgs, "/cargo", None), ("nginx", nginx, "/index", None)],
-    "apt": [("Shoal", *shoal("deb", ""), None), ("apt-cacher-ng", apt_cacher_ng, "/debian", None), ("NORA", nora, "/deb/own", None), ("git-pkgs", git_pkgs, "/debian", None), ("nginx", nginx, "", None)],
-    "images": [("Shoal", *shoal("oci", ""), None), ("distribution", distribution, "", None), ("NORA", nora, "", None), ("git-pkgs", git_pkgs, "/upstream/own", None), ("nginx", nginx, "", None)],
+    "cargo": [("Shoal", *shoal("cargo", "/index"), None), ("NORA", nora, "/cargo/index", None), ("nginx", nginx, "/index", None)],
+    "apt": [("Shoal", *shoal("deb", ""), None), ("apt-cacher-ng", apt_cacher_ng, "/debian", None), ("NORA", nora, "/deb/own", None), ("nginx", nginx, "", None)],
+    "images": [("Shoal", *shoal("oci", ""), None), ("distribution", distribution, "", None), ("NORA", nora, "", None), ("nginx", nginx, "", None)],
 }
 
 # The program that each set-up needs.
@@ -244,7 +226,6 @@ PROGRAMS = {
     "devpi": ("devpi-server", "py/bin/devpi-server"),
     "proxpi": ("proxpi", "py/bin/waitress-serve"),
     "NORA": ("nora",),
-    "git-pkgs": ("git-pkgs",),
     "goproxy": ("goproxy",),
     "Athens": ("athens",),
     "apt-cacher-ng": ("apt-cacher-ng",),
@@ -254,6 +235,8 @@ PROGRAMS = {
 
 
 def is_there(options, name):
+    if name == "apt-cacher-ng" and not options.is_alone:
+        return False
     if name == "distribution" and program(options, "docker-registry"):
         return True
     return name not in PROGRAMS or program(options, *PROGRAMS[name]) is not None

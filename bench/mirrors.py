@@ -8,11 +8,14 @@ The registries stand on loopback, are made by registries.py and mirror_jobs.py, 
 client with empty caches. Each mirror serves one cold job, then ROUNDS warm ones; a last one runs after the registry has gone. CPU seconds are of the
 mirror's processes, memory is the largest resident set of them together. With --together, N cold jobs begin at once instead, and the bytes of the
 registry are compared with those of one job. The mirrors are those of mirror_peers.py.
+
+As root the bench runs in a network of its own, which has loopback alone: no client and no mirror can ask anybody else.
 """
 
 import argparse
 import concurrent.futures
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -178,6 +181,17 @@ COLUMNS = ["client", "mirror", "cold s", "requests", "warm s", "requests", "CPU 
 TOGETHER = ["client", "mirror", "jobs at once", "failed", "s", "requests", "bytes, one job = 1", "CPU ms", "peak RSS MB"]
 
 
+def is_alone():
+    """True in a network namespace of our own."""
+    return os.readlink("/proc/self/ns/net") != os.readlink("/proc/1/ns/net")
+
+
+def stay_alone():
+    """Runs this program again in a network with loopback alone, if it may."""
+    if os.geteuid() == 0 and not is_alone() and shutil.which("unshare"):
+        os.execvp("unshare", ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$0" "$@"', sys.executable, *sys.argv])
+
+
 def rows_of(options):
     columns, row_of = (TOGETHER, measure_together) if options.together else (COLUMNS, measure)
     yield columns
@@ -211,6 +225,8 @@ def main():
     parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/mirrors.md")
     options = parser.parse_args()
     programs.checked(options.shoal)
+    stay_alone()
+    options.is_alone = is_alone()
     options.peers = os.path.abspath(options.peers)
     registries.NPM_PACKAGES, registries.PIP_PACKAGES, registries.GO_MODULES, registries.CRATES = 100, 30, 60, 60
     if options.small:

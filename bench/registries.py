@@ -186,8 +186,8 @@ def cargo_registry():
         entry = {"name": name, "vers": "1.0.0", "deps": [need | {"name": after}] if after else [], "features": {}, "yanked": False}
         entry["cksum"] = hashlib.sha256(archive).hexdigest()
         answers[f"/index/sh/oa/{name}"] = {"text/plain": json.dumps(entry).encode() + b"\n"}
-        # The places at which other mirrors look for a crate, too.
-        for path in (f"/crates/{folder}.crate", f"/crates/{name}/{folder}.crate", f"/api/v1/crates/{name}/1.0.0/download"):
+        # NORA looks for a crate at the second place.
+        for path in (f"/crates/{folder}.crate", f"/api/v1/crates/{name}/1.0.0/download"):
             answers[path] = {"application/gzip": archive}
     return answers
 

@@ -97,7 +97,7 @@ fn pnpm_installs_through_a_mirror() {
         frozen: "--frozen-lockfile",
         command: |shop| {
             let mut pnpm = shop.command("pnpm", None);
-            pnpm.args(["--config.node-linker=hoisted", "--config.fetch-retries=0"]);
+            pnpm.args(["--config.node-linker=hoisted", "--config.fetch-retries=0", "--config.minimum-release-age=0"]);
             pnpm
         },
         settings: |registry| (".npmrc", format!("registry={registry}/\n")),

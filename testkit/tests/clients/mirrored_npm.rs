@@ -18,7 +18,12 @@ const NAMES: [&str; 3] = ["shoal-a", "shoal-b", "@shoal/c"];
 /// A registry with these packages, on one origin, or with the tarballs on another.
 pub fn registry(shop: &Workshop, origin: &Origin, files: &Origin, fields: &[(&str, &str)]) {
     for name in NAMES {
-        let (tarball, _) = pack(shop, name.trim_start_matches('@').replace('/', "-").as_str());
+        // Yarn 1 reads what a package needs from its tarball.
+        let needs = match name {
+            "shoal-a" => json!({ "shoal-b": "^1.0.0", "@shoal/c": "1.0.0" }),
+            _ => json!({}),
+        };
+        let (tarball, _) = pack(shop, name.trim_start_matches('@').replace('/', "-").as_str(), &needs);
         let folder = name.trim_start_matches('@').replace('/', "-");
         let bytes = std::fs::read(shop.path(&format!("registry/{folder}/-/{tarball}"))).expect("packed");
         let mut version = NpmVersion::of(&files.url(), name, "1.0.0", &bytes);
@@ -29,10 +34,7 @@ pub fn registry(shop: &Workshop, origin: &Origin, files: &Origin, fields: &[(&st
             version.url.trim_start_matches(&files.url()).split('?').next().expect("a path").to_owned();
         let mut document: Value =
             serde_json::from_str(&npm_document(name, &[version], true)).expect("a document");
-        if name == "shoal-a" {
-            document["versions"]["1.0.0"]["dependencies"] =
-                json!({ "shoal-b": "^1.0.0", "@shoal/c": "1.0.0" });
-        }
+        document["versions"]["1.0.0"]["dependencies"] = needs;
         let with_fields = |resource: Resource| {
             fields.iter().fold(resource, |resource, (name, value)| resource.field(name, value))
         };
