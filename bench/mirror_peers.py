@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import urllib.request
 
+import relay
 import servers
 
 # The index of a user of devpi who may make indexes.
@@ -127,12 +128,14 @@ RootPath = "{folder}/storage"
 
 
 def apt_cacher_ng(options, upstream, port, folder):
-    """The remap of its manual: clients name a path, and the cache knows the archive behind it. It listens on every address, which is loopback alone here."""
+    """The remap of its manual: clients name a path, and the cache knows the archive behind it. Clients come to its socket in the file system."""
+    relay.Relay(port, f"{folder}/socket")
     settings = f"""
 CacheDir: {folder}/cache
 LogDir: {folder}/log
 SupportDir: /usr/lib/apt-cacher-ng
-Port: {port}
+SocketPath: {folder}/socket
+Port: {servers.free_port()}
 Remap-own: /debian ; {upstream}/
 ForeGround: 1
 ExThreshold: 4
