@@ -112,7 +112,8 @@ fn gradle_finds_tasks_of_another_machine() {
     let (shop, (shoal, url)) = (Workshop::new(), start());
     let cache = format!("remote(HttpBuildCache) {{ url = '{url}/'; push = true }}");
     for machine in ["first", "second"] {
-        let settings = format!("buildCache {{ local(DirectoryBuildCache) {{ enabled = false }}\n{cache} }}\n");
+        let settings =
+            format!("buildCache {{ local(DirectoryBuildCache) {{ enabled = false }}\n{cache} }}\n");
         shop.write(&format!("{machine}/settings.gradle"), &settings);
         shop.write(&format!("{machine}/in.txt"), "one");
         shop.write(&format!("{machine}/build.gradle"), GRADLE_TASK);
@@ -152,7 +153,8 @@ fn turborepo_finds_tasks_of_another_machine() {
         shop.write(&format!("{machine}/one/package.json"), one);
         let task = "{\"tasks\":{\"build\":{\"outputs\":[\"out.txt\"]}}}";
         shop.write(&format!("{machine}/turbo.json"), task);
-        let lock = format!("{{\"name\":\"app\",\"lockfileVersion\":3,\"packages\":{{\"\":{root},\"one\":{one}}}}}");
+        let lock =
+            format!("{{\"name\":\"app\",\"lockfileVersion\":3,\"packages\":{{\"\":{root},\"one\":{one}}}}}");
         shop.write(&format!("{machine}/package-lock.json"), &lock);
         let mut turbo = shop.command("turbo", None);
         turbo.current_dir(shop.path(machine)).env("TURBO_TELEMETRY_DISABLED", "1").env("TURBO_API", &url);

@@ -19,6 +19,7 @@ mod mirrored_gems;
 mod mirrored_images;
 mod mirrored_node;
 mod mirrored_npm;
+mod mirrored_python;
 mod npm;
 mod pip;
 mod rounds;

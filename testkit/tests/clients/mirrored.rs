@@ -2,7 +2,8 @@
 //! registries say nothing about caching. Each file is fetched once, and locks name no mirror.
 
 use crate::rounds::note_mirrored;
-use crate::workshop::Workshop;
+use crate::workshop::{Workshop, run};
+use shoal_testkit::shoal::binary;
 use shoal_testkit::{Origin, Request, Setup, Shoal, wait};
 
 /// Work of a client in one round: the registry's URL, and a number.
@@ -67,6 +68,19 @@ impl Mirrored<'_> {
         let asked: Vec<_> = received[before..].iter().map(|request| &request.target).collect();
         assert!(asked.is_empty(), "{} after warming: {asked:?}", self.kind);
     }
+}
+
+/// Rewrites the URLs of a lock, for a mirror as `shoal run` names it and the URL of its clients.
+pub fn rewritten(
+    shop: &Workshop,
+    (direction, lock): (&str, &str),
+    (mirror, external): (&str, &str),
+) -> String {
+    let file = shop.write("rewritten.lock", lock);
+    let at = external.rsplit_once('/').map_or(external, |(at, _)| at);
+    let mut shoal = shop.command(binary(), None);
+    run(shoal.args(["lock", direction, "--mirror", mirror, "--at", at]).arg(&file));
+    std::fs::read_to_string(file).expect("it is there")
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! pnpm, Yarn 1 and Yarn 4 through a mirror of npm's kind: cold, warm and offline, and with locks
 //! made without the mirror. They are installed by hand ([testing](../../../docs/TESTING.md)).
 
-use crate::mirrored::Mirrored;
+use crate::mirrored::{Mirrored, rewritten};
 use crate::mirrored_npm::{expect_installed, manifest, registry};
 use crate::workshop::{Workshop, client_file, installed, run};
 use shoal_testkit::Origin;
-use shoal_testkit::shoal::binary;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -51,38 +50,29 @@ impl NodeClient {
         let direct = self.install(&shop, ("direct", &origin.url()), None);
         let task = (self.name, "install of 3 packages, then with the lock");
         let mirrored = Mirrored { kind: "npm", origin: &origin, upstream_path: "", task };
+        let mirror = format!("npm={}", origin.url());
         mirrored.thrice(&|external, round| {
             let app = |what: &str| format!("{what}-{round}");
             let own = self.install(&shop, (&app("app"), external), None);
             if is_clean {
                 assert_eq!(own, direct, "the lock is clean");
             } else {
-                assert_eq!(locked(&shop, ("--to-origin", &own), (&origin, external)), direct);
+                assert_eq!(rewritten(&shop, ("--to-origin", &own), (&mirror, external)), direct);
             }
             let frozen = match is_clean {
                 true => direct.clone(),
-                false => locked(&shop, ("--to-mirror", &direct), (&origin, external)),
+                false => rewritten(&shop, ("--to-mirror", &direct), (&mirror, external)),
             };
             assert_eq!(self.install(&shop, (&app("frozen"), external), Some(&frozen)), frozen);
         });
         mirrored.warmed((self.lock, &direct), &|external, _| {
             let frozen = match is_clean {
                 true => direct.clone(),
-                false => locked(&shop, ("--to-mirror", &direct), (&origin, external)),
+                false => rewritten(&shop, ("--to-mirror", &direct), (&mirror, external)),
             };
             self.install(&shop, ("warmed", external), Some(&frozen));
         });
     }
-}
-
-/// Rewrites the URLs of a lock.
-fn locked(shop: &Workshop, (direction, lock): (&str, &str), (origin, external): (&Origin, &str)) -> String {
-    let file = shop.write("rewritten.lock", lock);
-    let at = external.trim_end_matches("/npm");
-    let mut shoal = shop.command(binary(), None);
-    shoal.args(["lock", direction, "--mirror", &format!("npm={}", origin.url()), "--at", at]);
-    run(shoal.arg(&file));
-    std::fs::read_to_string(file).expect("it is there")
 }
 
 #[test]
@@ -97,7 +87,11 @@ fn pnpm_installs_through_a_mirror() {
         frozen: "--frozen-lockfile",
         command: |shop| {
             let mut pnpm = shop.command("pnpm", None);
-            pnpm.args(["--config.node-linker=hoisted", "--config.fetch-retries=0", "--config.minimum-release-age=0"]);
+            pnpm.args([
+                "--config.node-linker=hoisted",
+                "--config.fetch-retries=0",
+                "--config.minimum-release-age=0",
+            ]);
             pnpm
         },
         settings: |registry| (".npmrc", format!("registry={registry}/\n")),

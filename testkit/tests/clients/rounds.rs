@@ -104,7 +104,8 @@ fn show(rows: &Rows) {
 }
 
 fn mirrored_table(rows: &[(String, String, [usize; 3])]) -> String {
-    let head = "| client | task | requests of the registry, cold | warm | offline |\n|---|---|---:|---:|---:|\n";
+    let head =
+        "| client | task | requests of the registry, cold | warm | offline |\n|---|---|---:|---:|---:|\n";
     let row = |(client, task, [cold, warm, offline]): &(String, String, [usize; 3])| {
         format!("| {client} | {task} | {cold} | {warm} | {offline} |\n")
     };

@@ -101,10 +101,10 @@ fn list_by_digest_is_fetched_once_by_three_nodes() {
     let origin = Origin::start();
     let lists: Vec<Vec<u8>> = (0..6).map(|number| body(&format!("list-{number}"), 40_000)).collect();
     let name = |number: usize| format!("main/binary-{number}/Packages");
-    let by_hash = |number: usize| {
-        format!("/dists/x/main/binary-{number}/by-hash/SHA256/{}", sha256(&lists[number]))
-    };
-    let mut release = "Suite: x\nDate: Sat, 09 Aug 2025 09:13:01 UTC\nAcquire-By-Hash: yes\nSHA256:\n".to_owned();
+    let by_hash =
+        |number: usize| format!("/dists/x/main/binary-{number}/by-hash/SHA256/{}", sha256(&lists[number]));
+    let mut release =
+        "Suite: x\nDate: Sat, 09 Aug 2025 09:13:01 UTC\nAcquire-By-Hash: yes\nSHA256:\n".to_owned();
     for (number, list) in lists.iter().enumerate() {
         release += &format!(" {} {} {}\n", sha256(list), list.len(), name(number));
         origin.on(&by_hash(number), Answer::ok(list.clone()));
@@ -139,8 +139,7 @@ fn private_package_is_fetched_once_by_three_nodes() {
     let (url, names) = (origin.url(), (0..6).map(|number| format!("{number}.0.0")).collect::<Vec<_>>());
     let versions = names.iter().zip(&tarballs);
     let versions: Vec<_> = versions.map(|(name, bytes)| NpmVersion::of(&url, "a", name, bytes)).collect();
-    let document =
-        Answer::ok(npm_document("a", &versions, false)).field("Content-Type", "application/json");
+    let document = Answer::ok(npm_document("a", &versions, false)).field("Content-Type", "application/json");
     guarded(&origin, "/a", document);
     for (number, bytes) in tarballs.iter().enumerate() {
         guarded(&origin, &file(number), Answer::ok(bytes.clone()));

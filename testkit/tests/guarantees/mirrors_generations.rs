@@ -208,7 +208,8 @@ fn end_of_a_gem_index_comes_with_the_digest_of_the_whole() {
         .listen("reverse", "mode = 'reverse'")
         .mirror(&format!("kind = 'rubygems'\nupstream = '{}'", origin.url()))
         .start();
-    let end = Request::get("/rubygems/versions").field("If-None-Match", "\"1\"").field("Range", "bytes=9000-");
+    let end =
+        Request::get("/rubygems/versions").field("If-None-Match", "\"1\"").field("Range", "bytes=9000-");
     for _ in 0..2 {
         let answer = shoal.ask(&end);
         assert_eq!(answer.expect_status(206).text(), index[9_000..]);
