@@ -19,7 +19,7 @@ use shoal_settings::{Listen, Mode, Settings};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// List, explain, verify and pin what mirrors of package registries have; print lines for clients
+/// List, explain and verify the mirrors of package registries; pin packages; print client lines
 #[derive(clap::Args)]
 pub struct MirrorOptions {
     #[command(subcommand)]

@@ -96,7 +96,7 @@ impl WarmOptions {
         }
     }
 
-    /// Warms the packages of a list, and tells what became of them.
+    /// Warms the packages of a list, and prints the result.
     pub fn warm_list(&self, name: &str, list: &[u8]) -> Result<(), Failure> {
         let report = self.warm(&self.node.node()?, Path::new(name), list)?;
         print(&told::result(&report))?;

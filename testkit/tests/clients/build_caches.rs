@@ -1,4 +1,4 @@
-//! Compilers and build systems with a build cache: what one machine has built, another one finds.
+//! Compilers and build systems with a build cache: one machine builds, and another one finds it.
 //! ccache runs always; the others are installed by hand ([testing](../../../docs/TESTING.md)).
 
 use crate::rounds::note_mirrored;

@@ -88,7 +88,7 @@ fn note(row: Row) {
 pub fn note_mirrored((client, task): (&str, &str), requests: [usize; 3]) {
     let mut rows = ROWS.lock().unwrap_or_else(PoisonError::into_inner);
     rows.1.push((client.into(), task.into(), requests));
-    rows.1.sort();
+    rows.1.sort_by_key(|(client, task, _)| (client.to_lowercase(), task.clone()));
     show(&rows);
 }
 

@@ -129,8 +129,8 @@ fn ask(node: &Shoal, path: &str, token: &str) -> Response {
     node.ask(&Request::get(path).field("Authorization", &format!("Bearer {token}")))
 }
 
-/// Bodies of a private registry are fetched once for all nodes. The registry says at each node who
-/// may have them, and at the home again: no node takes another one's word.
+/// Bodies of a private registry are fetched once for all nodes. Each node asks the
+/// registry about a client, and the home does so again: no node takes another one's word.
 #[test]
 fn private_package_is_fetched_once_by_three_nodes() {
     let origin = Origin::start();
@@ -178,7 +178,7 @@ fn home_takes_no_nodes_word_about_rights() {
     let document = Answer::ok(npm_document("a", &versions, false)).field("Content-Type", "application/json");
     guarded(&origin, "/a", document);
     guarded(&origin, "/a/-/a-1.0.0.tgz", Answer::ok(secret.clone()));
-    // A node that is a cluster alone, and whose address is that of this test.
+    // A node that is a cluster alone, at the address of this test.
     let own = free_port(std::net::Ipv4Addr::LOCALHOST.into());
     let mirror = format!("kind = 'npm'\nupstream = '{}'\nrights = 'client'", origin.url());
     let node = setup(&origin, own, &[own]).mirror(&mirror).start();

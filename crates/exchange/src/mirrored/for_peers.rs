@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   entry: place at the registry ─► home: path below the mirror ─► registry's code ─► same place?
-//!                                                                     └─ the client's right? ─► serve
+//!                                                             the client's right? ─┘ ─► serve
 //! ```
 //!
 //! The home takes no node's word about checks: class and promise follow from its own settings. A

@@ -199,20 +199,20 @@ impl ArchiveRequest<'_> {
 enum ListSource {
     /// The cache alone.
     Stored,
-    /// Its place by digest.
+    /// Place by digest.
     ByHash,
-    /// Its place by name.
+    /// Place by name.
     ByName,
 }
 
 /// Outcome of a request for a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ListOutcome {
-    /// It came whole.
+    /// The list came whole.
     Whole,
     /// The archive does not have it there.
     Absent,
-    /// It did not come.
+    /// The list did not come.
     Failed,
 }
 
