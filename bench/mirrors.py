@@ -2,93 +2,42 @@
 """Mirrors beside each other: time of a client's job, requests of the registry, CPU, memory and disk.
 
     python3 bench/mirrors.py --shoal target/release/shoal [--peers FOLDER] [--write]
+    python3 bench/mirrors.py --together 10 [--clients npm,images]
 
-The registries stand on loopback, are made by registries.py, say nothing about caching, and count requests. A job is a client with empty caches. Each
-mirror serves one cold job, then ROUNDS warm ones; a last one runs after the registry has gone. CPU seconds are of the mirror's processes, memory is the
-largest resident set of them together. FOLDER has the peers: npm/node_modules/.bin/verdaccio and py/bin/devpi-server (npm i --prefix FOLDER/npm verdaccio;
-pip install devpi-server proxpi in FOLDER/py). Peers that are not there are left out, and said.
+The registries stand on loopback, are made by registries.py and mirror_jobs.py, say nothing about caching, and count requests and bytes. A job is a
+client with empty caches. Each mirror serves one cold job, then ROUNDS warm ones; a last one runs after the registry has gone. CPU seconds are of the
+mirror's processes, memory is the largest resident set of them together. With --together, N cold jobs begin at once instead, and the bytes of the
+registry are compared with those of one job. The mirrors are those of mirror_peers.py.
+
+As root the bench runs in a network of its own, which has loopback alone: no client and no mirror can ask anybody else.
 """
 
 import argparse
-import base64
-import json
+import concurrent.futures
 import os
+import shutil
+import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-import urllib.request
 
 import machine
+import mirror_jobs
+import mirror_peers
 import page
 import programs
 import registries
 import servers
 
 ROUNDS = 5
-# The index of a user of devpi who may make indexes.
-DEVPI_INDEX = "/".join(["", "root", "own"])
 
+# The files themselves: the registry that is written in Python, and nginx with the same files.
+ORIGINS = [("the registry itself", None, "", None), ("static nginx", mirror_jobs.static, "", None)]
 
-def shoal(kind, path):
-    def command(options, upstream, port, folder):
-        mirror = f"{kind}={upstream}{path}"
-        return [options.shoal, "run", "--mirror", mirror, "--listen", str(port), "--admin", "none", "--store", f"{folder}/store", "--disk", "256 MB", "--ram", "64 MB"]
-
-    return command, f"/{kind}"
-
-
-def verdaccio(options, upstream, port, folder):
-    settings = f"""
-storage: {folder}/storage
-uplinks: {{ own: {{ url: "{upstream}" }} }}
-packages: {{ "**": {{ access: $all, proxy: own }} }}
-"""
-    servers.write(folder, "config.yaml", settings)
-    return [f"{options.peers}/npm/node_modules/.bin/verdaccio", "--config", f"{folder}/config.yaml", "--listen", f"127.0.0.1:{port}"]
-
-
-def devpi(options, upstream, port, folder):
-    py = f"{options.peers}/py/bin"
-    subprocess.run([f"{py}/devpi-init", "--serverdir", f"{folder}/devpi", "--no-root-pypi", "--root-passwd", "x"], check=True, capture_output=True)
-    return [f"{py}/devpi-server", "--serverdir", f"{folder}/devpi", "--port", str(port)]
-
-
-def devpi_index(options, upstream, url):
-    """devpi is told of its upstream while it runs."""
-    def call(method, path, body, token=None):
-        fields = {"Content-Type": "application/json", "Accept": "application/json"} | ({"X-Devpi-Auth": token} if token else {})
-        request = urllib.request.Request(url + path, json.dumps(body).encode(), fields, method=method)
-        with urllib.request.urlopen(request, timeout=20) as reply:
-            return json.loads(reply.read())
-
-    login = call("POST", "/+login", {"user": "root", "password": "x"})["result"]["password"]
-    token = base64.b64encode(f"root:{login}".encode()).decode()
-    call("PUT", DEVPI_INDEX, {"type": "mirror", "mirror_url": f"{upstream}/simple/", "volatile": True}, token)
-
-
-def proxpi(options, upstream, port, folder):
-    py = f"{options.peers}/py/bin"
-    code = f"import waitress, proxpi.server as s; waitress.serve(s.app, listen='127.0.0.1:{port}', threads=8)"
-    settings = [f"PROXPI_INDEX_URL={upstream}/simple/", f"PROXPI_CACHE_DIR={folder}/files"]
-    return ["env", *settings, f"{py}/python", "-c", code]
-
-
-# client: its set-ups, each a name, a command, the path below the mirror's address, and what is done once it runs
-SETUPS = {
-    "npm": [("Shoal", *shoal("npm", ""), None), ("verdaccio", verdaccio, "", None)],
-    "pip": [("Shoal", *shoal("pypi", "/simple"), None), ("devpi", devpi, DEVPI_INDEX, devpi_index), ("proxpi", proxpi, "", None)],
-    "go": [("Shoal", *shoal("go", ""), None)],
-    "cargo": [("Shoal", *shoal("cargo", "/index"), None)],
-}
-
-
-def pip(url, folder):
-    """pip, with the index's own name for its pages."""
-    command = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check", "install", "--no-cache-dir"]
-    registries.run([*command, "--index-url", url, "--target", f"{folder}/target", "shoal-0"], folder, PIP_CONFIG_FILE="/dev/null")
+# The paths of an index for pip below each mirror.
+SIMPLE = {"devpi": "/+simple/", "proxpi": "/index/"}
 
 
 def job(client, name, url):
@@ -96,11 +45,11 @@ def job(client, name, url):
     with tempfile.TemporaryDirectory(prefix="mirrors-") as folder:
         begun = time.monotonic()
         if client == "pip":
-            pip(url + {"devpi": "/+simple/", "proxpi": "/index/"}.get(name, "/simple/"), folder)
-        elif client == "cargo" and name != "the registry itself":
-            registries.cargo(url, folder, "/")
+            mirror_jobs.pip(url + SIMPLE.get(name, "/simple/"), folder)
+        elif client == "cargo" and name in [origin[0] for origin in ORIGINS]:
+            registries.cargo(url, folder)
         else:
-            registries.CLIENTS[client][0](url, folder)
+            mirror_jobs.JOBS[client][0](url, folder)
         return time.monotonic() - begun
 
 
@@ -139,73 +88,158 @@ def disk_mb(folder):
     return sum(os.lstat(os.path.join(root, file)).st_blocks * 512 for root, _, files in os.walk(folder) for file in files) / 1e6
 
 
-def measure(options, client, name, command, path, prepare):
-    registry = registries.Registry(registries.CLIENTS[client][1]())
-    with tempfile.TemporaryDirectory(prefix="mirror-") as folder:
-        port = servers.free_port()
-        if command is None:
-            job(client, name, registry.url)
-            return [client, name, "", "", f"{statistics.median(job(client, name, registry.url) for _ in range(ROUNDS)):.2f}", "", "", "", "", ""]
-        mirror = servers.Server(name, port, command(options, registry.url, port, folder), folder, core="0,1")
-        peak, stop = [0.0], threading.Event()
+class Setup:
+    """A registry, and a mirror in front of it in a folder of its own."""
 
-        def watch():
-            while not stop.wait(0.05):
-                peak[0] = max(peak[0], used(mirror.process.pid)[1])
-
-        threading.Thread(target=watch, daemon=True).start()
-        try:
-            if prepare:
-                prepare(options, registry.url, mirror.url)
-            before = registry.asked
-            cold = job(client, name, mirror.url + path)
-            asked_cold = registry.asked - before
-            before, cpu = registry.asked, used(mirror.process.pid)[0]
-            warm = [job(client, name, mirror.url + path) for _ in range(ROUNDS)]
-            cpu, asked = used(mirror.process.pid)[0] - cpu, registry.asked - before
-            registry.stop()
-            registry = None
+    def __init__(self, options, client, setup):
+        self.options, self.client = options, client
+        self.name, self.command, path, prepare = setup
+        options.answers = mirror_jobs.JOBS[client][1]()
+        self.registry = registries.Registry(options.answers)
+        self.folder = tempfile.TemporaryDirectory(prefix="mirror-")
+        self.mirror, self.peak, self.over = None, 0.0, threading.Event()
+        self.url = self.registry.url
+        if self.command:
             try:
-                job(client, name, mirror.url + path)
-                offline = "yes"
-            except SystemExit:
-                offline = "no"
-            stop.set()
-            return [client, name, f"{cold:.2f}", asked_cold, f"{statistics.median(warm):.2f}", f"{asked / ROUNDS:.1f}", f"{1000 * cpu / ROUNDS:.0f}", f"{peak[0]:.0f}", f"{disk_mb(folder):.1f}", offline]
-        finally:
-            stop.set()
-            mirror.stop()
-            if registry:
-                registry.stop()
+                self.start(path, prepare)
+            except BaseException:
+                self.stop()
+                raise
+
+    def start(self, path, prepare):
+        port = servers.free_port()
+        command = self.command(self.options, self.registry.url, port, self.folder.name)
+        self.mirror = servers.Server(self.name, port, command, self.folder.name, core="0,1")
+        threading.Thread(target=self.watch, daemon=True).start()
+        if prepare:
+            prepare(self.options, self.registry.url, self.mirror.url)
+        self.url = self.mirror.url + path
+
+    def watch(self):
+        while not self.over.wait(0.05):
+            self.peak = max(self.peak, used(self.mirror.process.pid)[1])
+
+    def job(self):
+        return job(self.client, self.name, self.url)
+
+    def stop(self):
+        self.over.set()
+        if self.mirror:
+            self.mirror.stop()
+        if self.registry:
+            self.registry.stop()
+            self.registry = None
+        self.folder.cleanup()
+
+
+def measure(options, client, setup):
+    """A row: one cold job, warm ones, and one without the registry."""
+    it = Setup(options, client, setup)
+    try:
+        if it.command is None:
+            it.job()
+            return [client, it.name, "", "", f"{statistics.median(it.job() for _ in range(ROUNDS)):.2f}", "", "", "", "", ""]
+        before = it.registry.asked
+        cold = it.job()
+        asked_cold = it.registry.asked - before
+        before, cpu = it.registry.asked, used(it.mirror.process.pid)[0]
+        warm = [it.job() for _ in range(ROUNDS)]
+        cpu, asked = used(it.mirror.process.pid)[0] - cpu, it.registry.asked - before
+        it.registry.stop()
+        it.registry = None
+        try:
+            it.job()
+            offline = "yes"
+        except SystemExit:
+            offline = "no"
+        it.over.set()
+        figures = [f"{cold:.2f}", asked_cold, f"{statistics.median(warm):.2f}", f"{asked / ROUNDS:.1f}", f"{1000 * cpu / ROUNDS:.0f}", f"{it.peak:.0f}"]
+        return [client, it.name, *figures, f"{disk_mb(it.folder.name):.1f}", offline]
+    finally:
+        it.stop()
+
+
+def measure_together(options, client, setup):
+    """A row: cold jobs that begin at once, and the bytes of the registry beside those of one job at the registry itself."""
+    if setup[1] is None or setup[1] is mirror_jobs.static:
+        return None
+    it = Setup(options, client, setup)
+    try:
+        job(client, ORIGINS[0][0], it.registry.url)
+        alone, asked = it.registry.sent, it.registry.asked
+        with concurrent.futures.ThreadPoolExecutor(options.together) as pool:
+            begun = time.monotonic()
+            ends = [pool.submit(it.job) for _ in range(options.together)]
+            failed = sum(end.exception() is not None for end in ends)
+            seconds = time.monotonic() - begun
+        sent, asked = it.registry.sent - alone, it.registry.asked - asked
+        return [client, it.name, options.together, failed, f"{seconds:.1f}", asked, f"{sent / alone:.2f}", f"{1000 * used(it.mirror.process.pid)[0]:.0f}", f"{it.peak:.0f}"]
+    finally:
+        it.stop()
 
 
 COLUMNS = ["client", "mirror", "cold s", "requests", "warm s", "requests", "CPU ms a job", "peak RSS MB", "disk MB", "registry gone"]
+TOGETHER = ["client", "mirror", "jobs at once", "failed", "s", "requests", "bytes, one job = 1", "CPU ms", "peak RSS MB"]
+
+
+def is_alone():
+    """True in a network that has loopback alone."""
+    return [name for _, name in socket.if_nameindex()] == ["lo"]
+
+
+def stay_alone():
+    """Runs this program again in a network with loopback alone, if it may."""
+    if os.geteuid() == 0 and not is_alone() and shutil.which("unshare"):
+        os.execvp("unshare", ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$0" "$@"', sys.executable, *sys.argv])
+
+
+def rows_of(options):
+    columns, row_of = (TOGETHER, measure_together) if options.together else (COLUMNS, measure)
+    yield columns
+    yield ["---"] * 2 + ["--:"] * (len(columns) - 2)
+    for client in options.clients.split(","):
+        for setup in [*ORIGINS, *mirror_peers.SETUPS[client]]:
+            name = setup[0]
+            if options.only and name not in ("Shoal", *options.only.split(",")):
+                continue
+            if not mirror_peers.is_there(options, name):
+                print(f"{name} is not there: left out", file=sys.stderr)
+                continue
+            try:
+                row = row_of(options, client, setup)
+            except SystemExit as why:
+                print(why, file=sys.stderr)
+                row = [client, name, f"failed: {str(why).splitlines()[-1][:80]}"] + [""] * (len(columns) - 3)
+            if row:
+                print("  ".join(map(str, row)), file=sys.stderr, flush=True)
+                yield row
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     programs.add_shoal(parser)
     parser.add_argument("--peers", default="none", help="folder with the peers")
-    parser.add_argument("--clients", default=",".join(SETUPS))
+    parser.add_argument("--clients", default=",".join(mirror_peers.SETUPS))
+    parser.add_argument("--only", help="Shoal and these set-ups alone, separated by commas")
+    parser.add_argument("--together", type=int, default=0, metavar="N", help="N cold jobs at once")
+    parser.add_argument("--small", action="store_true", help="few packages and one warm job, for a look")
     parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/mirrors.md")
     options = parser.parse_args()
     programs.checked(options.shoal)
+    stay_alone()
+    options.is_alone = is_alone()
+    options.peers = os.path.abspath(options.peers)
     registries.NPM_PACKAGES, registries.PIP_PACKAGES, registries.GO_MODULES, registries.CRATES = 100, 30, 60, 60
-    rows = [COLUMNS, ["---"] * 2 + ["--:"] * (len(COLUMNS) - 3) + ["---"]]
-    for client in options.clients.split(","):
-        for name, command, path, prepare in [("the registry itself", None, "", None), *SETUPS[client]]:
-            if name not in ("Shoal", "the registry itself") and not os.path.isdir(options.peers):
-                print(f"{name} is not there: left out", file=sys.stderr)
-                continue
-            try:
-                rows.append(measure(options, client, name, command, path, prepare))
-            except SystemExit as why:
-                rows.append([client, name, f"failed: {str(why).splitlines()[-1][:80]}"] + [""] * 7)
-            print("  ".join(map(str, rows[-1])), file=sys.stderr, flush=True)
-    text = "\n".join(machine.head() + [""] + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
+    if options.small:
+        global ROUNDS
+        ROUNDS = 1
+        registries.NPM_PACKAGES, registries.PIP_PACKAGES, registries.GO_MODULES, registries.CRATES = 10, 5, 6, 6
+        mirror_jobs.DEBS, mirror_jobs.IMAGES = 5, 2
+    rows = list(rows_of(options))
+    text = "\n".join(machine.head("nginx") + [""] + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
     print(text)
     if options.write:
-        page.write("mirrors.md", "mirrors.py", text)
+        page.write("mirrors.md", "mirrors.py --together" if options.together else "mirrors.py", text)
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ class Server:
         return f"{'https' if self.secure else 'http'}://127.0.0.1:{self.port}"
 
     def wait_until_it_listens(self):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()

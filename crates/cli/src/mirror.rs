@@ -1,10 +1,11 @@
-//! `shoal mirror`: the mirrors of a node, with their counts, reasons and contents, and the lines by
-//! which clients find them. The registries are those of the tools of this machine.
+//! `shoal mirror`: the mirrors of a node, with their counts, reasons, contents and pins, and the
+//! lines by which clients find them. The registries are those of the tools of this machine.
 
 pub mod discover;
 pub mod lines;
 pub mod ls;
 mod node;
+mod pin;
 mod verify;
 mod why;
 mod wish;
@@ -18,7 +19,7 @@ use shoal_settings::{Listen, Mode, Settings};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// List, explain and verify the mirrors of package registries; print the lines for clients
+/// List, explain and verify the mirrors of package registries; pin packages; print client lines
 #[derive(clap::Args)]
 pub struct MirrorOptions {
     #[command(subcommand)]
@@ -32,6 +33,7 @@ enum MirrorCommand {
     Lines(LinesOptions),
     Ls(ls::MirrorLsOptions),
     Why(why::MirrorWhyOptions),
+    Pin(pin::MirrorPinOptions),
     Verify(verify::MirrorVerifyOptions),
 }
 
@@ -56,6 +58,7 @@ impl MirrorOptions {
             MirrorCommand::Lines(options) => options.perform(),
             MirrorCommand::Ls(options) => options.perform(),
             MirrorCommand::Why(options) => options.perform(),
+            MirrorCommand::Pin(options) => options.perform(),
             MirrorCommand::Verify(options) => options.perform(),
         }
     }

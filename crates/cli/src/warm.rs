@@ -76,6 +76,36 @@ pub struct WarmOptions {
 }
 
 impl WarmOptions {
+    /// Takes the options that fetch packages, and keep them for this time.
+    pub fn pinning(node: NodeOptions, time: String) -> Self {
+        Self {
+            files: Vec::new(),
+            format: Some(Format::Purls),
+            log: false,
+            plan: false,
+            ahead: false,
+            wheels: Vec::new(),
+            platform: Vec::new(),
+            at: Vec::new(),
+            any_host: true,
+            pin: Some(time),
+            verify: false,
+            stop: None,
+            node,
+            json: false,
+        }
+    }
+
+    /// Warms the packages of a list, and prints the result.
+    pub fn warm_list(&self, name: &str, list: &[u8]) -> Result<(), Failure> {
+        let report = self.warm(&self.node.node()?, Path::new(name), list)?;
+        print(&told::result(&report))?;
+        match report.failures.count + report.refused.count {
+            0 => Ok(()),
+            failed => Err(Failure::Runtime(format!("{failed} entries or files were not warmed"))),
+        }
+    }
+
     pub fn perform(self) -> Result<(), Failure> {
         let node = self.node.node()?;
         if let Some(job) = self.stop {

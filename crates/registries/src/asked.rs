@@ -138,11 +138,13 @@ impl MirroredAsk {
     }
 
     /// Returns `true` if another node of a cluster may answer in this node's place: not for entries
-    /// that clients write, answers for one client, and lists that depend on a release.
+    /// that clients write, and not for a list of an archive that has it under its name alone. A
+    /// home looks for it under its digest.
     pub fn is_for_homes(&self) -> bool {
-        let (class, kind) = (&self.class, self.mirror.settings.kind);
-        let is_list = kind == MirrorKind::Deb && matches!(class, Some(Class::File(PromiseSource::Here(_))));
-        class.is_some() && !is_list && kind != MirrorKind::BuildCache && !self.mirror.asks_for_rights()
+        let kind = self.mirror.settings.kind;
+        let has_name_alone = || self.promised.get().is_some_and(|promised| promised.place.is_some());
+        let is_elsewhere = kind == MirrorKind::Deb && has_name_alone();
+        self.class.is_some() && !is_elsewhere && kind != MirrorKind::BuildCache
     }
 
     /// Returns `true` if a file with these fields may be the promised one.

@@ -1,10 +1,12 @@
 //! `apt-get update` and `download` from a repository made with `dpkg-deb`, with settings of their
 //! own.
 
+use crate::mirrored::Mirrored;
 use crate::rounds::twice;
 use crate::workshop::{Workshop, installed, line, run, sha256};
 use shoal_testkit::seeded::body;
 use shoal_testkit::{Origin, Setup, Shoal};
+use std::path::PathBuf;
 use std::process::Command;
 
 #[test]
@@ -17,19 +19,40 @@ fn apt_updates_and_downloads_twice() {
     origin.serve_folder("/debian/", shop.path("debian"), &[("Cache-Control", "max-age=600")]);
     let shoal = Setup::bare().start();
     let [first, second] = twice("apt", "apt-get update and 3 packages", &origin, |round| {
-        let folder = settings(&shop, &origin, &shoal, round);
-        run(apt(&shop, round).arg("update"));
-        run(apt(&shop, round).args(["download", "shoal-a", "shoal-b", "shoal-c"]).current_dir(&folder));
-        for name in ["shoal-a", "shoal-b", "shoal-c"] {
-            let got = sha256(&folder.join(format!("{name}_1.0_all.deb")));
-            assert_eq!(got, sha256(&shop.path(&format!("debian/pool/{name}_1.0_all.deb"))), "{name}");
-        }
+        download(&shop, (&format!("{}/debian", origin.url()), Some(&shoal)), round);
     });
     assert!(first.requests >= 5, "{first:?}");
     // apt asks for its indexes with max-age=0, so they are validated; packages come from the cache
     assert!(second.requests <= 4 && second.bytes < first.bytes / 20, "{first:?} {second:?}");
     for name in ["shoal-a", "shoal-b", "shoal-c"] {
         assert_eq!(origin.count(&format!("/debian/pool/{name}_1.0_all.deb")), 1, "{name}");
+    }
+}
+
+/// The same archive through a mirror: cold, warm and offline.
+#[test]
+fn apt_updates_through_a_mirror() {
+    if !installed("apt-get") || !installed("dpkg-deb") {
+        return;
+    }
+    let (shop, origin) = (Workshop::new(), Origin::start());
+    repository(&shop);
+    origin.serve_silently("/debian/", shop.path("debian"));
+    let task = ("apt", "update and download of 3 packages");
+    let mirrored = Mirrored { kind: "deb", origin: &origin, upstream_path: "/debian", task };
+    let cold = mirrored.thrice(&|external, round| download(&shop, (external, None), round));
+    // InRelease and Release.gpg are not there; Release and the list are.
+    assert!(cold <= 7, "{cold}");
+}
+
+/// Updates, and downloads the three packages.
+fn download(shop: &Workshop, from: (&str, Option<&Shoal>), round: usize) {
+    let folder = settings(shop, from, round);
+    run(apt(shop, round).arg("update"));
+    run(apt(shop, round).args(["download", "shoal-a", "shoal-b", "shoal-c"]).current_dir(&folder));
+    for name in ["shoal-a", "shoal-b", "shoal-c"] {
+        let got = sha256(&folder.join(format!("{name}_1.0_all.deb")));
+        assert_eq!(got, sha256(&shop.path(&format!("debian/pool/{name}_1.0_all.deb"))), "{name}");
     }
 }
 
@@ -40,28 +63,26 @@ fn apt(shop: &Workshop, round: usize) -> Command {
 }
 
 /// Settings that keep apt within its folder and away from the machine's.
-fn settings(shop: &Workshop, origin: &Origin, shoal: &Shoal, round: usize) -> std::path::PathBuf {
+fn settings(shop: &Workshop, (archive, shoal): (&str, Option<&Shoal>), round: usize) -> PathBuf {
     let folder = shop.folder(&format!("round-{round}"));
     for name in ["state/lists/partial", "cache/archives/partial", "etc"] {
         shop.folder(&format!("round-{round}/{name}"));
     }
     let inside = |name: &str| folder.join(name).to_string_lossy().into_owned();
     shop.write(&format!("round-{round}/status"), "");
-    shop.write(
-        &format!("round-{round}/etc/sources.list"),
-        &format!("deb [trusted=yes] {}/debian stable main\n", origin.url()),
-    );
+    let source = format!("deb [trusted=yes] {archive} stable main\n");
+    shop.write(&format!("round-{round}/etc/sources.list"), &source);
+    let proxy = shoal.map_or("DIRECT".to_owned(), |shoal| format!("http://{}", shoal.address("forward")));
     let mut conf = format!(
         "Dir::State \"{}\";\nDir::State::status \"{}\";\nDir::Cache \"{}\";\nDir::Etc::main \"/dev/null\";\n\
          Dir::Etc::parts \"/dev/null\";\nDir::Etc::sourcelist \"{}\";\nDir::Etc::sourceparts \"/dev/null\";\n\
-         Dir::Etc::preferencesparts \"/dev/null\";\nDir::Log \"{}\";\nAcquire::http::Proxy \"http://{}\";\n\
+         Dir::Etc::preferencesparts \"/dev/null\";\nDir::Log \"{}\";\nAcquire::http::Proxy \"{proxy}\";\n\
          Acquire::Languages \"none\";\nAcquire::Retries \"0\";\nAPT::Architecture \"amd64\";\nAPT::Architectures {{ \"amd64\"; }};\n",
         inside("state"),
         inside("status"),
         inside("cache"),
         inside("etc/sources.list"),
         inside("."),
-        shoal.address("forward")
     );
     // apt otherwise gives up its rights to a user who may not enter a temporary folder
     let user = line(Command::new("id").arg("-un"));

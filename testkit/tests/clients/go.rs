@@ -1,4 +1,4 @@
-//! `go mod download` from a module proxy that says nothing about caching.
+//! `go mod download all` from a module proxy that says nothing about caching.
 
 use crate::rounds::twice;
 use crate::workshop::{Workshop, installed, run};
@@ -51,12 +51,12 @@ pub(crate) fn publish(shop: &Workshop) -> bool {
     true
 }
 
-/// Downloads all modules into a cache of this round.
+/// Downloads all modules into a cache of this round. With `all`, go writes their sums down.
 pub(crate) fn download(shop: &Workshop, proxy: &str, round: usize) {
     let require: String = (0..MODULES).map(|number| format!("require {} v1.0.0\n", path(number))).collect();
     shop.write(&format!("app-{round}/go.mod"), &format!("module app\n\ngo 1.19\n\n{require}"));
     let mut go = shop.command("go", None);
-    go.current_dir(shop.path(&format!("app-{round}"))).args(["mod", "download"]);
+    go.current_dir(shop.path(&format!("app-{round}"))).args(["mod", "download", "all"]);
     go.env("GOPROXY", proxy).env("GOSUMDB", "off").env("GOFLAGS", "-modcacherw").env("GOTOOLCHAIN", "local");
     go.env("GOMODCACHE", shop.path(&format!("modules-{round}")));
     run(go.env("GOCACHE", shop.path("build")).env("GOPATH", shop.path("go")));

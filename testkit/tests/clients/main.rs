@@ -7,6 +7,7 @@
 //! --nocapture`; `SHOAL_WRITE_DOCS=1` writes it to `docs/experiments/clients.md` too.
 
 mod apt;
+mod build_caches;
 mod cargo;
 mod curl;
 mod git;
@@ -16,7 +17,9 @@ mod intercepted;
 mod mirrored;
 mod mirrored_gems;
 mod mirrored_images;
+mod mirrored_node;
 mod mirrored_npm;
+mod mirrored_python;
 mod npm;
 mod pip;
 mod rounds;

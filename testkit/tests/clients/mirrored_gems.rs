@@ -1,6 +1,6 @@
 //! bundler through a mirror of a gem registry: cold, warm and offline, with a clean lock.
 
-use crate::mirrored::thrice;
+use crate::mirrored::Mirrored;
 use crate::workshop::{Workshop, installed, run};
 use md5::{Digest, Md5};
 use shoal_testkit::Origin;
@@ -44,8 +44,11 @@ fn bundler_installs_through_a_mirror() {
         std::fs::read_to_string(shop.path(name).join("Gemfile.lock")).expect("a lock")
     };
     let direct = install("direct", None);
-    let cold = thrice("rubygems", &origin, "", &|external, round| {
+    let task = ("bundler", "install of a gem");
+    let mirrored = Mirrored { kind: "rubygems", origin: &origin, upstream_path: "", task };
+    let installed = |external: &str, round| {
         assert_eq!(install(&format!("app-{round}"), Some(external)), direct, "the lock is clean");
-    });
-    assert_eq!(cold, 3, "versions, info and the gem");
+    };
+    assert_eq!(mirrored.thrice(&installed), 3, "versions, info and the gem");
+    mirrored.warmed(("Gemfile.lock", &direct), &installed);
 }

@@ -1,7 +1,7 @@
 //! skopeo through a mirror of an image registry that wants tokens and keeps its blobs at another
 //! host: cold, warm and offline. A second image shares a layer with the first.
 
-use crate::mirrored::thrice;
+use crate::mirrored::Mirrored;
 use crate::workshop::{Workshop, installed, run};
 use shoal_testkit::registry::sha256;
 use shoal_testkit::seeded::body;
@@ -50,7 +50,9 @@ fn skopeo_copies_images_through_a_mirror() {
     origin.on("/token", Answer::ok("{\"token\":\"t\",\"expires_in\":300}"));
     publish((&origin, &files), "lib/one", &["base", "one"]);
     publish((&origin, &files), "lib/two", &["base", "two"]);
-    let cold = thrice("oci", &origin, "", &|external, round| {
+    let task = ("skopeo", "copy of 2 images that share a layer");
+    let mirrored = Mirrored { kind: "oci", origin: &origin, upstream_path: "", task };
+    let cold = mirrored.thrice(&|external, round| {
         let place = external.strip_prefix("http://").expect("an http mirror");
         for image in ["lib/one", "lib/two"] {
             let target =

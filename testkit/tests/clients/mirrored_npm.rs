@@ -1,7 +1,9 @@
 //! npm through a mirror: cold, warm with empty caches of its own, and with the registry gone. The
 //! lock that it writes is the one that it writes without a mirror.
 
+use crate::mirrored::Mirrored;
 use crate::npm::pack;
+use crate::rounds::note_mirrored;
 use crate::workshop::{Workshop, installed, run};
 use serde_json::{Value, json};
 use shoal_testkit::registry::{NpmVersion, npm_document};
@@ -14,9 +16,14 @@ use std::process::Command;
 const NAMES: [&str; 3] = ["shoal-a", "shoal-b", "@shoal/c"];
 
 /// A registry with these packages, on one origin, or with the tarballs on another.
-fn registry(shop: &Workshop, origin: &Origin, files: &Origin, fields: &[(&str, &str)]) {
+pub fn registry(shop: &Workshop, origin: &Origin, files: &Origin, fields: &[(&str, &str)]) {
     for name in NAMES {
-        let (tarball, _) = pack(shop, name.trim_start_matches('@').replace('/', "-").as_str());
+        // Yarn 1 reads the needs of a package from its tarball.
+        let needs = match name {
+            "shoal-a" => json!({ "shoal-b": "^1.0.0", "@shoal/c": "1.0.0" }),
+            _ => json!({}),
+        };
+        let (tarball, _) = pack(shop, name.trim_start_matches('@').replace('/', "-").as_str(), &needs);
         let folder = name.trim_start_matches('@').replace('/', "-");
         let bytes = std::fs::read(shop.path(&format!("registry/{folder}/-/{tarball}"))).expect("packed");
         let mut version = NpmVersion::of(&files.url(), name, "1.0.0", &bytes);
@@ -27,25 +34,28 @@ fn registry(shop: &Workshop, origin: &Origin, files: &Origin, fields: &[(&str, &
             version.url.trim_start_matches(&files.url()).split('?').next().expect("a path").to_owned();
         let mut document: Value =
             serde_json::from_str(&npm_document(name, &[version], true)).expect("a document");
-        if name == "shoal-a" {
-            document["versions"]["1.0.0"]["dependencies"] =
-                json!({ "shoal-b": "^1.0.0", "@shoal/c": "1.0.0" });
-        }
+        document["versions"]["1.0.0"]["dependencies"] = needs;
         let with_fields = |resource: Resource| {
             fields.iter().fold(resource, |resource, (name, value)| resource.field(name, value))
         };
-        let path = format!("/{}", name.replace('/', "%2f"));
         let document = Resource::new(document.to_string()).field("Content-Type", "application/json");
-        origin.serve(&path, with_fields(document));
+        // Clients have three spellings of a name with a scope.
+        for slash in ["%2f", "%2F", "/"] {
+            origin.serve(&format!("/{}", name.replace('/', slash)), with_fields(document.clone()));
+        }
         files.serve(&place, with_fields(Resource::new(bytes)));
     }
+}
+
+/// Returns the manifest of an application that needs all packages.
+pub fn manifest() -> String {
+    json!({ "name": "app", "version": "1.0.0", "dependencies": { "shoal-a": "^1.0.0" } }).to_string()
 }
 
 /// npm in a folder of its own, with caches of its own.
 fn npm(shop: &Workshop, app: &str, registry: &str, arguments: &[&str]) -> (Command, PathBuf) {
     let folder = shop.folder(app);
-    let manifest = json!({ "name": "app", "version": "1.0.0", "dependencies": { "shoal-a": "^1.0.0" } });
-    std::fs::write(folder.join("package.json"), manifest.to_string()).expect("writable");
+    std::fs::write(folder.join("package.json"), manifest()).expect("writable");
     let lines =
         format!("registry={registry}/\nreplace-registry-host=always\nomit-lockfile-registry-resolved=true\n");
     let settings = shop.write(&format!("{app}.npmrc"), &lines);
@@ -67,10 +77,11 @@ fn start(origin: &Origin) -> Shoal {
     Setup::bare().listen("reverse", "mode = 'reverse'").mirror(&mirror).start()
 }
 
-fn expect_installed(folder: &std::path::Path) {
+pub fn expect_installed(folder: &std::path::Path) {
     for (name, seed) in NAMES.iter().zip(["shoal-a", "shoal-b", "shoal-c"]) {
         let file = folder.join(format!("node_modules/{name}/data.bin"));
-        assert!(std::fs::read(file).expect("installed") == body(seed, 20_000), "{name}");
+        let installed = std::fs::read(&file).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+        assert!(installed == body(seed, 20_000), "{name}");
     }
 }
 
@@ -111,6 +122,21 @@ fn thrice(says: &[(&str, &str)], is_elsewhere: bool) {
             shoal.ask_admin(&Request::new("POST", "/reload")).expect_status(200);
         }
     }
+    if is_elsewhere {
+        return;
+    }
+    let mirrored = Mirrored { kind: "npm", origin: &origin, upstream_path: "", task: ("npm", "ci") };
+    mirrored.warmed(("package-lock.json", &own), &|external, _| {
+        let (mut ci, folder) = npm(&shop, "warmed", external, &["ci"]);
+        std::fs::write(folder.join("package-lock.json"), &own).expect("writable");
+        run(&mut ci);
+        expect_installed(&folder);
+    });
+    let task = match says.is_empty() {
+        true => "install of 3 packages, then ci",
+        false => "install of 3 packages, then ci, from a registry with lifetimes",
+    };
+    note_mirrored(("npm", task), [asked, 0, 0]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::rounds::{Says, twice};
 use crate::workshop::{Workshop, installed, line, run};
-use serde_json::json;
+use serde_json::{Value, json};
 use shoal_testkit::Origin;
 use shoal_testkit::seeded::body;
 
@@ -30,7 +30,7 @@ fn install(says: Says) {
     locked.insert("".into(), json!({ "name": "app", "version": "1.0.0", "dependencies": dependencies }));
     for number in 0..PACKAGES {
         let name = format!("shoal-{number}");
-        let (tarball, integrity) = pack(&shop, &name);
+        let (tarball, integrity) = pack(&shop, &name, &json!({}));
         let url = format!("{}/{name}/-/{tarball}", origin.url());
         locked.insert(
             format!("node_modules/{name}"),
@@ -68,8 +68,8 @@ fn install(says: Says) {
 }
 
 /// Makes a tarball as `npm pack` does, below `registry/NAME/-/`; gives its name and its integrity.
-pub(crate) fn pack(shop: &Workshop, name: &str) -> (String, String) {
-    let manifest = json!({ "name": name, "version": "1.0.0", "main": "index.js" });
+pub(crate) fn pack(shop: &Workshop, name: &str, needs: &Value) -> (String, String) {
+    let manifest = json!({ "name": name, "version": "1.0.0", "main": "index.js", "dependencies": needs });
     shop.write(&format!("sources/{name}/package/package.json"), &manifest.to_string());
     shop.write(&format!("sources/{name}/package/index.js"), &format!("module.exports = '{name}'\n"));
     std::fs::write(shop.path(&format!("sources/{name}/package/data.bin")), body(name, 20_000))

@@ -88,6 +88,15 @@ pub(crate) fn publish(shop: &Workshop, python: &Path) {
     }
 }
 
+/// Returns a list of the wheels with their digests.
+pub(crate) fn requirements(shop: &Workshop) -> String {
+    let line = |name: &&str| {
+        let wheel = shop.path("packages").join(format!("{name}-1.0-py3-none-any.whl"));
+        format!("{name}==1.0 --hash=sha256:{}\n", sha256(&wheel))
+    };
+    NAMES.iter().map(line).collect()
+}
+
 /// Installs the first project, and with it all of them.
 pub(crate) fn install_into(
     shop: &Workshop,

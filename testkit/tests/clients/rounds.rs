@@ -71,19 +71,45 @@ struct Row {
     measured: [Work; 2],
 }
 
-static ROWS: Mutex<Vec<Row>> = Mutex::new(Vec::new());
+/// Rows of clients of the forward proxy, and those of clients of mirrors: client, task and the
+/// registry's requests of each round.
+type Rows = (Vec<Row>, Vec<(String, String, [usize; 3])>);
+
+static ROWS: Mutex<Rows> = Mutex::new((Vec::new(), Vec::new()));
 
 fn note(row: Row) {
     let mut rows = ROWS.lock().unwrap_or_else(PoisonError::into_inner);
-    rows.push(row);
-    rows.sort_by(|a, b| (&a.client, &a.task).cmp(&(&b.client, &b.task)));
-    let table = table(&rows);
-    println!("\n{table}");
+    rows.0.push(row);
+    rows.0.sort_by(|a, b| (&a.client, &a.task).cmp(&(&b.client, &b.task)));
+    show(&rows);
+}
+
+/// Notes the requests of a registry behind a mirror: cold, warm and offline.
+pub fn note_mirrored((client, task): (&str, &str), requests: [usize; 3]) {
+    let mut rows = ROWS.lock().unwrap_or_else(PoisonError::into_inner);
+    rows.1.push((client.into(), task.into(), requests));
+    rows.1.sort_by_key(|(client, task, _)| (client.to_lowercase(), task.clone()));
+    show(&rows);
+}
+
+fn show(rows: &Rows) {
+    let (table, mirrored) = (table(&rows.0), mirrored_table(&rows.1));
+    println!("\n{table}\n{mirrored}");
     if std::env::var_os("SHOAL_WRITE_DOCS").is_some() {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/experiments/clients.md");
         std::fs::create_dir_all(page.parent().expect("docs/experiments")).expect("docs takes folders");
-        std::fs::write(page, format!("{PREFACE}\n{table}")).expect("docs takes files");
+        let text = format!("{PREFACE}\n{table}\n{MIRRORED}\n{mirrored}");
+        std::fs::write(page, text).expect("docs takes files");
     }
+}
+
+fn mirrored_table(rows: &[(String, String, [usize; 3])]) -> String {
+    let head =
+        "| client | task | requests of the registry, cold | warm | offline |\n|---|---|---:|---:|---:|\n";
+    let row = |(client, task, [cold, warm, offline]): &(String, String, [usize; 3])| {
+        format!("| {client} | {task} | {cold} | {warm} | {offline} |\n")
+    };
+    head.to_owned() + &rows.iter().map(row).collect::<String>()
 }
 
 fn table(rows: &[Row]) -> String {
@@ -118,5 +144,21 @@ RAM 16 MiB, disk 64 MiB; every client with an empty home before each round. A si
 no Cache-Control, Expires, ETag or Last-Modified; Shoal then runs with the rule of `--fresh 10m` and
 `--ignore-client-no-cache`. The table is written by
 
-    SHOAL_WRITE_DOCS=1 cargo test -p shoal-testkit --test clients -- --nocapture
+    SHOAL_WRITE_DOCS=1 SHOAL_CLIENTS=FOLDER \\
+      cargo test -p shoal-testkit --test clients -- --nocapture --include-ignored
+
+FOLDER has the clients that are no packages of the system ([testing](../TESTING.md)).
+";
+
+const MIRRORED: &str = "## Through a mirror
+
+Question: how often does a registry hear of a client that comes by a mirror, its own caches empty
+each time: cold, warm, and with `offline = true`?
+
+Expectation: once for each document and file in the cold round, and never after. Locks that name no
+URL equal those made without the mirror.
+
+Setting: registries on loopback made by the test, which say nothing about caching. Package managers
+also run after `shoal warm` of their lock, and ask the registry for nothing then. For build caches
+the rounds are a build, the same build with empty caches, and none: there is no registry.
 ";

@@ -1,6 +1,7 @@
 //! A folder to work in, and programs run with nothing of the user's environment.
 
 use shoal_testkit::{Shoal, missing};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -38,7 +39,7 @@ impl Workshop {
     pub fn command(&self, program: impl AsRef<Path>, shoal: Option<&Shoal>) -> Command {
         let mut command = Command::new(program.as_ref());
         command.env_clear().current_dir(self.0.path());
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("PATH", search_path());
         command.env("HOME", self.folder("home")).env("TMPDIR", self.folder("tmp")).env("LC_ALL", "C.UTF-8");
         if let Some(shoal) = shoal {
             let proxy = format!("http://{}", shoal.address("forward"));
@@ -69,11 +70,33 @@ pub fn line(command: &mut Command) -> String {
 /// ([`missing::skip`]).
 pub fn installed(program: &str) -> bool {
     let asks = if program == "go" { "version" } else { "--version" };
-    let found = Command::new(program).arg(asks).output().is_ok_and(|output| output.status.success());
+    let mut asking = Command::new(program);
+    let found = asking.arg(asks).env("PATH", search_path()).output().is_ok_and(|out| out.status.success());
     if !found {
         missing::skip(program);
     }
     found
+}
+
+/// The folder of clients that are installed by hand, with `bin` and `node_modules`.
+fn clients() -> Option<PathBuf> {
+    std::env::var_os("SHOAL_CLIENTS").map(PathBuf::from)
+}
+
+/// A file of a client that is installed by hand; its test is skipped where it is not.
+pub fn client_file(name: &str) -> Option<PathBuf> {
+    let found = clients().map(|folder| folder.join(name)).filter(|path| path.exists());
+    if found.is_none() {
+        missing::skip(name);
+    }
+    found
+}
+
+/// The search path of clients: those that are installed by hand come first.
+pub fn search_path() -> OsString {
+    let own = clients().into_iter().flat_map(|at| [at.join("bin"), at.join("node_modules/.bin")]);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths(own.chain(std::env::split_paths(&path))).unwrap_or(path)
 }
 
 /// The SHA-256 of a file, hexadecimal.

@@ -2,7 +2,7 @@
 //! lists that do not fit it, or a step back.
 
 use shoal_testkit::registry::sha256;
-use shoal_testkit::{Answer, Origin, Setup, Shoal};
+use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -134,6 +134,22 @@ fn list_that_no_edge_has_is_an_error() {
     assert_eq!(origin.count(LIST), asked, "a client that asks again costs the archive nothing");
 }
 
+/// Some archives promise lists by digest, and have them by name alone.
+#[test]
+fn list_without_its_digest_comes_by_name() {
+    let origin = Origin::start();
+    let whole = list(1);
+    let text = release(1).replace("SHA256:", "Acquire-By-Hash: yes\nSHA256:");
+    origin.on(RELEASE, Answer::ok(text));
+    origin.on(LIST, Answer::ok(whole.clone()));
+    let shoal = mirror(&origin);
+    shoal.get(&format!("/deb{RELEASE}")).expect_status(200);
+    for _ in 0..2 {
+        shoal.get(&format!("/deb{LIST}")).expect_status(200).expect_body(&whole);
+    }
+    assert_eq!(origin.count(LIST), 1, "it is stored under its digest");
+}
+
 #[test]
 fn checksum_is_that_of_the_metadata_that_clients_get() {
     let origin = Origin::start();
@@ -179,4 +195,26 @@ fn gem_is_no_older_than_the_index_that_names_it() {
     let count = origin.count("/info/a");
     shoal.get("/rubygems/info/a").expect_status(200).expect_hit();
     assert_eq!(origin.count("/info/a"), count);
+}
+
+/// bundler asks for the end of an index that it has, and compares the digest of the whole.
+#[test]
+fn end_of_a_gem_index_comes_with_the_digest_of_the_whole() {
+    let origin = Origin::start();
+    let index = format!("---\n{}", "a 1.0 x\n".repeat(2_000));
+    let digest = "sha-256=:ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=:";
+    origin.on("/versions", Answer::ok(index.clone()).field("ETag", "\"2\"").field("Repr-Digest", digest));
+    let shoal = Setup::bare()
+        .listen("reverse", "mode = 'reverse'")
+        .mirror(&format!("kind = 'rubygems'\nupstream = '{}'", origin.url()))
+        .start();
+    let end =
+        Request::get("/rubygems/versions").field("If-None-Match", "\"1\"").field("Range", "bytes=9000-");
+    for _ in 0..2 {
+        let answer = shoal.ask(&end);
+        assert_eq!(answer.expect_status(206).text(), index[9_000..]);
+        assert_eq!((answer.field("repr-digest"), answer.field("etag")), (Some(digest), Some("\"2\"")));
+    }
+    assert_eq!(origin.total(), 1, "the whole is fetched once");
+    shoal.ask(&Request::get("/rubygems/versions").field("If-None-Match", "\"2\"")).expect_status(304);
 }

@@ -55,8 +55,8 @@ fn pinned_package_outlasts_others() {
     assert!(origin.total() > before, "nobody pinned it");
 }
 
-/// `shoal warm --pin` keeps the files that it fetches, and those that are held already. The end of
-/// a pin is tested at the metadata.
+/// `shoal warm --pin` keeps the files that it fetches, `shoal mirror pin` those that are held already.
+/// The end of a pin is tested at the metadata.
 #[test]
 fn warmed_package_is_pinned_for_a_time() {
     let origin = Origin::start();
@@ -86,7 +86,12 @@ fn warmed_package_is_pinned_for_a_time() {
         shoal_testkit::wait::until("the job ends", || state()["state"] == "done");
         assert_eq!(state()["failures"]["count"], 0, "{}", state());
     };
-    warm(&shoal, "30d", &["kept", "held"]);
+    warm(&shoal, "30d", &["kept"]);
+    let mut pin = std::process::Command::new(shoal_testkit::shoal::binary());
+    pin.args(["mirror", "pin", "pkg:npm/held@1.0.0", "--for", "30d", "--admin"]);
+    let pinned = pin.arg(shoal.admin().to_string()).output().expect("the binary runs");
+    let told = String::from_utf8_lossy(&pinned.stdout);
+    assert!(pinned.status.success() && told.contains("1 held"), "{told}{pinned:?}");
     for number in 0..400 {
         get(&shoal, &format!("other-{number}"));
         if number % 25 == 0 {

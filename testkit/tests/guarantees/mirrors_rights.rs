@@ -6,7 +6,7 @@ use shoal_testkit::seeded::body;
 use shoal_testkit::{Answer, Origin, Request, Response, Setup, Shoal};
 
 /// Answers clients with one of the two tokens, refuses a third, and challenges others.
-fn guarded(origin: &Origin, path: &str, answer: Answer) {
+pub fn guarded(origin: &Origin, path: &str, answer: Answer) {
     origin.on_request(path, move |request| match request.fields.first("authorization") {
         Some("Bearer alice" | "Bearer bob") => answer.clone(),
         Some(_) => Answer::new(403),

@@ -4,11 +4,17 @@ use super::render::row;
 use crate::show;
 use crate::store::time_text;
 use shoal_proxy::admin::{MirrorView, PromiseView};
+use shoal_settings::MirrorKind;
 
 /// Writes the mirror, the place at its registry, the rules by name and age, and the promise.
 pub(super) fn write(page: &mut String, view: &MirrorView) {
     page.push_str("\nMirror\n");
-    let from = if view.upstream.is_empty() { String::new() } else { format!(", from {}", view.upstream) };
+    let is_written = view.kind == MirrorKind::BuildCache.name();
+    let from = match (is_written, view.upstream.as_str()) {
+        (true, _) => ", written by clients".to_owned(),
+        (false, "") => String::new(),
+        (false, upstream) => format!(", from {upstream}"),
+    };
     let offline = if view.offline { ", offline" } else { "" };
     row(page, "mirror", &format!("{} ({}{from}){offline}", view.name, view.kind));
     if let Some(package) = &view.package {
@@ -16,6 +22,8 @@ pub(super) fn write(page: &mut String, view: &MirrorView) {
         row(page, "package", &format!("{package}{owned}"));
     }
     match &view.place {
+        // No server has the name that stands in the keys of a build cache.
+        Some(place) if is_written => row(page, &view.class, place.trim_start_matches(&*view.upstream)),
         Some(place) => row(page, &view.class, place),
         None => row(page, "class", &view.class),
     }
@@ -44,6 +52,22 @@ fn text_of(promise: &PromiseView) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn build_cache_has_no_registry() {
+        let view = MirrorView {
+            name: "build".into(),
+            kind: "buildcache".into(),
+            upstream: "http://build.invalid".into(),
+            class: "file".into(),
+            place: Some("http://build.invalid/ac/1".into()),
+            ..MirrorView::default()
+        };
+        let mut page = String::new();
+        write(&mut page, &view);
+        assert!(page.contains("build (buildcache, written by clients)"), "{page}");
+        assert!(page.contains(" /ac/1\n") && !page.contains("invalid"), "{page}");
+    }
 
     #[test]
     fn promise_and_age_are_told() {

@@ -50,19 +50,15 @@ fn lines(mirror: &Mirror, url: &str) -> Vec<(&'static str, String)> {
         ],
         MirrorKind::Deb => vec![("sources.list", format!("deb {url} SUITE main"))],
         MirrorKind::RubyGems => vec![("bundler", format!("bundle config set --global mirror.all {url}"))],
-        MirrorKind::Oci => vec![
-            ("containers", format!("[[registry.mirror]] location = \"{authority}{}\"", mirror.path())),
-            ("", format!("insecure = {is_plain}")),
-            (
-                "docker daemon.json",
-                format!("{{\"registry-mirrors\": [\"{}\"]}}", url.trim_end_matches(&mirror.path())),
-            ),
-        ],
+        MirrorKind::Oci => oci(mirror, url, authority, is_plain),
         MirrorKind::Generic => vec![("curl", format!("curl {url}/PATH"))],
         MirrorKind::BuildCache => vec![
             ("bazel", format!("--remote_cache={url}")),
-            ("gradle", format!("buildCache {{ remote<HttpBuildCache> {{ url = uri(\"{url}/\") }} }}")),
+            ("settings.gradle.kts", "buildCache { remote<HttpBuildCache> {".into()),
+            ("", format!("url = uri(\"{url}/\"); isPush = true")),
+            ("", format!("isAllowInsecureProtocol = {is_plain} }} }}")),
             ("ccache", format!("export CCACHE_REMOTE_STORAGE={url}")),
+            ("sccache", format!("export SCCACHE_WEBDAV_ENDPOINT={url}")),
             ("turborepo", format!("export TURBO_API={url}")),
         ],
     }
@@ -80,6 +76,26 @@ fn npm(url: &str, host: &str, is_plain: bool) -> Vec<(&'static str, String)> {
     lines.push((".yarnrc (yarn 1)", format!("registry \"{url}/\"")));
     lines.push(("bunfig.toml", format!("[install] registry = \"{url}/\"")));
     lines
+}
+
+/// Lines for container engines. containerd keeps a folder for each registry, and asks a mirror
+/// without a path at the root of its host.
+fn oci(mirror: &Mirror, url: &str, authority: &str, is_plain: bool) -> Vec<(&'static str, String)> {
+    let root = url.trim_end_matches(&mirror.path());
+    let own = mirror.upstream().split("://").nth(1).unwrap_or_default().split('/').next();
+    let registry = mirror.namespaces.first().map_or(own.unwrap_or_default(), String::as_str);
+    vec![
+        ("registries.conf", "[[registry]]".to_owned()),
+        (" (podman, buildah,", format!("prefix = \"{registry}\"")),
+        (" CRI-O, skopeo)", format!("location = \"{registry}\"")),
+        ("", "[[registry.mirror]]".to_owned()),
+        ("", format!("location = \"{authority}{}\"", mirror.path())),
+        ("", format!("insecure = {is_plain}")),
+        ("containerd certs.d", format!("{registry}/hosts.toml:")),
+        ("", format!("[host.\"{root}\"]")),
+        ("", "capabilities = [\"pull\", \"resolve\"]".to_owned()),
+        ("docker daemon.json", format!("{{\"registry-mirrors\": [\"{root}\"]}}")),
+    ]
 }
 
 /// Puts a host in the place of the address in a URL; the port stays.
@@ -103,6 +119,27 @@ mod tests {
             let shown = text(&Settings { mirror, ..Settings::default() }, "http://c.test:8080");
             assert!(shown.contains(&format!("c.test:8080/{kind}")), "{shown}");
         }
+    }
+
+    #[test]
+    fn container_engines_and_compilers_have_their_lines() {
+        let oci = Mirror::of(MirrorKind::Oci, "https://images.example:5000");
+        let mirror = vec![oci.clone(), Mirror::of(MirrorKind::BuildCache, "")];
+        let shown = text(&Settings { mirror, ..Settings::default() }, "http://127.0.0.1:8080");
+        for line in [
+            "prefix = \"images.example:5000\"",
+            "location = \"127.0.0.1:8080/oci\"",
+            "images.example:5000/hosts.toml:",
+            "[host.\"http://127.0.0.1:8080\"]",
+            "capabilities = [\"pull\", \"resolve\"]",
+            "export SCCACHE_WEBDAV_ENDPOINT=http://127.0.0.1:8080/buildcache",
+        ] {
+            assert!(shown.contains(&format!("{line}\n")), "{line}\n{shown}");
+        }
+        let named = Mirror { namespaces: vec!["images.example".into()], ..oci };
+        let shown = text(&Settings { mirror: vec![named], ..Settings::default() }, "https://c.test");
+        assert!(shown.contains(" images.example/hosts.toml:\n"), "{shown}");
+        assert!(shown.contains("insecure = false\n"), "{shown}");
     }
 
     #[test]

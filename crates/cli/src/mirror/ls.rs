@@ -8,6 +8,7 @@ use crate::table::table;
 use serde_json::json;
 use shoal_proxy::admin::MirrorStatus;
 use shoal_registries::{HeldCounts, count_held};
+use shoal_settings::MirrorKind;
 use std::path::PathBuf;
 
 /// List the mirrors of a running node: registry, requests, hits, bytes, time saved
@@ -68,7 +69,8 @@ pub fn render(mirrors: &[MirrorStatus], held: Option<&[HeldCounts]>) -> String {
 }
 
 fn row(mirror: &MirrorStatus) -> [String; 10] {
-    let upstream = if mirror.upstream.is_empty() { "-" } else { &mirror.upstream };
+    let is_written = mirror.kind == MirrorKind::BuildCache.name();
+    let upstream = if is_written { WRITTEN_BY_CLIENTS } else { &mirror.upstream };
     let offline = if mirror.offline { " (offline)" } else { "" };
     [
         mirror.name.clone(),
@@ -124,6 +126,9 @@ const HEADING: [&str; 10] = [
     "time saved",
 ];
 
+/// Stands for the registry of a build cache, which has none.
+const WRITTEN_BY_CLIENTS: &str = "none, written by clients";
+
 const HELD: [&str; 4] = ["on disk", "documents", "files", "bytes"];
 
 #[cfg(test)]
@@ -154,5 +159,16 @@ on disk  documents  files   bytes
 npm             12     34  5.0 KB
 ";
         assert_eq!(render(&[mirror], Some(&held)), expected);
+    }
+
+    #[test]
+    fn build_cache_has_no_registry() {
+        let mirror = MirrorStatus {
+            kind: "buildcache".into(),
+            upstream: "http://buildcache.invalid".into(),
+            ..MirrorStatus::default()
+        };
+        let shown = render(&[mirror], None);
+        assert!(shown.contains("none, written by clients") && !shown.contains("invalid"), "{shown}");
     }
 }

@@ -2,12 +2,16 @@
 //!
 //! ```text
 //!   entry: place at the registry ─► home: path below the mirror ─► registry's code ─► same place?
+//!                                                             the client's right? ─┘ ─► serve
 //! ```
 //!
 //! The home takes no node's word about checks: class and promise follow from its own settings. A
-//! place that it reads in another way is one of which it knows nothing.
+//! place that it reads in another way is one of which it knows nothing. With `mirror.rights` the
+//! home asks the registry about the client itself, with the credentials that came with the ask.
 
 use super::MirrorRequest;
+use super::rights::RightsCheck;
+use crate::CacheEngine;
 use crate::mirror::MirrorRoute;
 use crate::purge_table::Sequence;
 use crate::request::{AdmittedRequest, RequestContext};
@@ -19,17 +23,23 @@ use std::sync::Arc;
 /// Returns the request for the place that another node asks for.
 ///
 /// # Errors
-/// The target, if the mirror has no such place.
-pub(crate) fn context_for_peer(
+/// The target, if the mirror has no such place, or the registry does not give it to the client.
+pub(crate) async fn context_for_peer(
+    engine: &Arc<CacheEngine>,
     admitted: AdmittedRequest,
     name: &str,
     times: (Timestamp, Sequence),
 ) -> Result<RequestContext, Target> {
     let target = admitted.target.clone();
-    find(admitted, name, times).ok_or(target)
+    find(engine, admitted, name, times).await.ok_or(target)
 }
 
-fn find(admitted: AdmittedRequest, name: &str, times: (Timestamp, Sequence)) -> Option<RequestContext> {
+async fn find(
+    engine: &Arc<CacheEngine>,
+    admitted: AdmittedRequest,
+    name: &str,
+    times: (Timestamp, Sequence),
+) -> Option<RequestContext> {
     let mirror = Arc::clone(admitted.live.mirrors.named(name)?);
     let target = admitted.target.clone();
     let below = path_below(&mirror, &target)?;
@@ -42,7 +52,11 @@ fn find(admitted: AdmittedRequest, name: &str, times: (Timestamp, Sequence)) -> 
     let context = request.base.asking(&fetch, is_derived, &request.admitted.head)?;
     let asked = context.mirror.as_ref()?;
     let is_same = *asked.url_of(asked.place_at_origin()) == *target.url && asked.is_for_homes();
-    is_same.then_some(context)
+    if !is_same {
+        return None;
+    }
+    let refusal = RightsCheck { engine, request: &request }.refuse(&fetch).await;
+    refusal.is_none().then_some(context)
 }
 
 /// Returns the path below a mirror of a place at its registry.

@@ -136,7 +136,8 @@ impl ArchiveRequest<'_> {
     /// Fetches a list that is not stored, by digest or else by its name, and stores it under its
     /// digest. Edges of an archive may be of different ages, so that it tries again.
     async fn have_list(&self, path: &str, list: &NamedList) -> bool {
-        if self.drains(path, list, (true, list.by_hash)).await {
+        let mut outcome = self.drain(path, list, (ListSource::Stored, false)).await;
+        if outcome == ListOutcome::Whole {
             return true;
         }
         let generations = &self.request.base.mirror.generations;
@@ -144,9 +145,13 @@ impl ArchiveRequest<'_> {
             return false;
         }
         for attempt in 0..ATTEMPTS {
-            if list.by_hash && self.drains(path, list, (false, true)).await
-                || self.drains(path, list, (false, false)).await
-            {
+            for source in [ListSource::ByHash, ListSource::ByName] {
+                let is_there = list.by_hash || source == ListSource::ByName;
+                if is_there && outcome != ListOutcome::Whole {
+                    outcome = self.drain(path, list, (source, outcome == ListOutcome::Absent)).await;
+                }
+            }
+            if outcome == ListOutcome::Whole {
                 return true;
             }
             if attempt + 1 < ATTEMPTS {
@@ -157,30 +162,58 @@ impl ArchiveRequest<'_> {
         false
     }
 
-    /// Asks for a list and reads it to its end. Returns `true` if it came whole.
-    async fn drains(&self, path: &str, list: &NamedList, (only_stored, by_hash): (bool, bool)) -> bool {
+    /// Asks for a list and reads it to its end. With `anew`, stored absence does not count: it is
+    /// that of the digest, and the name may be there.
+    async fn drain(&self, path: &str, list: &NamedList, (source, anew): (ListSource, bool)) -> ListOutcome {
         let (class, place) = by_digest(path, &list.digest);
         let fetch = Fetch { place, class, accept: None, form_asked: None };
+        let only_stored = source == ListSource::Stored;
         let method = if only_stored { Method::HEAD } else { Method::GET };
-        let Some(mut ask) = self.request.base.own(&fetch, method) else { return false };
+        let Some(mut ask) = self.request.base.own(&fetch, method) else { return ListOutcome::Failed };
         ask.directives.only_if_cached |= only_stored;
-        let Some(asked) = &ask.mirror else { return false };
+        ask.directives.no_cache |= anew;
+        let Some(asked) = &ask.mirror else { return ListOutcome::Failed };
         let promise =
             Promise { digest: Some(list.digest.clone()), size: None, published: None, is_withdrawn: false };
-        let named = (!by_hash).then(|| Place::Below(path.to_owned()));
+        let has_digest = source == ListSource::ByHash || only_stored && list.by_hash;
+        let named = (!has_digest).then(|| Place::Below(path.to_owned()));
         let _ = asked.promised.set(PromiseLookup { promise: Some(promise), place: named, sum: None });
         let reply = Box::pin(self.engine.serve(&Arc::new(ask))).await;
-        if reply.head.status() != StatusCode::OK {
-            return false;
+        match reply.head.status() {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND | StatusCode::GONE => return ListOutcome::Absent,
+            _ => return ListOutcome::Failed,
         }
         let mut body = frames(reply.body);
         while let Some(frame) = body.frame().await {
             if frame.is_err() {
-                return false;
+                return ListOutcome::Failed;
             }
         }
-        true
+        ListOutcome::Whole
     }
+}
+
+/// Source of a list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ListSource {
+    /// The cache alone.
+    Stored,
+    /// Place by digest.
+    ByHash,
+    /// Place by name.
+    ByName,
+}
+
+/// Outcome of a request for a list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ListOutcome {
+    /// The list came whole.
+    Whole,
+    /// The archive does not have it there.
+    Absent,
+    /// The list did not come.
+    Failed,
 }
 
 /// Reads a release document. `None` if the reply has none.

@@ -63,7 +63,10 @@ impl CacheEngine {
         let (client, requested) = (Arc::new(client), clock::time_at(received));
         let admitted = AdmittedRequest { head, target, ruling, client, way: None, site, user: None, live };
         let context = match &ask.mode {
-            AskMode::Mirror { name, .. } => context_for_peer(admitted, name, (requested, sequence)),
+            AskMode::Mirror { name, .. } => {
+                let finding = context_for_peer(self, admitted, name, (requested, sequence));
+                with_signs(Box::pin(finding), interim.as_ref(), &ask).await
+            }
             _ => Ok(RequestContext::new(admitted, (interim.clone(), requested, sequence))),
         };
         let mut context = match context {
@@ -76,30 +79,8 @@ impl CacheEngine {
         context.joins_origin_flights = ask.kind == AskKind::Holder && !context.directives.only_if_cached;
         context.directives.only_if_cached |= ask.kind == AskKind::Holder;
         let context = Arc::new(context);
-        let reply = self.serve_with_signs(&context, interim, &ask).await;
+        let reply = with_signs(self.serve(&context), interim.as_ref(), &ask).await;
         self.described(cluster, (&context, &ask), in_flight, reply)
-    }
-
-    /// Serves an ask. Tells the asker again and again that the work goes on.
-    async fn serve_with_signs(
-        self: &Arc<Self>,
-        context: &Arc<RequestContext>,
-        interim: Option<InterimSink>,
-        ask: &ObjectAsk,
-    ) -> Reply {
-        let left = Duration::from_millis(u64::from(ask.deadline_ms));
-        let beat = (left / SIGNS_A_DEADLINE).clamp(BEAT_MIN, BEAT_MAX);
-        let mut serving = pin!(self.serve(context));
-        loop {
-            tokio::select! {
-                biased;
-                reply = &mut serving => return reply,
-                () = tokio::time::sleep(beat) => {
-                    let sign = (StatusCode::PROCESSING, HeaderMap::new());
-                    interim.iter().for_each(|sink| drop(sink.try_send(sign.clone())));
-                }
-            }
-        }
     }
 
     /// Adds the description of the answer to a reply, and the checksum to its body.
@@ -147,6 +128,23 @@ impl CacheEngine {
             body => body,
         };
         with_answer(Reply { body, ..reply }, &answer)
+    }
+}
+
+/// Works for an ask. Tells the asker again and again that the work goes on.
+async fn with_signs<T>(work: impl Future<Output = T>, sink: Option<&InterimSink>, ask: &ObjectAsk) -> T {
+    let left = Duration::from_millis(u64::from(ask.deadline_ms));
+    let beat = (left / SIGNS_A_DEADLINE).clamp(BEAT_MIN, BEAT_MAX);
+    let mut working = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            result = &mut working => return result,
+            () = tokio::time::sleep(beat) => {
+                let sign = (StatusCode::PROCESSING, HeaderMap::new());
+                sink.iter().for_each(|sink| drop(sink.try_send(sign.clone())));
+            }
+        }
     }
 }
 

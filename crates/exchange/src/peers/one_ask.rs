@@ -163,6 +163,10 @@ impl OneAsk<'_> {
         let mut fields = self.fields.clone();
         fields.push(PEER_FIELD.as_bytes(), field.to_value()?.as_bytes());
         fields.push(header::TE.as_str().as_bytes(), b"trailers");
+        // The home asks the registry for the client's right by itself.
+        if let Some(credentials) = context.mirror.as_ref().and_then(|asked| asked.credentials.as_ref()) {
+            fields.push(header::AUTHORIZATION.as_str().as_bytes(), credentials.as_bytes());
+        }
         Some(UpstreamRequest {
             method: self.method.clone(),
             destination: Destination::Peer(Arc::clone(&peer.target)),
