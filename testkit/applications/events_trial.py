@@ -32,6 +32,8 @@ class Board:
         if asked.path.startswith("/next"):
             self.queues[user].put(asked.path.partition("?")[2])
             return asked.whole(204, b"")
+        if asked.path != "/events":
+            return asked.whole(404, b"not here")
         self.encodings.add(asked.headers.get("Accept-Encoding"))
         mailbox = self.queues.setdefault(user, queue.Queue())
         asked.begin(200, Content_Type="text/event-stream", Cache_Control="no-cache")

@@ -97,8 +97,10 @@ def trial(ground):
     ranges(node, channel)
     used = f"{VIEWERS} viewers for {SECONDS} s, an upgrade"
     if has_ffmpeg:
-        call("ffmpeg", "-hide_banner", "-loglevel", "error", "-xerror", "-ca_file", ground.ca, "-tls_verify", "1",
-             "-i", f"{node.url}/live.m3u8", "-t", "4", "-f", "null", "-", seconds=60)
+        frames = call("ffmpeg", "-hide_banner", "-loglevel", "error", "-ca_file", ground.ca, "-tls_verify", "1",
+                      "-i", f"{node.url}/live.m3u8", "-t", "4", "-map", "0:v", "-f", "framemd5", "-", seconds=60)
+        shown = sum(not line.startswith("#") for line in frames.splitlines())
+        must(shown >= 90, f"ffmpeg shows {shown} pictures in 4 s")
         used += ", ffmpeg"
     return [["HLS video, live", used, *node.share().row()]]
 

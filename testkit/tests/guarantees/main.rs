@@ -92,3 +92,4 @@ mod users_and_certificates;
 mod vary;
 mod waiting_connections;
 mod warming;
+mod webdav;
