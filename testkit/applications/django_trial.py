@@ -12,7 +12,7 @@ from ground import call, free_ports, must
 from node import Node
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent / "django"
+HERE = Path(__file__).resolve().parent / "shop"
 PACKAGES = ["django>=5.2,<5.3", "gunicorn==23.0.0", "whitenoise==6.9.0"]
 USERS = ("ada", "bob")
 
@@ -20,7 +20,7 @@ USERS = ("ada", "bob")
 def trial(ground):
     python = ground.virtual_environment("django", *PACKAGES)
     environment = {"SHOP_FOLDER": str(ground.folder), "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"}
-    shop = [python, HERE / "shop.py"]
+    shop = [python, HERE / "manage.py"]
     call(*shop, "migrate", env=environment)
     call(*shop, "collectstatic", "--noinput", env=environment)
     for user in USERS:

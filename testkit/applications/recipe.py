@@ -36,6 +36,7 @@ class Trial:
         text = re.sub(r'key = "/[^"]*"', f'key = "{certificate}.key"', text)
         text = re.sub(r'^directory = ".*"$', f'directory = "{folder}/store"', text, flags=re.MULTILINE)
         text = re.sub(r'^disk = ".*"$', 'disk = "512 MiB"', text, flags=re.MULTILINE)
+        text = re.sub(r'^object_max = ".*"$', 'object_max = "256 MB"', text, flags=re.MULTILINE)
         text = re.sub(r"\b[a-z]+\.example\b", HOST, text)
         text = re.sub(r"^redirect_https = \d+$", f"redirect_https = {ports[-1]}", text, flags=re.MULTILINE)
         self.text = text

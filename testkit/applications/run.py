@@ -79,7 +79,7 @@ def logs(folder):
     said = ""
     for log in sorted(folder.rglob("*.log")):
         lines = log.read_text(errors="replace").splitlines()
-        said += f"--- {log.relative_to(folder)}\n" + "\n".join(line[:600] for line in lines[-25:]) + "\n"
+        said += f"--- {log.relative_to(folder)}\n" + "\n".join(line[:300] for line in lines[-12:]) + "\n"
     return said
 
 

@@ -37,17 +37,18 @@ async function talk(ada, bob, round) {
     assert(bytes.equals(Buffer.from(await socket.emitWithAck('echo', bytes))), 'a megabyte comes back')
   }
   ada.socket.emit('say', `to all ${round}`)
-  ada.socket.emit('whisper', 'bob', `to bob ${round}`)
-  bob.socket.emit('whisper', 'ada', `to ada ${round}`)
-  await until('what was said arrives', () => [ada, bob].every(one => one.said.includes(`ada: to all ${round}`) && one.whispered.length > round))
-  assert.equal(ada.whispered.at(-1), `bob: to ada ${round}`)
-  assert.equal(bob.whispered.at(-1), `ada: to bob ${round}`)
+  ada.socket.emit('whisper', bob.user, `to bob ${round}`)
+  bob.socket.emit('whisper', ada.user, `to ada ${round}`)
+  await until('what was said arrives', () => [ada, bob].every(one => one.said.includes(`${ada.user}: to all ${round}`) && one.whispered.length > round))
+  assert.equal(ada.whispered.at(-1), `${bob.user}: to ada ${round}`)
+  assert.equal(bob.whispered.at(-1), `${ada.user}: to bob ${round}`)
+  assert.deepEqual([ada.whispered.length, bob.whispered.length], [round + 1, round + 1], 'each gets their own whispers alone')
 }
 
 try {
   const pairs = {}
   for (const [way, transports] of Object.entries(WAYS)) {
-    const [ada, bob] = [await connected('ada', transports), await connected('bob', transports)]
+    const [ada, bob] = [await connected(`ada-${way}`, transports), await connected(`bob-${way}`, transports)]
     await talk(ada, bob, 0)
     if (way !== 'polling') await until('both speak by websocket', () => [ada, bob].every(one => one.socket.io.engine.transport.name === 'websocket'))
     pairs[way] = [ada, bob]

@@ -50,6 +50,8 @@ fn check(name: &str) {
     let mut trial = Command::new("python3");
     trial.arg("-B").arg(folder().join("run.py")).arg(name).arg("--shoal").arg(binary());
     trial.arg("--tools").arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("applications"));
+    // Those of the other tests that build with Go.
+    trial.env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-build"));
     let output = trial.output().expect("python3 was found before");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (said, faults) = (text(&output.stdout), text(&output.stderr));

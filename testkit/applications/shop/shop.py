@@ -1,6 +1,6 @@
 """A site by Django in one file: a public page, pages by session, an upload, a stream, the administration, static files with hashes.
 
-`python shop.py migrate` and the like work as with `manage.py`; `shop:application` is for a WSGI server.
+`manage.py` has Django's commands; `shop:application` is for a WSGI server.
 """
 
 import os
@@ -97,7 +97,3 @@ def ticks(request):
 urlpatterns = [path("admin/", admin.site.urls), path("news", news), path("basket", basket), path("greeting", greeting), path("upload", upload),
                path("where", where), path("ticks", ticks)]
 application = get_wsgi_application()
-
-if __name__ == "__main__":
-    from django.core.management import execute_from_command_line
-    execute_from_command_line()
