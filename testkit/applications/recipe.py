@@ -30,13 +30,13 @@ class Trial:
 
     def __init__(self, heading, folder, upstreams, ports, certificate):
         text, listeners, urls = block(heading), iter(ports), iter(upstreams)
-        text = re.sub(r'^address = ".*"$', lambda _: f'address = "127.0.0.1:{next(listeners)}"', text, flags=re.MULTILINE)
+        text = re.sub(r'^address = "[^"]*"', lambda _: f'address = "127.0.0.1:{next(listeners)}"', text, flags=re.MULTILINE)
         text = re.sub(r'url = "(https?)://[^"/]*', lambda found: f'url = "{found[1]}://127.0.0.1:{next(urls)}', text)
         text = re.sub(r'certificate = "[^"]*"', f'certificate = "{certificate}.pem"', text)
         text = re.sub(r'key = "/[^"]*"', f'key = "{certificate}.key"', text)
-        text = re.sub(r'^directory = ".*"$', f'directory = "{folder}/store"', text, flags=re.MULTILINE)
-        text = re.sub(r'^disk = ".*"$', 'disk = "512 MiB"', text, flags=re.MULTILINE)
-        text = re.sub(r'^object_max = ".*"$', 'object_max = "256 MB"', text, flags=re.MULTILINE)
+        text = re.sub(r'^directory = "[^"]*"', f'directory = "{folder}/store"', text, flags=re.MULTILINE)
+        text = re.sub(r'^disk = "[^"]*"', 'disk = "512 MiB"', text, flags=re.MULTILINE)
+        text = re.sub(r'^object_max = "[^"]*"', 'object_max = "256 MB"', text, flags=re.MULTILINE)
         text = re.sub(r"\b[a-z]+\.example\b", HOST, text)
         text = re.sub(r"^redirect_https = \d+$", f"redirect_https = {ports[-1]}", text, flags=re.MULTILINE)
         self.text = text
@@ -44,4 +44,4 @@ class Trial:
 
 def ports_wanted(heading):
     """How many addresses the block listens at, the one of https last."""
-    return len(re.findall(r'^address = ".*"$', block(heading), flags=re.MULTILINE))
+    return len(re.findall(r'^address = "', block(heading), flags=re.MULTILINE))
