@@ -74,6 +74,7 @@ mod seen_by_site;
 mod shared_memory;
 mod shared_memory_liars;
 mod short_way;
+mod silent_origins;
 mod slow_clients;
 mod smuggling;
 mod squid_neighbours;
