@@ -47,15 +47,18 @@ pub(super) fn at_origin(ask: &RequestContext) -> Option<String> {
         return None;
     }
     let scheme = if ask.target.https { "https" } else { "http" };
-    let is_known = |at: usize| members[at].origin.scheme.name() == scheme && members[at].changes.host.is_none();
-    let has_same_name = site.preserve_host && ask.ruling.asked_url.is_none() && (0..members.len()).all(is_known);
+    let is_known =
+        |at: usize| members[at].origin.scheme.name() == scheme && members[at].changes.host.is_none();
+    let has_same_name =
+        site.preserve_host && ask.ruling.asked_url.is_none() && (0..members.len()).all(is_known);
     if has_same_name && mapping.is_none() && prefix.is_empty() {
         return None;
     }
     if (mapping.is_some() || !prefix.is_empty()) && may_leave_prefix(uri.path()) {
         return None;
     }
-    let path = mapping.map_or_else(|| uri.path().to_owned(), |mapping| mapping.to_origin(&normal_path(uri.path())));
+    let path =
+        mapping.map_or_else(|| uri.path().to_owned(), |mapping| mapping.to_origin(&normal_path(uri.path())));
     let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
     debug_assert!(path.starts_with('/'), "an absolute URI has an absolute path");
     Some(if prefix.is_empty() { path + &query } else { below_prefix(prefix, &(path + &query)) })

@@ -43,7 +43,8 @@ fn live_video_is_fetched_once() {
 
 /// Runs a trial; one that lacks a program or package is skipped.
 fn check(name: &str) {
-    let asked = Command::new("python3").args(["-c", "import sys; sys.exit(sys.version_info < (3, 10))"]).output();
+    let asked =
+        Command::new("python3").args(["-c", "import sys; sys.exit(sys.version_info < (3, 10))"]).output();
     if !asked.is_ok_and(|output| output.status.success()) {
         return missing::skip("python3 from 3.10 on");
     }
@@ -76,7 +77,8 @@ fn blocks_of_the_page_are_settings() {
         let settings = place.path().join("shoal.toml");
         std::fs::write(&settings, text).expect("written");
         let output = Command::new(binary()).arg("check").arg(&settings).output().expect("the binary starts");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        let said =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && !said.contains("warning"), "{block}\n{said}");
     }
 }

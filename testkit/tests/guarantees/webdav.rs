@@ -120,7 +120,8 @@ fn destination_follows_the_upstreams_path() {
 fn destination_names_the_upstreams_own_host() {
     let origin = Origin::start();
     origin.on("/a", Answer::new(201));
-    let site = format!("hosts = ['*']\npreserve_host = false\nupstreams = [{{ url = '{}' }}]\n", origin.url());
+    let site =
+        format!("hosts = ['*']\npreserve_host = false\nupstreams = [{{ url = '{}' }}]\n", origin.url());
     let shoal = Setup::bare().listen("reverse", "mode = 'reverse'").site(&site).start();
     assert_eq!(send(&shoal, "MOVE", "/a", "http://site.test/b"), 201);
     assert_eq!(origin.last("/a").fields.joined("destination"), "/b");
