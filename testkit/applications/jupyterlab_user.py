@@ -57,7 +57,10 @@ def run(socket, code):
 def main():
     user = User(*sys.argv[1:4])
     cell = lambda code: {"cell_type": "code", "source": code, "metadata": {}, "outputs": [], "execution_count": None, "id": uuid.uuid4().hex[:8]}
-    notebook = lambda *codes: {"type": "notebook", "format": "json", "content": {"cells": [cell(code) for code in codes], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}}
+    # Without a kernel's name the page asks for one.
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}}
+    content = lambda codes: {"cells": [cell(code) for code in codes], "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
+    notebook = lambda *codes: {"type": "notebook", "format": "json", "content": content(codes)}
     for turn in range(4):
         user.ask("PUT", "/api/contents/trial.ipynb", notebook(*(f"print({number})" for number in range(turn + 1))))
         saved = user.ask("GET", "/api/contents/trial.ipynb?content=1")["content"]["cells"]

@@ -19,7 +19,7 @@ try {
   await page.keyboard.press('Control+A')
   await page.keyboard.type('print(6 * 7 * 1001)')
   await page.keyboard.press('Shift+Enter')
-  await page.getByText('42042', { exact: true }).first().waitFor({ timeout: 60_000 })
+  await page.locator('.jp-OutputArea-output', { hasText: '42042' }).first().waitFor({ timeout: 40_000 })
   if (failed.length) throw new Error(failed.join('\n'))
 } finally {
   await browser.close()
