@@ -163,7 +163,7 @@ impl CacheEngine {
     }
 
     /// Removes a URL by the method PURGE, for a client that may purge: under both schemes, since
-    /// applications purge over plain HTTP what their clients read over TLS.
+    /// applications purge over plain HTTP, and their clients read over TLS.
     async fn purge_request(
         &self,
         live: &ExchangeSettings,

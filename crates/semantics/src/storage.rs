@@ -220,8 +220,8 @@ fn may_share_authorized(
 }
 
 /// Returns `true` if a response may be shared to which only a rule or a guess gives a lifetime. The
-/// origin has not said that the page is the same for all. A request with cookies that the key does not include
-/// may have received a page of its own.
+/// origin has not said that the page is the same for all. A request with cookies that the key does
+/// not include may have received a page of its own.
 fn may_share_by_rule(
     exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
     governing: &EffectiveDirectives,

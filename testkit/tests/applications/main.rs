@@ -76,7 +76,12 @@ fn blocks_of_the_page_are_settings() {
         let text = block.replace("/etc/shoal/site", &at("site")).replace("/var/cache/shoal", &at("cache"));
         let settings = place.path().join("shoal.toml");
         std::fs::write(&settings, text).expect("written");
-        let output = Command::new(binary()).arg("check").arg(&settings).output().expect("the binary starts");
+        let output = Command::new(binary())
+            .arg("check")
+            .arg(&settings)
+            .env_remove("SHOAL_BIN")
+            .output()
+            .expect("the binary starts");
         let said =
             String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && !said.contains("warning"), "{block}\n{said}");
