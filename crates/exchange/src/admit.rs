@@ -162,7 +162,8 @@ impl CacheEngine {
         reply
     }
 
-    /// Removes a URL by the method PURGE, for a client that may purge.
+    /// Removes a URL by the method PURGE, for a client that may purge: under both schemes, since
+    /// applications purge over plain HTTP, and their clients read over TLS.
     async fn purge_request(
         &self,
         live: &ExchangeSettings,
@@ -170,7 +171,12 @@ impl CacheEngine {
         client: &Client,
         target: Target,
     ) -> Reply {
-        let (status, why) = match self.purge(PurgeRequest::Url(target.url.to_string())).await {
+        let mut outcome = self.purge(PurgeRequest::Url(target.url.to_string())).await;
+        if matches!(outcome, PurgeOutcome::Purged { .. } | PurgeOutcome::Spread { .. }) {
+            let other = target.of_other_scheme().url.to_string();
+            outcome = outcome.and(self.purge(PurgeRequest::Url(other)).await);
+        }
+        let (status, why) = match outcome {
             PurgeOutcome::Purged { responses: Some(0) } => (StatusCode::NOT_FOUND, NOTHING_STORED),
             PurgeOutcome::Spread { missing, .. } if missing.is_empty() => (StatusCode::OK, PURGED),
             PurgeOutcome::Spread { .. } => (StatusCode::ACCEPTED, NOT_CONFIRMED),

@@ -3,6 +3,7 @@
 
 use super::CacheEngine;
 use super::cache::Cache;
+use super::destination;
 use super::hybrid_cache::{CachedObject, RemovalResult};
 use super::metadata::ObjectMetadata;
 use super::purge_table::PurgeScope;
@@ -121,7 +122,7 @@ impl PurgeTarget for EngineTarget {
 ///
 /// "A cache MUST invalidate the target URI when it receives a non-error status code in response to
 /// an unsafe request method" (4.4). A cache may do the same for Location and Content-Location of
-/// the same origin.
+/// the same origin, and for the URI that COPY or MOVE writes to.
 fn scopes_after(ask: &RequestContext, status: StatusCode, response: &FieldLines) -> Vec<Scope> {
     if !invalidation::applies(&ask.method, status) {
         return Vec::new();
@@ -131,7 +132,8 @@ fn scopes_after(ask: &RequestContext, status: StatusCode, response: &FieldLines)
     let group =
         |group: String| Scope::Group { origin: ask.target.origin().to_owned(), group, is_operators: false };
     let groups = groups::invalidated_groups(&ask.method, response).into_iter().map(group);
-    let uris = invalidation::targets(&ask.method, &target, status, response);
+    let mut uris = invalidation::targets(&ask.method, &target, status, response);
+    uris.extend(destination::of(ask));
     let urls = uris
         .iter()
         .filter_map(|uri| Target::of_uri(uri).ok())

@@ -40,6 +40,7 @@ mod client_access;
 mod coding;
 mod deliver;
 mod denials;
+mod destination;
 mod error_pages;
 pub mod explain;
 mod fast_path;

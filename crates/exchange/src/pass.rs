@@ -2,6 +2,7 @@
 
 use super::CacheEngine;
 use super::answers;
+use super::destination;
 use super::fetch::{FetchFailure, ReceivedHead};
 use super::handling_report::HandlingReport;
 use super::renewal::{FreshenAction, freshen};
@@ -37,10 +38,17 @@ impl CacheEngine {
             return serve::only_if_cached(ask);
         }
         let forwarded = if safe { ForwardReason::Bypass } else { ForwardReason::Method };
-        let is_left_out = |name: &[u8]| body.is_none() && is_for_body(ask, name);
+        let destination = destination::at_origin(ask);
+        let is_left_out = |name: &[u8]| {
+            body.is_none() && is_for_body(ask, name) || destination.is_some() && name == b"destination"
+        };
+        let mut onward = forwardable(ask, is_left_out);
+        if let Some(path) = &destination {
+            onward.field(&destination::DESTINATION, path.as_bytes());
+        }
         let upgrade = tunnel::upgrade_offer(ask.version, &ask.fields);
         let reason = if upgrade.is_some() { MissReason::Upgrade } else { forwarded.into() };
-        let mut request = request_for(ask, forwardable(ask, is_left_out).finish(), reason);
+        let mut request = request_for(ask, onward.finish(), reason);
         request.body = body.map(|body| without_spoken_trailers(ask, body));
         // Such a connection carries one request at a time, and no other client gets its response.
         request.caller.pins = pins(ask);

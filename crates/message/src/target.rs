@@ -63,6 +63,13 @@ impl Target {
         Self::new(true, host, Some(port), path)
     }
 
+    /// Returns the same place under the other scheme: at its default port, or at the port that the
+    /// URL names.
+    pub fn of_other_scheme(&self) -> Self {
+        let default = if self.https { 443 } else { 80 };
+        Self::new(!self.https, self.host(), Some(self.port).filter(|port| *port != default), self.path())
+    }
+
     /// Parses an absolute URL.
     pub fn parse(url: &str) -> Result<Self, TargetError> {
         Self::of_uri(&url.parse().map_err(|_| TargetError::Host)?)
@@ -251,6 +258,22 @@ mod tests {
         assert_eq!(forward("ftp://example.org/"), Err(TargetError::Scheme));
         assert_eq!(forward("http://user@example.org/"), Err(TargetError::Host));
         assert_eq!(forward("http://example.org:99999/"), Err(TargetError::Host));
+    }
+
+    #[test]
+    fn other_scheme_keeps_a_named_port() {
+        for (url, other) in [
+            ("http://a.test/b?c", "https://a.test/b?c"),
+            ("https://a.test:443/", "http://a.test/"),
+            ("http://a.test:8080/b", "https://a.test:8080/b"),
+            ("https://[::1]:8443/b", "http://[::1]:8443/b"),
+            ("https://a.test:80/b", "http://a.test/b"),
+        ] {
+            let target = Target::parse(url).expect("a URL");
+            let turned = target.of_other_scheme();
+            assert_eq!(&*turned.url, other);
+            assert_eq!(turned, Target::parse(other).expect("a URL"));
+        }
     }
 
     #[test]

@@ -219,9 +219,9 @@ fn may_share_authorized(
         || directives.s_maxage.is_some()
 }
 
-/// Returns `true` if a response may be shared to which only a rule gives a lifetime. The origin has
-/// not said that the page is the same for all. A request with cookies that the key does not include
-/// may have received a page of its own.
+/// Returns `true` if a response may be shared to which only a rule or a guess gives a lifetime. The
+/// origin has not said that the page is the same for all. A request with cookies that the key does
+/// not include may have received a page of its own.
 fn may_share_by_rule(
     exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
     governing: &EffectiveDirectives,

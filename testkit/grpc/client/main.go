@@ -2,7 +2,10 @@
 package main
 
 import (
+	"context"
 	"flag"
+	"fmt"
+	"io"
 	"log"
 	"time"
 
@@ -34,6 +37,7 @@ func main() {
 	authority := flag.String("authority", "", "host `name` to call it by")
 	ca := flag.String("ca", "", "PEM `file` of the authority to trust; without one there is no TLS")
 	name := flag.String("case", "", "`name` of the case")
+	hold := flag.Duration("hold", time.Second, "time for which held_stream keeps its stream")
 	limit := flag.Duration("limit", time.Minute, "longest time that the case may take")
 	flag.Parse()
 
@@ -55,6 +59,8 @@ func main() {
 	switch run, known := cases[*name]; {
 	case known:
 		run(testgrpc.NewTestServiceClient(connection))
+	case *name == "held_stream":
+		holdStream(testgrpc.NewTestServiceClient(connection), *hold)
 	case *name == "unimplemented_method":
 		interop.DoUnimplementedMethod(connection)
 	case *name == "unimplemented_service":
@@ -62,4 +68,37 @@ func main() {
 	default:
 		log.Fatalf("there is no case %q", *name)
 	}
+}
+
+// holdStream sends a message ten times a second on one stream, and reads the answer to each before the next. It prints their number.
+func holdStream(client testgrpc.TestServiceClient, hold time.Duration) {
+	limited, cancel := context.WithTimeout(context.Background(), hold+30*time.Second)
+	defer cancel()
+	stream, err := client.FullDuplexCall(limited)
+	if err != nil {
+		log.Fatalf("no stream: %v", err)
+	}
+	sent := 0
+	for begun := time.Now(); time.Since(begun) < hold; time.Sleep(100 * time.Millisecond) {
+		sent++
+		size := int32(1000 * (sent%50 + 1))
+		wanted := []*testgrpc.ResponseParameters{{Size: size}}
+		if err := stream.Send(&testgrpc.StreamingOutputCallRequest{ResponseParameters: wanted}); err != nil {
+			log.Fatalf("message %d is not sent: %v", sent, err)
+		}
+		answer, err := stream.Recv()
+		if err != nil {
+			log.Fatalf("message %d is not answered: %v", sent, err)
+		}
+		if got := len(answer.GetPayload().GetBody()); got != int(size) {
+			log.Fatalf("message %d has %d bytes, not %d", sent, got, size)
+		}
+	}
+	if err := stream.CloseSend(); err != nil {
+		log.Fatalf("the stream does not end: %v", err)
+	}
+	if _, err := stream.Recv(); err != io.EOF {
+		log.Fatalf("after the last message: %v", err)
+	}
+	fmt.Println("held", sent, "messages")
 }

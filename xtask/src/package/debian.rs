@@ -121,7 +121,13 @@ mod tests {
         let tree = Tree::of(&root, &talking, &talking, &release).unwrap();
         let package = package(&root, &tree, &binary, &folder, &release).unwrap();
         let listed = output(Command::new("dpkg-deb").arg("-c").arg(&package)).unwrap();
-        for line in ["-rwxr-xr-x root/root", "2023-11-14", "./usr/bin/shoal", "./etc/shoal/shoal.toml"] {
+        for line in [
+            "-rwxr-xr-x root/root",
+            "2023-11-14",
+            "./usr/bin/shoal",
+            "./etc/shoal/shoal.toml",
+            "./lib/systemd/system/shoal.socket",
+        ] {
             assert!(listed.contains(line), "{line} is not in\n{listed}");
         }
         let unpacked = folder.join("unpacked");

@@ -21,6 +21,7 @@ struct Leaf {
 const COPIED: &[(&str, &str)] = &[
     ("contrib/debian/shoal.toml", "etc/shoal/shoal.toml"),
     ("contrib/shoal.logrotate", "etc/logrotate.d/shoal"),
+    ("contrib/shoal.socket", "lib/systemd/system/shoal.socket"),
     ("contrib/shoal.alerts.yml", "usr/share/shoal/shoal.alerts.yml"),
     ("contrib/shoal.grafana.json", "usr/share/shoal/shoal.grafana.json"),
     ("contrib/debian/copyright", "usr/share/doc/shoal/copyright"),

@@ -1,7 +1,8 @@
 //! Freshness lifetime of a response, and its age on arrival (RFC 9111, sections 4.2.1 to 4.2.3).
 
-use super::{ForwardedExchange, LifetimeSource, is_heuristically_cacheable};
+use super::{ForwardedExchange, LifetimeSource, is_heuristically_cacheable, may_share_by_rule};
 use crate::targeted::EffectiveDirectives;
+use crate::vary::{self, Vary};
 use crate::{CacheRules, HeuristicQuery, date, lapsing, lists};
 use http::HeaderName;
 use http::header::{AGE, AUTHORIZATION, COOKIE, DATE, EXPIRES, LAST_MODIFIED};
@@ -25,6 +26,8 @@ pub(super) struct Freshness {
     pub last_modified: Option<u64>,
     /// `true` if the URL's leave may lapse at any time, and no field gives that time.
     pub lapses: bool,
+    /// `true` if the response may be a page of the requesting client alone. See [`is_personal`].
+    pub is_personal: bool,
 }
 
 impl Freshness {
@@ -41,6 +44,7 @@ impl Freshness {
         let guessed = last_modified.map(|modified| heuristic_lifetime(generated, modified, rules));
         let (lifetime, basis) = match explicit_lifetime(exchanged.response, governing, generated, now) {
             Some(said) => said,
+            None if is_personal(exchanged, governing, rules) => (0, LifetimeSource::RequestCookie),
             None if may_be_guessed(exchanged, governing, rules) => {
                 match guessed.filter(|lifetime| *lifetime > 0) {
                     Some(lifetime) => (lifetime, LifetimeSource::Heuristic),
@@ -58,7 +62,8 @@ impl Freshness {
         let ruled = ruled_lifetime((lifetime, basis), initial_age_ms, exchanged.query, rules);
         let (lifetime, basis, is_limited) = ruled;
         let lapses = !basis.is_explicit() && !outlasts_its_leave(exchanged.query, rules);
-        Self { lifetime, basis, is_limited, initial_age_ms, date, last_modified, lapses }
+        let is_personal = basis == LifetimeSource::RequestCookie;
+        Self { lifetime, basis, is_limited, initial_age_ms, date, last_modified, lapses, is_personal }
     }
 
     pub fn is_explicit(&self) -> bool {
@@ -112,6 +117,25 @@ fn may_be_guessed(
     asks_for_it
         && outlasts_its_leave(exchanged.query, rules)
         && (governing.directives.public || is_heuristically_cacheable(exchanged.status))
+}
+
+/// Returns `true` if the response may be a page of the requesting client alone: the request had
+/// cookies that the key does not have, and the origin said nothing. Such a response is kept for
+/// validation alone. The origin then judges the cookies of each client.
+///
+/// RFC 9111, section 4.2.2: "Since origin servers do not always provide explicit expiration times,
+/// a cache MAY assign a heuristic expiration time". Many applications send Last-Modified or an ETag
+/// with pages that need a login, and nothing else.
+fn is_personal(
+    exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
+    governing: &EffectiveDirectives,
+    rules: &CacheRules,
+) -> bool {
+    let is_keyed = || match vary::nominated(exchanged.response) {
+        Vary::Fields(names) => names.contains(&COOKIE),
+        Vary::Nothing | Vary::Any => false,
+    };
+    exchanged.request.has(&COOKIE) && !may_share_by_rule(exchanged, governing, rules) && !is_keyed()
 }
 
 /// Returns `true` if no lapsing leave limits the response's use. Its URL then carries no leave, or

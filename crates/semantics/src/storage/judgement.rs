@@ -34,6 +34,8 @@ pub enum LifetimeSource {
     Heuristic,
     /// A short guess for an error that other clients are about to get as well.
     Negative,
+    /// No guess, since the request had cookies that the key does not have; the lifetime is 0.
+    RequestCookie,
     /// No source; the lifetime is 0.
     Nothing,
 }
@@ -41,7 +43,7 @@ pub enum LifetimeSource {
 impl LifetimeSource {
     /// Returns `true` if the response or a rule states the lifetime.
     pub fn is_explicit(self) -> bool {
-        !matches!(self, Self::Heuristic | Self::Negative | Self::Nothing)
+        !matches!(self, Self::Heuristic | Self::Negative | Self::RequestCookie | Self::Nothing)
     }
 
     /// Returns `true` if a rule gives a lifetime for which the origin gave no leave.
@@ -60,6 +62,7 @@ impl LifetimeSource {
             Self::RuleLeast => "rule.lifetime_min",
             Self::Heuristic => "heuristic",
             Self::Negative => "negative",
+            Self::RequestCookie => "request-cookie",
             Self::Nothing => "none",
         }
     }
@@ -75,6 +78,7 @@ impl LifetimeSource {
             Self::RuleLeast => "lifetime_min",
             Self::Heuristic => "cache.heuristic_fraction (RFC 9111, section 4.2.2)",
             Self::Negative => "cache.negative_ttl (RFC 9111, section 4.2.2)",
+            Self::RequestCookie => "a request with cookies, and no word of the origin",
             Self::Nothing => "RFC 9111, section 4.2.1",
         }
     }
@@ -90,6 +94,9 @@ impl LifetimeSource {
                 "`cache.heuristic_fraction`, `cache.heuristic_max`, or a rule with `lifetime_default`."
             }
             Self::Negative => "`cache.negative_ttl`, or a rule with `statuses` and `lifetime`.",
+            Self::RequestCookie => {
+                "A lifetime by the origin, or a rule with the `cookies` that count; an empty list for none."
+            }
             Self::Nothing => "A rule with `lifetime_default`.",
         }
     }

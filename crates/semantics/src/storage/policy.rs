@@ -62,11 +62,17 @@ impl CachePolicy {
             .or(directives.stale_if_error)
             .or(if_error)
             .is_some();
+        // A rule for all responses must not show one client's page to others.
+        let is_personal = freshness.is_personal
+            && directives.stale_while_revalidate.or(directives.stale_if_error).is_none();
         let is_negative = freshness.basis == LifetimeSource::Negative;
         let flags = [
             (
                 FORBIDS_STALE,
-                directives.forbids_stale() || (freshness.lapses && !says_of_stale) || is_negative,
+                directives.forbids_stale()
+                    || (freshness.lapses && !says_of_stale)
+                    || is_personal
+                    || is_negative,
             ),
             (ALWAYS_VALIDATES, directives.always_validate()),
             (IMMUTABLE, directives.immutable),
