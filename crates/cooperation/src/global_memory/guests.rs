@@ -154,6 +154,11 @@ impl<T> GuestPages<T> {
         (self.owners.values().map(|owner| owner.pages.len()).sum(), self.bytes)
     }
 
+    /// Returns the numbers of all pages.
+    pub fn pages(&self) -> impl Iterator<Item = u128> {
+        self.owners.values().flat_map(|owner| owner.pages.keys().copied())
+    }
+
     /// Returns the bytes held for a node.
     pub fn bytes_of(&self, owner: NodeId) -> u64 {
         self.owners.get(&owner).map_or(0, |known| known.bytes)
