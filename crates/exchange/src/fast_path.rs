@@ -76,6 +76,9 @@ impl CacheEngine {
                 return FastPathOutcome::NotTaken;
             };
             let FreshHit { resident, source, meter, key, .. } = found;
+            if self.prefetcher.wants_hit(&live.prefetch, (plain.version, key), now) {
+                return FastPathOutcome::NotTaken;
+            }
             let Stored::Response(head) = &resident.record else { return FastPathOutcome::NotTaken };
             let Some(form) = form(plain, head, &resident.body, now) else { return FastPathOutcome::NotTaken };
             if live.rule_set.limits_rates() && !live.counts_plain(plain, listener.mode, client, received) {

@@ -4,7 +4,8 @@
 //! RFC 8297, section 2: "A server that sends a 103 (Early Hints) response … might include header
 //! fields that are likely to be included in the final response". Only `Link` is kept. Links
 //! stay with their own request until its final answer turns out to be one for all clients: until
-//! then they may be one client's own. A hit in RAM gets no 103, since its answer comes as soon.
+//! then they may be one client's own. A hit in RAM of a URL with hints takes the ordinary path, and
+//! gets its 103 before the answer.
 
 use super::Prefetcher;
 use super::hint::HintFields;
@@ -88,6 +89,11 @@ impl RememberedHints {
         }
     }
 
+    /// Returns `true` if there are links for clients.
+    pub(super) fn has(&self, key: u64) -> bool {
+        self.0.lock().entries.get(&key).is_some_and(|links| !links.is_empty())
+    }
+
     /// Returns the links for a client.
     fn of(&self, key: u64) -> Option<Vec<HeaderValue>> {
         self.0.lock().entries.get(&key).filter(|links| !links.is_empty()).cloned()
@@ -109,13 +115,18 @@ impl HintTable {
     }
 }
 
+/// Returns `true` if clients of this version of HTTP get early hints.
+pub(super) fn takes(setting: EarlyHints, version: Version) -> bool {
+    match setting {
+        EarlyHints::Off => false,
+        EarlyHints::Http2 => version == Version::HTTP_2,
+        EarlyHints::All => version >= Version::HTTP_11,
+    }
+}
+
 /// Sends the remembered hints of a URL to a client that waits.
 pub(super) fn send_again(remembered: &RememberedHints, ask: &RequestContext) {
-    let takes_it = match ask.live.prefetch.early_hints {
-        EarlyHints::Off => false,
-        EarlyHints::Http2 => ask.version == Version::HTTP_2,
-        EarlyHints::All => ask.version >= Version::HTTP_11,
-    };
+    let takes_it = takes(ask.live.prefetch.early_hints, ask.version);
     let Some(sink) = ask.interim.as_ref().filter(|_| takes_it && ask.method == Method::GET) else { return };
     let Some(links) = remembered.of(ask.primary.hash().low()) else { return };
     let fields: HeaderMap = links.into_iter().map(|link| (header::LINK, link)).collect();
