@@ -336,12 +336,12 @@ def main():
     parser.add_argument("--directory", help="folder for the stores")
     parser.add_argument("--slow", type=int, help="reads a second of each node's disk")
     parser.add_argument("--clients", type=int, default=1, help="connections that ask at the same time")
-    parser.add_argument("--small", action="store_true", help="2,000 objects and 8,000 requests")
+    parser.add_argument("--small", action="store_true", help="4,000 objects and 20,000 requests")
     parser.add_argument("--keep", action="store_true", help="keep the folders with settings and logs")
     parser.add_argument("--json", help="file for the results")
     options = parser.parse_args()
     if options.small:
-        options.objects, options.requests, options.warming = 2_000, 5_000, 3_000
+        options.objects, options.requests, options.warming = 4_000, 12_000, 8_000
     options.ram = max(options.objects * options.size // 8, 4 << 20)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Origin)
     threading.Thread(target=server.serve_forever, daemon=True).start()

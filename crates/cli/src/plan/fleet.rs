@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::show::print;
 use crate::trace::source::unreadable;
 use shoal_core::Key;
-use shoal_lab::plan::PlanOptions;
+use shoal_lab::plan::{NEIGHBOURHOOD_PERCENT, PlanOptions};
 use shoal_lab::shared_memory::{
     FleetForm, FleetOutcome, FleetRequest, FleetSettings, FleetSource, fleet_text, run_fleet,
 };
@@ -43,7 +43,8 @@ impl PlanArguments {
         }
         let settings = FleetSettings {
             nodes: logs.len(),
-            ram_bytes: wishes.ram_bytes.unwrap_or_default(),
+            // The rest is for neighbours of objects that are read from disk.
+            ram_bytes: wishes.ram_bytes.unwrap_or_default() / 100 * (100 - NEIGHBOURHOOD_PERCENT),
             beside_body: wishes.footprint.ram_overhead(),
             ram_object_max: wishes.footprint.ram_object_max,
             warm_up: (requests.len() as f64 * wishes.warm_up) as usize,
