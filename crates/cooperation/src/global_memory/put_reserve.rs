@@ -2,13 +2,14 @@
 //!
 //! A fixed share would be lost to all objects. An eighth of the RAM costs about two points of hit
 //! ratio where popularity falls as the reciprocal of the rank. So the reserve follows the need. It
-//! doubles when pages are dropped for want of it, and shrinks to twice the peak of late. A node that
-//! puts nothing has none. A reserve is changed by a thread that may wait, not by an eviction. O(1).
+//! doubles when pages are dropped for want of it, and shrinks to twice the peak of late. Bursts come
+//! seconds apart, so that the peak is forgotten slowly. A node that puts nothing has none. A reserve is changed by a thread that may wait, not by an eviction. O(1).
 
 /// Size of the reserve, in bytes of pages.
 #[derive(Clone, Copy, Debug)]
 pub struct PutReserve {
     size: u64,
+    first: u64,
     most: u64,
     /// Most bytes in use of late, decayed.
     peak: u64,
@@ -20,7 +21,8 @@ impl PutReserve {
     /// Makes the reserve of a node with this memory: none before the first page.
     pub fn of(memory_bytes: u64) -> Self {
         let most = (memory_bytes / MOST_PART).min(MOST_BYTES);
-        Self { size: 0, most, peak: 0, is_short: false }
+        let first = (memory_bytes / FIRST_PART).clamp(FIRST_BYTES_MIN, FIRST_BYTES_MAX).min(most);
+        Self { size: 0, first, most, peak: 0, is_short: false }
     }
 
     /// Returns the bytes of pages that may be on their way.
@@ -39,15 +41,15 @@ impl PutReserve {
     }
 
     /// Returns the size for the time until the next call. [`Self::set`] puts it into force. The peak
-    /// decays by a quarter if `is_over`: an interval has passed.
+    /// decays by a part if `is_over`: a second has passed.
     pub fn adapt(&mut self, is_over: bool) -> u64 {
         let wanted = match self.is_short {
-            true => (2 * self.size).max(FIRST_BYTES),
+            true => (2 * self.size).max(self.first),
             false if is_over => 2 * self.peak,
             false => self.size,
         };
         if is_over {
-            self.peak = self.peak * 3 / 4;
+            self.peak = self.peak * DECAY / (DECAY + 1);
         }
         self.is_short = false;
         wanted.min(self.most)
@@ -64,8 +66,13 @@ impl PutReserve {
 const MOST_PART: u64 = 16;
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Bytes after the first page that found no room.
-const FIRST_BYTES: u64 = 64 << 10;
+/// Part of the memory after the first page that found no room, and its bounds.
+const FIRST_PART: u64 = 256;
+const FIRST_BYTES_MIN: u64 = 64 << 10;
+const FIRST_BYTES_MAX: u64 = 1 << 20;
+
+/// The peak is halved in about 22 seconds.
+const DECAY: u64 = 31;
 
 #[cfg(test)]
 mod tests {
@@ -83,7 +90,7 @@ mod tests {
         }
         assert_eq!((reserve.size(), reserve.adapt(false)), (4 << 20, 4 << 20), "an end of growth");
         reserve.used(1 << 20);
-        let sizes: Vec<u64> = (0..100).map(|_| reserve.adapt(true)).collect();
+        let sizes: Vec<u64> = (0..600).map(|_| reserve.adapt(true)).collect();
         assert!(sizes.is_sorted_by(|before, after| before >= after) && sizes[3] > 1 << 20, "{sizes:?}");
         assert_eq!(sizes.last(), Some(&0), "memory comes back");
     }

@@ -35,7 +35,6 @@ pub(super) async fn work(memory: Weak<ClusterMemory>, wake: Arc<Notify>) {
             due = Instant::now() + TICK;
             memory.tick().await;
         }
-        memory.adapt_reserve(false);
         // Some more objects may fill the messages.
         tokio::time::sleep(GATHERING).await;
         while memory.put_some().await {}
@@ -236,6 +235,7 @@ impl ClusterMemory {
     /// Puts pages until messages are full. Returns `true` if objects still wait.
     async fn put_some(self: &Arc<Self>) -> bool {
         let Some(handle) = self.handle.upgrade() else { return false };
+        self.adapt_reserve(false);
         let parcels = self.parcels(&handle);
         if parcels.is_empty() {
             return !self.queue.lock().objects.is_empty();
