@@ -290,7 +290,10 @@ fn plan_of_nodes_tells_shared_memory() {
     let command = [&["plan", name(&logs[0]), "--ram", "4 MiB"][..], &nodes].concat();
     let output = run(&command);
     let text = done(&output);
-    assert!(text.starts_with("Shared memory of 4 nodes, 4.0 MiB of RAM each; 5600 requests counted"), "{text}");
+    assert!(
+        text.starts_with("Shared memory of 4 nodes, 4.0 MiB of RAM each; 5600 requests counted"),
+        "{text}"
+    );
     assert!(text.contains("Worth a try: "), "{text}");
     let output = run(&[&command[..], &["--json"]].concat());
     let told: Value = serde_json::from_str(done(&output)).expect("JSON");

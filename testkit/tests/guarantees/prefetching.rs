@@ -221,7 +221,8 @@ fn successors_are_learnt_from_hits_in_ram() {
         }
         let rows = shoal.ask_admin(&Request::get("/hints")).text();
         let told: serde_json::Value = serde_json::from_str(&rows).expect("it is JSON");
-        let learnt = told["sources"].as_array().and_then(|rows| rows.iter().find(|it| it["source"] == "learnt"));
+        let learnt =
+            told["sources"].as_array().and_then(|rows| rows.iter().find(|it| it["source"] == "learnt"));
         learnt.is_some_and(|row| row["held"].as_u64() > Some(0))
     });
     assert_eq!((origin.count("/page"), origin.count("/part")), (1, 1));

@@ -34,7 +34,8 @@ fn servers(node: &Shoal) -> usize {
 /// of the requests that neither a disk nor the origin answered.
 fn ram_hit_ratio(nodes: &[Shoal]) -> f64 {
     let counted = |name: &str, labels: &str| nodes.iter().map(|node| node.metric(name, labels)).sum::<u64>();
-    let missed = || counted("shoal_disk_object_reads_total", "") + counted("shoal_responses_total", "\"miss\"");
+    let missed =
+        || counted("shoal_disk_object_reads_total", "") + counted("shoal_responses_total", "\"miss\"");
     let (mut random, mut before) = (Random::new(11), 0);
     for number in 0..2 * REQUESTS {
         if number == REQUESTS {
@@ -71,7 +72,9 @@ fn plan_comes_within_three_points_of_the_nodes() {
     }
     let apart = cluster(&origin, "off");
     let without = ram_hit_ratio(&apart);
-    wait::until("the logs are whole", || apart[0].access_log(2 * REQUESTS * 4 / 5).len() >= 2 * REQUESTS * 4 / 5);
+    wait::until("the logs are whole", || {
+        apart[0].access_log(2 * REQUESTS * 4 / 5).len() >= 2 * REQUESTS * 4 / 5
+    });
     let plan = planned(&apart);
     drop(apart);
     let with = ram_hit_ratio(&cluster(&origin, "always"));
@@ -79,17 +82,17 @@ fn plan_comes_within_three_points_of_the_nodes() {
     eprintln!("without {without:.4}, with {with:.4}; {plan}");
     assert!((told("apart") - without).abs() <= POINTS, "{without}, and planned: {plan}");
     assert!((told("shared") - with).abs() <= POINTS, "{with}, and planned: {plan}");
-    assert!(with > without, "{with} {without}");
+    assert!(with > without + POINTS, "{with} {without}");
 }
 
 /// Requests to warm up, and those that count.
 const REQUESTS: usize = 6_000;
 
-/// Objects, about three times as many as the RAM of a node holds.
+/// Objects, about eight times as many as the RAM of a node holds.
 const OBJECTS: f64 = 4_000.0;
 
-/// Bytes of an object. RAM holds many, so that chance evens out.
-const BYTES: usize = 1_500;
+/// Bytes of an object. The RAM of a node holds about 500.
+const BYTES: usize = 6_000;
 
 /// Share by which the plan may be off.
 const POINTS: f64 = 0.03;

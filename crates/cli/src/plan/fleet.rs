@@ -60,11 +60,7 @@ impl PlanArguments {
     }
 
     /// Adds the requests of a node's log.
-    fn read_node(
-        &self,
-        (node, log): (usize, &str),
-        requests: &mut Vec<FleetRequest>,
-    ) -> Result<(), Failure> {
+    fn read_node(&self, (node, log): (usize, &str), requests: &mut Vec<FleetRequest>) -> Result<(), Failure> {
         let source = self.reading.open(log)?;
         let failed = |why: &str| Failure::Runtime(format!("{log}: {why}"));
         let (mut reader, bar) = source.into_parts();
@@ -72,7 +68,8 @@ impl PlanArguments {
         while left > 0 {
             let read = reader.next(|record| {
                 let is_counted = self.filter.0.refuses(record).is_none();
-                is_counted.then(|| (record.time_ms, Key::unkeyed(record.url.as_bytes()), record.bytes.unwrap_or(0)))
+                is_counted
+                    .then(|| (record.time_ms, Key::unkeyed(record.url.as_bytes()), record.bytes.unwrap_or(0)))
             });
             let Some(read) = read.map_err(|error| failed(&unreadable(&error)))? else { break };
             let Some((time, object, bytes)) = read else { continue };

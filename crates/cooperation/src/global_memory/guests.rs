@@ -145,7 +145,8 @@ impl<T> GuestPages<T> {
 
     /// Returns the ages of the oldest pages, at most `most`, the oldest first. O(owners·most).
     pub fn oldest_ages(&self, now: Duration, most: usize) -> Vec<Duration> {
-        let of_owner = |owner: &Owner<T>| owner.order.keys().take(most).map(|(used, _)| *used).collect::<Vec<_>>();
+        let of_owner =
+            |owner: &Owner<T>| owner.order.keys().take(most).map(|(used, _)| *used).collect::<Vec<_>>();
         let mut used: Vec<Duration> = self.owners.values().flat_map(of_owner).collect();
         used.sort_unstable();
         used.truncate(most);

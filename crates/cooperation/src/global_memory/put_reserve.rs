@@ -3,7 +3,8 @@
 //! A fixed share would be lost to all objects. An eighth of the RAM costs about two points of hit
 //! ratio where popularity falls as the reciprocal of the rank. So the reserve follows the need. It
 //! doubles when pages are dropped for want of it, and shrinks to twice the peak of late. Bursts come
-//! seconds apart, so that the peak is forgotten slowly. A node that puts nothing has none. A reserve is changed by a thread that may wait, not by an eviction. O(1).
+//! seconds apart, so that the peak is forgotten slowly. A node that puts nothing has none. A thread
+//! that may wait changes the reserve, not an eviction. O(1).
 
 /// Size of the reserve, in bytes of pages.
 #[derive(Clone, Copy, Debug)]

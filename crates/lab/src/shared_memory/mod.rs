@@ -217,7 +217,8 @@ impl Fleet {
             return source;
         }
         // Digests are as old as the latest pull.
-        let told = |holder: &FleetNode| holder.stored.get(&request.object).is_some_and(|at| *at <= self.ticked);
+        let told =
+            |holder: &FleetNode| holder.stored.get(&request.object).is_some_and(|at| *at <= self.ticked);
         let count = self.nodes.len();
         let holder = (1..count).map(|step| (node + step) % count).find(|other| told(&self.nodes[*other]));
         if let Some(holder) = holder
@@ -290,7 +291,8 @@ impl Fleet {
             return Vec::new();
         };
         let server = server.0 as usize;
-        let Some((replaced, left)) = self.nodes[server].room_for(node_id(node), weight, (age, self.now)) else {
+        let Some((replaced, left)) = self.nodes[server].room_for(node_id(node), weight, (age, self.now))
+        else {
             self.nodes[node].stays(object, turn, FleetSource::DiskDeclined);
             return Vec::new();
         };
@@ -341,4 +343,3 @@ const TICKS_MAX: u32 = 30;
 
 /// Offers of one request at most.
 const OFFERS_MAX: usize = 4096;
-

@@ -4,10 +4,7 @@ use super::{FleetOutcome, FleetSettings, FleetSource};
 use std::fmt::Write as _;
 
 /// Returns a table: memory apart, shared, and in one node.
-pub fn fleet_text(
-    settings: &FleetSettings,
-    [apart, shared, one]: [&FleetOutcome; 3],
-) -> String {
+pub fn fleet_text(settings: &FleetSettings, [apart, shared, one]: [&FleetOutcome; 3]) -> String {
     let mut text = format!(
         "Shared memory of {} nodes, {:.1} MiB of RAM each; {} requests counted, {} to warm up\n",
         settings.nodes,

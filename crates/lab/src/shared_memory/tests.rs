@@ -78,12 +78,8 @@ fn long_pause_takes_no_long_work() {
 #[test]
 fn large_object_stays_on_disk() {
     let object = Key::unkeyed(b"large");
-    let request = |second| FleetRequest {
-        time: Duration::from_secs(second),
-        node: 0,
-        object,
-        bytes: 5 << 20,
-    };
+    let request =
+        |second| FleetRequest { time: Duration::from_secs(second), node: 0, object, bytes: 5 << 20 };
     let requests: Vec<_> = (0..3).map(request).collect();
     let outcome = run_fleet(&requests, &FleetSettings { warm_up: 0, ..SETTINGS }, FleetForm::Shared);
     assert_eq!((outcome.of(FleetSource::DiskAlone), outcome.of(FleetSource::OriginFirst)), (2, 1));

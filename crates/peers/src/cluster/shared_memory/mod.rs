@@ -392,4 +392,3 @@ const GUEST_OVERHEAD: u64 = 256;
 
 /// Utilization of the CPU from which this node takes no pages.
 const CPU_CAP: f64 = 0.8;
-
