@@ -45,7 +45,7 @@ pub struct PlanArguments {
     /// Available RAM; with --node the RAM of each node
     #[arg(long, value_name = "SIZE")]
     ram: Option<ByteCount>,
-    /// Log of another node of the same cluster: tells only what shared memory would give; repeatable
+    /// Log of another node of the same cluster: tells the gain by shared memory alone; repeatable
     #[arg(long = "node", value_name = "LOG", requires = "ram")]
     nodes: Vec<String>,
     /// Available disk space

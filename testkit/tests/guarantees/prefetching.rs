@@ -214,7 +214,7 @@ fn successors_are_learnt_from_hits_in_ram() {
     for path in ["/page", "/part"] {
         shoal.get(path).expect_body(path);
     }
-    // One second in eight teaches. What is hinted is in the cache already, and counts as held.
+    // One second in eight teaches. A hinted answer is in the cache already, and counts as held.
     wait::until("a hint was learnt from hits", || {
         for path in ["/page", "/part"] {
             shoal.get(path).expect_body(path);

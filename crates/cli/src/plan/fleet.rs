@@ -1,4 +1,4 @@
-//! `shoal plan LOG --node LOG --ram SIZE`: what shared memory would give to nodes with these logs.
+//! `shoal plan LOG --node LOG --ram SIZE`: the gain of nodes with these logs by shared memory.
 
 use super::PlanArguments;
 use crate::failure::Failure;

@@ -1,9 +1,9 @@
 //! Decision of a memory server about a page: the memory that the page replaces, or none.
 //!
-//! GMS replaces the globally oldest page (Feeley et al., SOSP 1995). A server with free memory gives
-//! that. Otherwise it gives the older of two: its own objects, or the oldest pages of others. A page
-//! that is older than both is declined. Pages of others have a limit, beyond which they replace each
-//! other alone. O(1).
+//! GMS replaces the globally oldest page (Feeley et al., SOSP 1995). A server with free memory
+//! gives that. Otherwise it gives the older of two: its own objects, or the oldest pages of others.
+//! A page that is older than both is declined. Pages of others have a limit, beyond which they
+//! replace each other alone. O(1).
 
 use std::time::Duration;
 

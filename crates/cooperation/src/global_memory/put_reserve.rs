@@ -2,9 +2,9 @@
 //!
 //! A fixed share would be lost to all objects. An eighth of the RAM costs about two points of hit
 //! ratio where popularity falls as the reciprocal of the rank. So the reserve follows the need. It
-//! doubles when pages are dropped for want of it, and shrinks to twice the peak of late. Bursts come
-//! seconds apart, so that the peak is forgotten slowly. A node that puts nothing has none. A thread
-//! that may wait changes the reserve, not an eviction. O(1).
+//! doubles when pages are dropped for want of it, and shrinks to twice the peak of late. Bursts
+//! come seconds apart, so that the peak is forgotten slowly. A node that puts nothing has none. A
+//! thread that may wait changes the reserve, not an eviction. O(1).
 
 /// Size of the reserve, in bytes of pages.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +41,8 @@ impl PutReserve {
         self.is_short = self.size < self.most;
     }
 
-    /// Returns the size for the time until the next call. [`Self::set`] puts it into force. The peak
-    /// decays by a part if `is_over`: a second has passed.
+    /// Returns the size for the time until the next call. [`Self::set`] puts it into force. The
+    /// peak decays by a part if `is_over`: a second has passed.
     pub fn adapt(&mut self, is_over: bool) -> u64 {
         let wanted = match self.is_short {
             true => (2 * self.size).max(self.first),

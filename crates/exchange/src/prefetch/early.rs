@@ -37,7 +37,7 @@ struct HintTable {
 #[derive(Default)]
 pub(crate) struct RequestHints {
     links: Mutex<RequestLinks>,
-    /// Client's own sink. What goes there comes before an answer that is ready at once.
+    /// Client's own sink. Its interim answers come before an answer that is ready at once.
     own: Option<InterimSink>,
 }
 

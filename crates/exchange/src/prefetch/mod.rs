@@ -85,8 +85,9 @@ impl Prefetcher {
         }
     }
 
-    /// Returns `true` if a hit in RAM takes the ordinary path, so that prefetching sees its request:
-    /// one with early hints to send, and those of one second in eight if successors are learnt.
+    /// Returns `true` if a hit in RAM takes the ordinary path, so that prefetching sees its
+    /// request: one with early hints to send, and those of one second in eight if successors are
+    /// learnt.
     #[inline]
     pub(super) fn wants_hit(
         &self,

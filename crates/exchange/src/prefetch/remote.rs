@@ -144,7 +144,8 @@ pub(super) async fn place(engine: &Arc<CacheEngine>, ask: &RequestContext, hint:
 }
 
 /// Returns the URL of a hint that the home may fetch: a whole object, hinted at this node. A place
-/// below a mirror has a URL of its own kind, since each node may reach the registry by another name.
+/// below a mirror has a URL of its own kind, since each node may reach the registry by another
+/// name.
 ///
 /// A node that another one has asked fetches itself. Views of the cluster may differ, and two nodes
 /// that each take the other for the home would pass the hint on in a circle.

@@ -1,10 +1,11 @@
 //! Shared memory of a cluster, by the access logs of its nodes: RAM hits and disk reads without it,
 //! with it, and of one node with all the memory.
 //!
-//! The decisions are those of a running node: [`PutPlan`](shoal_cooperation::global_memory::PutPlan)
-//! and its companions (Voelker 2000, chapter 3), S3-FIFO for the RAM, placement by digests that are
-//! pulled each second. The disk of each node holds all that the node has stored. Messages take no
-//! time and none is lost, and no server is short of CPU: the results are a bound from above.
+//! The decisions are those of a running node:
+//! [`PutPlan`](shoal_cooperation::global_memory::PutPlan) and its companions (Voelker 2000, chapter
+//! 3), S3-FIFO for the RAM, placement by digests that are pulled each second. The disk of each node
+//! holds all that the node has stored. Messages take no time and none is lost, and no server is
+//! short of CPU: the results are a bound from above.
 //!
 //! Each request that RAM does not answer has its reason. Cost: O(log pages) a request.
 

@@ -88,8 +88,8 @@ impl ClusterMemory {
         })
     }
 
-    /// Returns the ages of the oldest pages of other nodes, at most `most`, the oldest first: memory
-    /// that prefetching may take.
+    /// Returns the ages of the oldest pages of other nodes, at most `most`, the oldest first:
+    /// memory that prefetching may take.
     pub fn oldest_ages(&self, most: usize) -> Vec<Duration> {
         self.guests.lock().oldest_ages(self.now(), most)
     }
