@@ -37,7 +37,7 @@ fn verdict(apart: &FleetOutcome, shared: &FleetOutcome) -> String {
     let points = (shared.ram_hit_ratio() - apart.ram_hit_ratio()) * 100.0;
     let answer = if points >= WORTH_POINTS { "Worth a try" } else { "Not worth it" };
     format!(
-        "{answer}: {:.0}% of the disk reads saved, {points:.1} points more RAM hits. It pays if the disk is slower than a peer.\n",
+        "{answer}: {:.0}% of the disk reads saved, {points:.1} points more RAM hits.\nIt pays if the disk is slower than a peer.\n",
         saved * 100.0
     )
 }
