@@ -95,7 +95,7 @@ impl Prefetcher {
         (version, key): (Version, Key),
         now: Timestamp,
     ) -> bool {
-        settings.learn && now.millis() / SECOND_MS % SAMPLED_SECONDS == 0
+        settings.learn && (now.millis() / SECOND_MS).is_multiple_of(SAMPLED_SECONDS)
             || early::takes(settings.early_hints, version) && self.early.has(key.low())
     }
 
