@@ -291,7 +291,7 @@ fn plan_of_nodes_tells_shared_memory() {
     let output = run(&command);
     let text = done(&output);
     assert!(
-        text.starts_with("Shared memory of 4 nodes, 4.0 MiB of RAM each; 5600 requests counted"),
+        text.starts_with("Shared memory of 4 nodes, 3.6 MiB of RAM each; 5600 requests counted"),
         "{text}"
     );
     assert!(text.contains("Worth a try: "), "{text}");
