@@ -132,7 +132,20 @@ pub struct GuestRoom {
 
 /// Bytes charged for a page of another node, or for a queue. Dropping it returns them.
 pub struct GuestCharge {
-    _reservation: Reservation,
+    reservation: Reservation,
+}
+
+impl GuestCharge {
+    /// Charges this many bytes instead. More bytes come from pages of other nodes and own objects.
+    /// Returns `false`, unchanged, if there are not as many.
+    pub fn resize(&mut self, bytes: u64) -> bool {
+        let now = self.reservation.bytes();
+        if bytes <= now {
+            self.reservation.shrink(now - bytes);
+            return true;
+        }
+        self.reservation.grow(bytes - now)
+    }
 }
 
 /// Holder of other nodes' pages. It gives them up before this node gives up its own objects.
@@ -176,7 +189,7 @@ impl GuestRoom {
         if free() < bytes {
             return None;
         }
-        self.ledger.try_reserve(bytes).map(|reservation| GuestCharge { _reservation: reservation })
+        self.ledger.try_reserve(bytes).map(|reservation| GuestCharge { reservation })
     }
 
     /// Returns the limit of the node's RAM for bodies, the free bytes, and those of own objects.

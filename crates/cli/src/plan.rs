@@ -1,4 +1,6 @@
-//! `shoal plan`: plans a cache for a log.
+//! `shoal plan`: plans a cache for a log, or shared memory for the logs of several nodes.
+
+mod fleet;
 
 use crate::failure::Failure;
 use crate::lab::telling;
@@ -40,9 +42,12 @@ pub struct PlanArguments {
     /// Price of a GB fetched from origins, in the same currency
     #[arg(long, value_name = "PRICE")]
     egress_price: Option<f64>,
-    /// Available RAM
+    /// Available RAM; with --node the RAM of each node
     #[arg(long, value_name = "SIZE")]
     ram: Option<ByteCount>,
+    /// Log of another node of the same cluster: tells the gain by shared memory alone; repeatable
+    #[arg(long = "node", value_name = "LOG", requires = "ram")]
+    nodes: Vec<String>,
     /// Available disk space
     #[arg(long, value_name = "SIZE")]
     disk: Option<ByteCount>,
@@ -102,6 +107,9 @@ pub struct PlanArguments {
 impl PlanArguments {
     pub fn perform(self) -> Result<(), Failure> {
         let wishes = self.wishes()?;
+        if !self.nodes.is_empty() {
+            return self.plan_fleet(&wishes);
+        }
         let (reader, bar) = self.reading.open(&self.log)?.into_parts();
         let options = LoadOptions {
             filter: self.filter.0,

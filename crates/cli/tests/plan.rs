@@ -259,3 +259,48 @@ fn every_reason_of_the_product_is_read() {
         assert!(shoal_trace::Outcome::named(token).is_some(), "{token}");
     }
 }
+
+/// Writes the logs of four nodes, the first of which gets four of five requests.
+fn logs_of_nodes(folder: &TempDir) -> Vec<PathBuf> {
+    let mut texts = vec![String::new(); 4];
+    let mut state = 7u64;
+    for step in 0..8000u64 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let unit = (state >> 33) as f64 / (1u64 << 31) as f64;
+        let object = 2000f64.powf(unit) as u64;
+        let node = if step % 5 < 4 { 0 } else { 1 + step % 3 };
+        let (second, minute, hour) = (step / 10 % 60, step / 600 % 60, step / 36_000);
+        texts[node as usize] += &format!(
+            "10.0.0.1 - - [10/Oct/2024:{hour:02}:{minute:02}:{second:02} +0000] \"GET /o/{object} HTTP/1.1\" 200 16000 \"-\" \"curl/8\"\n"
+        );
+    }
+    let path = |(node, text): (usize, &String)| {
+        let path = folder.path().join(format!("node{node}.log"));
+        std::fs::write(&path, text).expect("written");
+        path
+    };
+    texts.iter().enumerate().map(path).collect()
+}
+
+#[test]
+fn plan_of_nodes_tells_shared_memory() {
+    let folder = TempDir::new().expect("a folder");
+    let logs = logs_of_nodes(&folder);
+    let nodes: Vec<&str> = logs[1..].iter().flat_map(|log| ["--node", name(log)]).collect();
+    let command = [&["plan", name(&logs[0]), "--ram", "4 MiB"][..], &nodes].concat();
+    let output = run(&command);
+    let text = done(&output);
+    assert!(
+        text.starts_with("Shared memory of 4 nodes, 3.6 MiB of RAM each; 5600 requests counted"),
+        "{text}"
+    );
+    assert!(text.contains("Worth a try: "), "{text}");
+    let output = run(&[&command[..], &["--json"]].concat());
+    let told: Value = serde_json::from_str(done(&output)).expect("JSON");
+    let of = |form: &str, what: &str| told[form][what].as_f64().expect("a number");
+    assert!(of("shared", "disk_reads") * 2.0 <= of("apart", "disk_reads"), "{told}");
+    assert!(of("one_node", "ram_hit_ratio") - of("shared", "ram_hit_ratio") <= 0.02, "{told}");
+    let output = run(&["plan", name(&logs[0]), "--node", name(&logs[1])]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--ram"), "{}", stderr(&output));
+}

@@ -179,7 +179,8 @@ impl CacheEngine {
         let wanted = AdmissionView::Url { host, port, path: plain.path };
         let admitted = live.admit_by(listener, client, None, wanted);
         let Ok(Grant { site, .. }) = &admitted else { return None };
-        if !self.cache.is_usable((live, mode), head, now) {
+        let is_usable = self.cache.is_usable((live, mode), head, now);
+        if !is_usable || self.prefetcher.wants_hit(&live.prefetch, (plain.version, key), now) {
             return None;
         }
         let meter = match site {

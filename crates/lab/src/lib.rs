@@ -21,6 +21,7 @@ pub mod prefetching;
 pub mod progress;
 pub mod replay;
 pub mod report;
+pub mod shared_memory;
 pub mod simulator;
 pub mod sweep;
 pub mod wide_area;

@@ -188,6 +188,47 @@ fn early_hints_are_sent_again_while_a_client_waits() {
 }
 
 #[test]
+fn early_hints_come_before_a_hit_in_ram() {
+    let origin = Origin::start();
+    let links = [("Link", "</style.css>; rel=preload")];
+    origin.on("/a", Answer::fresh("body", 600).interim(103, &links));
+    origin.on("/b", Answer::fresh("body", 600));
+    let shoal = Setup::to(&origin).set("prefetch.early_hints", "all").start();
+    assert_eq!(shoal.get("/a").interim.len(), 1, "the origin's own");
+    let hit = shoal.get("/a");
+    hit.expect_body("body");
+    let told: Vec<_> = hit.interim.iter().map(|head| (head.status, head.fields.first("link"))).collect();
+    assert_eq!(told, [(103, Some("</style.css>; rel=preload"))]);
+    assert_eq!(origin.count("/a"), 1, "it is a hit");
+    shoal.get("/b").expect_body("body");
+    assert!(shoal.get("/b").interim.is_empty(), "an answer without hints");
+}
+
+#[test]
+fn successors_are_learnt_from_hits_in_ram() {
+    let origin = Origin::start();
+    for path in ["/page", "/part"] {
+        origin.on(path, Answer::fresh(path, 600));
+    }
+    let shoal = Setup::to(&origin).set("prefetch.learn", true).start();
+    for path in ["/page", "/part"] {
+        shoal.get(path).expect_body(path);
+    }
+    // One second in eight teaches. A hinted answer is in the cache already, and counts as held.
+    wait::until("a hint was learnt from hits", || {
+        for path in ["/page", "/part"] {
+            shoal.get(path).expect_body(path);
+        }
+        let rows = shoal.ask_admin(&Request::get("/hints")).text();
+        let told: serde_json::Value = serde_json::from_str(&rows).expect("it is JSON");
+        let learnt =
+            told["sources"].as_array().and_then(|rows| rows.iter().find(|it| it["source"] == "learnt"));
+        learnt.is_some_and(|row| row["held"].as_u64() > Some(0))
+    });
+    assert_eq!((origin.count("/page"), origin.count("/part")), (1, 1));
+}
+
+#[test]
 fn early_hints_of_private_answers_are_forgotten() {
     let origin = Origin::start();
     let answer = || Answer::ok("body").field("Cache-Control", "private");

@@ -143,6 +143,16 @@ impl<T> GuestPages<T> {
         self.owners.values().filter_map(first).min().map(|used| now.saturating_sub(used))
     }
 
+    /// Returns the ages of the oldest pages, at most `most`, the oldest first. O(owners·most).
+    pub fn oldest_ages(&self, now: Duration, most: usize) -> Vec<Duration> {
+        let of_owner =
+            |owner: &Owner<T>| owner.order.keys().take(most).map(|(used, _)| *used).collect::<Vec<_>>();
+        let mut used: Vec<Duration> = self.owners.values().flat_map(of_owner).collect();
+        used.sort_unstable();
+        used.truncate(most);
+        used.into_iter().map(|used| now.saturating_sub(used)).collect()
+    }
+
     /// Forgets owners that are no members any more. Returns their pages, to be dropped.
     pub fn keep(&mut self, is_member: impl Fn(NodeId) -> bool) -> Vec<T> {
         let gone: Vec<NodeId> = self.owners.keys().copied().filter(|owner| !is_member(*owner)).collect();
@@ -152,6 +162,11 @@ impl<T> GuestPages<T> {
     /// Returns the number of pages and their bytes.
     pub fn usage(&self) -> (usize, u64) {
         (self.owners.values().map(|owner| owner.pages.len()).sum(), self.bytes)
+    }
+
+    /// Returns the numbers of all pages.
+    pub fn pages(&self) -> impl Iterator<Item = u128> {
+        self.owners.values().flat_map(|owner| owner.pages.keys().copied())
     }
 
     /// Returns the bytes held for a node.
@@ -236,5 +251,8 @@ mod tests {
         assert_eq!(guests.oldest_age(Duration::from_secs(100)), Some(Duration::from_secs(100)));
         guests.give_up(None);
         assert_eq!(guests.oldest_age(Duration::from_secs(100)), Some(Duration::from_secs(99)));
+        let ages: Vec<u64> =
+            guests.oldest_ages(Duration::from_secs(100), 9).iter().map(Duration::as_secs).collect();
+        assert_eq!(ages, [99, 98, 97, 96, 95, 94, 93, 92, 80], "pages of all owners in one order");
     }
 }

@@ -26,16 +26,19 @@
 //!
 //! A node that runs estimates the symbols itself: [`TierAge`] its age, [`Reports`] those of others
 //! and N_g, [`Epochs`] T and b. [`PutPlan`] joins them into the decision about a page that leaves
-//! RAM, [`PageCosts`] decides about a miss. [`PlacedPages`] and [`GuestPages`] are the directories
-//! of the pages that a node has put and that it holds.
+//! RAM, [`PageCosts`] decides about a miss. [`PageRoom`] decides on the memory that a page takes at
+//! its server, [`PutReserve`] on that of the pages on their way. [`PlacedPages`] and [`GuestPages`]
+//! are the directories of the pages that a node has put and that it holds.
 
 mod ages;
 mod bounds;
 mod epochs;
 mod guests;
 mod page_cost;
+mod page_room;
 mod placed;
 mod put_plan;
+mod put_reserve;
 mod reports;
 mod select;
 mod tier_age;
@@ -49,8 +52,10 @@ pub use bounds::{RequestRate, unused};
 pub use epochs::{EPOCH, Epochs};
 pub use guests::{GuestPages, GuestRefusal};
 pub use page_cost::{CostMeter, PageCosts, PeerSwitch, SwitchChange, cpu_price};
+pub use page_room::{PageRoom, RoomChoice};
 pub use placed::{Place, PlacedPages};
 pub use put_plan::{OwnRate, PutPlan};
+pub use put_reserve::PutReserve;
 pub use reports::{REPORT_LIFE, Reports, Role, SERVERS_MAX, ServerReport, spare_bytes};
 pub use select::{Frequencies, select};
 pub use tier_age::{AGE_MAX, TierAge};

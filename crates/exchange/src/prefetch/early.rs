@@ -4,7 +4,8 @@
 //! RFC 8297, section 2: "A server that sends a 103 (Early Hints) response … might include header
 //! fields that are likely to be included in the final response". Only `Link` is kept. Links
 //! stay with their own request until its final answer turns out to be one for all clients: until
-//! then they may be one client's own. A hit in RAM gets no 103, since its answer comes as soon.
+//! then they may be one client's own. A hit in RAM of a URL with hints takes the ordinary path, and
+//! gets its 103 before the answer.
 
 use super::Prefetcher;
 use super::hint::HintFields;
@@ -34,7 +35,11 @@ struct HintTable {
 
 /// Links that the origin sent ahead of the answer to one request.
 #[derive(Default)]
-pub(crate) struct RequestHints(Mutex<RequestLinks>);
+pub(crate) struct RequestHints {
+    links: Mutex<RequestLinks>,
+    /// Client's own sink. Its interim answers come before an answer that is ready at once.
+    own: Option<InterimSink>,
+}
 
 #[derive(Default)]
 struct RequestLinks {
@@ -49,7 +54,7 @@ impl RequestHints {
     /// Notes the links of the next interim answer. Returns them, if the final answer has overtaken
     /// it and is one for all clients.
     fn note(&self, links: Vec<HeaderValue>) -> Option<Vec<HeaderValue>> {
-        let mut own = self.0.lock();
+        let mut own = self.links.lock();
         if own.is_settled {
             let is_late = own.late > 0;
             own.late = own.late.saturating_sub(1);
@@ -64,7 +69,7 @@ impl RequestHints {
     /// Takes the links, since the final answer is known. `late` interim answers came before it and
     /// may be noted yet.
     fn settle(&self, late: usize) -> Vec<HeaderValue> {
-        let mut own = self.0.lock();
+        let mut own = self.links.lock();
         debug_assert!(late <= INTERIM_MAX, "the channel has a limit");
         (own.is_settled, own.late) = (true, late);
         std::mem::take(&mut own.links)
@@ -88,6 +93,11 @@ impl RememberedHints {
         }
     }
 
+    /// Returns `true` if there are links for clients.
+    pub(super) fn has(&self, key: u64) -> bool {
+        self.0.lock().entries.get(&key).is_some_and(|links| !links.is_empty())
+    }
+
     /// Returns the links for a client.
     fn of(&self, key: u64) -> Option<Vec<HeaderValue>> {
         self.0.lock().entries.get(&key).filter(|links| !links.is_empty()).cloned()
@@ -109,14 +119,20 @@ impl HintTable {
     }
 }
 
+/// Returns `true` if clients of this version of HTTP get early hints.
+pub(super) fn takes(setting: EarlyHints, version: Version) -> bool {
+    match setting {
+        EarlyHints::Off => false,
+        EarlyHints::Http2 => version == Version::HTTP_2,
+        EarlyHints::All => version >= Version::HTTP_11,
+    }
+}
+
 /// Sends the remembered hints of a URL to a client that waits.
 pub(super) fn send_again(remembered: &RememberedHints, ask: &RequestContext) {
-    let takes_it = match ask.live.prefetch.early_hints {
-        EarlyHints::Off => false,
-        EarlyHints::Http2 => ask.version == Version::HTTP_2,
-        EarlyHints::All => ask.version >= Version::HTTP_11,
-    };
-    let Some(sink) = ask.interim.as_ref().filter(|_| takes_it && ask.method == Method::GET) else { return };
+    let takes_it = takes(ask.live.prefetch.early_hints, ask.version);
+    let own = ask.early.as_ref().and_then(|hints| hints.own.as_ref()).or(ask.interim.as_ref());
+    let Some(sink) = own.filter(|_| takes_it && ask.method == Method::GET) else { return };
     let Some(links) = remembered.of(ask.primary.hash().low()) else { return };
     let fields: HeaderMap = links.into_iter().map(|link| (header::LINK, link)).collect();
     // A client that takes no more gets none.
@@ -134,7 +150,7 @@ pub(crate) fn tee(engine: &Arc<CacheEngine>, ask: &mut RequestContext) {
     debug_assert!(ask.background.is_none(), "a prefetch has no client");
     let (sink, interims) = mpsc::channel(INTERIM_MAX);
     let own = ask.interim.replace(sink);
-    let hints = Arc::new(RequestHints::default());
+    let hints = Arc::new(RequestHints { links: Mutex::default(), own: own.clone() });
     ask.early = Some(Arc::clone(&hints));
     let teed = TeedHints {
         engine: Arc::clone(engine),

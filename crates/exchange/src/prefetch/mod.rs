@@ -30,7 +30,7 @@ pub(super) use early::{RequestHints, tee};
 pub use hint::{HintPlace, HintRefusal};
 pub use list::{HintLine, HintLines, LIST_MAX, parse};
 pub(super) use observe::learn;
-pub use remote::{MemoryReport, PrefetchService};
+pub use remote::PrefetchService;
 pub use report::{
     HintedFile, HintsReport, PrefetchStatus, SourceStatus, note_cpu, status, take_files, take_list,
 };
@@ -40,9 +40,11 @@ use crate::CacheEngine;
 use crate::clock;
 use crate::upstream::Background;
 use early::RememberedHints;
+use http::Version;
 use parking_lot::Mutex;
 use remote::RemoteMemory;
-use shoal_core::Key;
+use shoal_core::{Key, Timestamp};
+use shoal_settings::Prefetch;
 use state::{NextStep, PrefetchState};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -75,17 +77,26 @@ impl Prefetcher {
         self.cpu.store(percent, Ordering::Relaxed);
     }
 
-    /// Sets the source of the report by which other nodes prefetch into this node's memory.
-    pub fn set_memory_report(&self, report: Arc<dyn MemoryReport>) {
-        self.remote.set_report(report);
-    }
-
     /// Notes a client's request for this key on the fast path.
     #[inline]
     pub(super) fn note_hit(&self, key: Key) {
         if !self.watched.is_empty() && self.watched.take(key.low()) {
             self.wake.notify_one();
         }
+    }
+
+    /// Returns `true` if a hit in RAM takes the ordinary path, so that prefetching sees its
+    /// request: one with early hints to send, and those of one second in eight if successors are
+    /// learnt.
+    #[inline]
+    pub(super) fn wants_hit(
+        &self,
+        settings: &Prefetch,
+        (version, key): (Version, Key),
+        now: Timestamp,
+    ) -> bool {
+        settings.learn && (now.millis() / SECOND_MS).is_multiple_of(SAMPLED_SECONDS)
+            || early::takes(settings.early_hints, version) && self.early.has(key.low())
     }
 
     /// Gives hints to the state, and sees that they are worked on. Must run within a runtime.
@@ -141,5 +152,9 @@ fn now_seconds() -> f64 {
     clock::now().millis() as f64 / 1000.0
 }
 
+/// Seconds of which one teaches successors from hits in RAM. Whole seconds keep the order of a
+/// client's requests.
+const SAMPLED_SECONDS: u64 = 8;
+const SECOND_MS: u64 = 1000;
 const LEAST_PAUSE: f64 = 0.002;
 const LONGEST_PAUSE: f64 = 1.0;

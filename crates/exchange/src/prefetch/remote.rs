@@ -26,6 +26,7 @@ use crate::CacheEngine;
 use crate::cluster::ClusterHandle;
 use crate::peers::may_ask;
 use crate::request::RequestContext;
+use crate::settings::ExchangeSettings;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use shoal_cluster::{CallError, CallFuture, Caller, PeerService};
@@ -35,22 +36,13 @@ use shoal_cooperation::prefetch::{
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-
-/// Facts about this node's memory that other nodes prefetch by.
-///
-/// The part that holds pages for others knows the ages of its objects, and gives them here. Without
-/// it, only free memory is offered.
-pub trait MemoryReport: Send + Sync {
-    /// Returns the least valuable objects by value, in numbers of objects.
-    fn buffers(&self) -> Vec<BufferGroup>;
-}
+use std::time::Duration;
 
 /// This node's knowledge of the others, for one epoch.
 #[derive(Default)]
 pub(super) struct RemoteMemory {
     state: Mutex<Option<RemoteEpoch>>,
     number: AtomicU64,
-    report: Mutex<Option<Arc<dyn MemoryReport>>>,
 }
 
 struct RemoteEpoch {
@@ -70,11 +62,6 @@ pub(super) enum FetchPlace {
 }
 
 impl RemoteMemory {
-    /// Sets the source of this node's report.
-    pub fn set_report(&self, report: Arc<dyn MemoryReport>) {
-        *self.report.lock() = Some(report);
-    }
-
     /// Returns the node to ask, if the epoch says that it gives objects worth less than this one.
     /// The request is then outstanding.
     fn begin(&self, home: NodeId, value: Value, now: f64) -> BeginOutcome {
@@ -141,7 +128,7 @@ pub(super) async fn place(engine: &Arc<CacheEngine>, ask: &RequestContext, hint:
         return FetchPlace::Here;
     }
     let number = remote.number.fetch_add(1, Ordering::Relaxed);
-    let message = PrefetchMessage::Ask { number, value, url: url.to_owned() };
+    let message = PrefetchMessage::Ask { number, value, url };
     let answer = call(cluster, home, ASK, &message).await;
     match answer {
         Some(PrefetchMessage::Begun { number: of, is_taken, left }) if of == number => {
@@ -156,15 +143,33 @@ pub(super) async fn place(engine: &Arc<CacheEngine>, ask: &RequestContext, hint:
     }
 }
 
-/// Returns the URL of a hint that the home may fetch: a whole object, hinted at this node.
+/// Returns the URL of a hint that the home may fetch: a whole object, hinted at this node. A place
+/// below a mirror has a URL of its own kind, since each node may reach the registry by another
+/// name.
 ///
 /// A node that another one has asked fetches itself. Views of the cluster may differ, and two nodes
 /// that each take the other for the home would pass the hint on in a circle.
-fn url_for_home(hint: &Hint) -> Option<&str> {
-    match &hint.place {
-        HintPlace::Url { url, .. } if hint.source != HintSource::Peer && hint.range.is_none() => Some(url),
-        _ => None,
+fn url_for_home(hint: &Hint) -> Option<String> {
+    if hint.source == HintSource::Peer || hint.range.is_some() {
+        return None;
     }
+    match &hint.place {
+        HintPlace::Url { url, .. } => Some(url.clone()),
+        // Documents differ by the fields of their request, which do not travel.
+        HintPlace::Mirror { mirror, path } => {
+            hint.fields.is_empty().then(|| format!("{MIRROR}{mirror}:{path}"))
+        }
+    }
+}
+
+/// Returns the place of a URL that another node has sent.
+fn place_at_home(live: &ExchangeSettings, url: &str) -> Option<HintPlace> {
+    let Some(below) = url.strip_prefix(MIRROR) else {
+        return place_of(live, url, HintAuthor::Operator).ok();
+    };
+    let (mirror, path) = below.split_once(':').filter(|(_, path)| path.starts_with('/'))?;
+    live.mirrors.named(mirror)?;
+    Some(HintPlace::Mirror { mirror: mirror.to_owned(), path: path.to_owned() })
 }
 
 /// Asks all members for their reports and plans an epoch.
@@ -238,9 +243,10 @@ impl PeerService for PrefetchService {
 /// Takes another node's hint. Returns the number of objects left to give, too.
 fn take(engine: &Arc<CacheEngine>, url: &str, value: Value) -> (bool, u64) {
     let live = engine.live();
-    let left = own_report(engine).buffers.iter().map(|group| group.count).sum::<u64>();
-    let place = place_of(&live, url, HintAuthor::Operator);
-    let Ok(place @ HintPlace::Url { .. }) = place else { return (false, left) };
+    // Memory that is worth less than the hinted object.
+    let buffers = own_report(engine).buffers;
+    let left = buffers.iter().filter(|group| group.value < value).map(|group| group.count).sum::<u64>();
+    let Some(place) = place_at_home(&live, url) else { return (false, left) };
     if left == 0 {
         return (false, 0);
     }
@@ -266,10 +272,23 @@ fn own_report(engine: &CacheEngine) -> NodeReport {
     let free = ledger.limit().saturating_sub(ledger.used()) / MEAN_BYTES;
     let room = budget.min(ROOM_MAX.saturating_sub(unused));
     let mut buffers = vec![BufferGroup { value: Value::NEVER, count: free.min(room) }];
-    if let Some(report) = prefetcher.remote.report.lock().as_ref() {
-        buffers.extend(report.buffers());
+    let live = engine.live();
+    if let Some(memory) = live.cluster.as_ref().and_then(|cluster| cluster.shared_memory()) {
+        buffers.extend(groups_of(&memory.oldest_ages(GROUPED_MAX), room));
     }
     NodeReport { processor, buffers }
+}
+
+/// Returns groups of about equal age, the oldest first, of `room` objects at most.
+fn groups_of(ages: &[Duration], room: u64) -> Vec<BufferGroup> {
+    let ages = &ages[..ages.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
+    let size = ages.len().div_ceil(GROUPS).max(1);
+    debug_assert!(ages.is_sorted_by(|before, after| before >= after), "the oldest first");
+    let group = |ages: &[Duration]| {
+        let youngest = ages.last().copied().unwrap_or_default();
+        BufferGroup { value: Value::unhinted(youngest.as_secs_f64()), count: ages.len() as u64 }
+    };
+    ages.chunks(size).map(group).collect()
 }
 
 /// Names of the calls.
@@ -285,6 +304,11 @@ const WANTED: u64 = 1024;
 const NODES_MAX: usize = 200;
 /// Most objects that wait for a client at one node.
 const ROOM_MAX: u64 = 4096;
+/// Beginning of the URL of a place below a mirror.
+const MIRROR: &str = "mirror:";
+/// Pages of other nodes in a report, and the groups that they are told in.
+const GROUPED_MAX: usize = 1024;
+const GROUPS: usize = 8;
 /// Bytes that one object is taken for, while its length is unknown.
 const MEAN_BYTES: u64 = 64 << 10;
 
@@ -318,6 +342,26 @@ mod tests {
             assert_eq!(url_for_home(&hint).is_some(), source != HintSource::Peer, "{}", source.name());
             assert_eq!(url_for_home(&hint.with_range(0, 9)), None, "the home fetches wholes");
         }
+    }
+
+    #[test]
+    fn hint_of_a_mirror_names_the_mirror() {
+        let place = HintPlace::Mirror { mirror: "npm".into(), path: "/a/-/a-1.tgz".into() };
+        let hint = Hint::new(HintSource::List, place);
+        assert_eq!(url_for_home(&hint).as_deref(), Some("mirror:npm:/a/-/a-1.tgz"));
+        let fields = vec![("accept".into(), b"text/plain".as_slice().into())];
+        assert_eq!(url_for_home(&Hint { fields, ..hint }), None, "a document has several forms");
+    }
+
+    #[test]
+    fn pages_of_others_are_told_by_age() {
+        let ages: Vec<Duration> = (0..100).rev().map(Duration::from_secs).collect();
+        let groups = groups_of(&ages, 1000);
+        assert_eq!(groups.iter().map(|group| group.count).sum::<u64>(), 100);
+        assert!(groups.len() <= GROUPS && groups.is_sorted_by(|a, b| a.value <= b.value), "{groups:?}");
+        assert_eq!(groups.last().map(|group| group.value), Some(Value::NOW));
+        assert_eq!(groups_of(&ages, 3).iter().map(|group| group.count).sum::<u64>(), 3);
+        assert!(groups_of(&[], 10).is_empty());
     }
 
     #[test]

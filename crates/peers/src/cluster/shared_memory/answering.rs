@@ -4,14 +4,14 @@
 //! that nobody has used for longer, then older pages of other nodes. A node that has too much to do
 //! refuses. All is done at once, without waiting.
 
-use super::{CPU_CAP, ClusterMemory, GUESTS_DENOMINATOR, GUESTS_NUMERATOR, HeldPage, held_weight};
+use super::{CPU_CAP, ClusterMemory, HeldPage, held_weight};
 use bytes::Bytes;
 use shoal_cluster::{
     CallError, CallFuture, Caller, GONE_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryAsk,
     MemoryMatter, MemoryRefusal, MemoryReply, PAGE_BYTES_MAX, PagePut, PeerService, PutResult,
 };
 use shoal_cooperation::NodeId;
-use shoal_cooperation::global_memory::ServerReport;
+use shoal_cooperation::global_memory::{PageRoom, RoomChoice, ServerReport};
 use shoal_cooperation::invalidation::Coverage;
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
@@ -138,6 +138,20 @@ impl ClusterMemory {
         PutResult::Kept
     }
 
+    /// Returns the memory of this node, as a page finds it.
+    pub(super) fn page_room(&self, now: Duration) -> PageRoom {
+        let own_age = self.tier_age.lock().age(now);
+        let (limit, free, _) = self.room.usage();
+        let guests = self.guests.lock();
+        PageRoom {
+            most: PageRoom::most_of(limit),
+            held: guests.usage().1,
+            free,
+            own_age,
+            oldest_guest: guests.oldest_age(now),
+        }
+    }
+
     /// Charges a page of this age, if the memory for it is free or older.
     fn room_for(
         &self,
@@ -145,21 +159,16 @@ impl ClusterMemory {
         weight: u64,
         (age, now): (Duration, Duration),
     ) -> Option<shoal_cache::shared_memory::GuestCharge> {
-        let (limit, free, _) = self.room.usage();
-        let most = limit / GUESTS_DENOMINATOR * GUESTS_NUMERATOR;
-        let (_, held) = self.guests.lock().usage();
-        let is_full = held + weight > most;
-        if !is_full && free >= weight {
-            return self.room.charge(weight, false);
+        match self.page_room(now).choose(weight, age) {
+            RoomChoice::Free => return self.room.charge(weight, false),
+            RoomChoice::Declined => return None,
+            RoomChoice::Own => {
+                if let Some(charge) = self.room.charge(weight, true) {
+                    return Some(charge);
+                }
+            }
+            RoomChoice::Guests => {}
         }
-        let is_own_older = age < self.tier_age.lock().age(now);
-        if !is_full
-            && is_own_older
-            && let Some(charge) = self.room.charge(weight, true)
-        {
-            return Some(charge);
-        }
-        // Older pages of other nodes make room.
         let mut given = 0;
         while given < weight {
             let oldest = self.guests.lock().oldest_age(now)?;

@@ -37,8 +37,8 @@ use shoal_cluster::{MemoryAsk, MemoryMatter};
 use shoal_cooperation::NodeId;
 use shoal_cooperation::directory::DigestTrust;
 use shoal_cooperation::global_memory::{
-    CostMeter, Epochs, GuestPages, PeerSwitch, Place, PlacedPages, PutPlan, Reports, Role, ServerReport,
-    TierAge,
+    CostMeter, Epochs, GuestPages, PeerSwitch, Place, PlacedPages, PutPlan, PutReserve, Reports, Role,
+    ServerReport, TierAge,
 };
 use shoal_core::{Key, ObjectKey};
 use shoal_settings::{Settings, SharedMemory as Mode};
@@ -93,8 +93,9 @@ pub(super) struct HeldPage {
 struct PutQueue {
     objects: VecDeque<PutCandidate>,
     bytes: u64,
-    /// Most bytes, half of the charge: each object has a copy while it is sent.
-    most: u64,
+    /// Most bytes. The charge is [`COPIES`] times as much.
+    reserve: PutReserve,
+    /// `None` if memory is not shared, and while the reserve changes.
     charge: Option<GuestCharge>,
 }
 
@@ -138,7 +139,8 @@ impl ClusterMemory {
     ) -> io::Result<Arc<Self>> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let room = cache.guest_room();
-        let queue = PutQueue { objects: VecDeque::new(), bytes: 0, most: 0, charge: None };
+        let reserve = PutReserve::of(room.usage().0);
+        let queue = PutQueue { objects: VecDeque::new(), bytes: 0, reserve, charge: None };
         let memory = Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
             handle: Arc::downgrade(handle),
@@ -185,17 +187,17 @@ impl ClusterMemory {
         let is_on = mode != Mode::Off;
         let was_on = self.is_on.swap(is_on, Relaxed);
         if is_on && !was_on {
-            let most = (self.room.usage().0 / QUEUE_PART).min(QUEUE_BYTES_MAX);
-            let charge = self.room.charge(2 * most, true);
+            let (charge, reserve) = (self.room.charge(0, false), PutReserve::of(self.room.usage().0));
             let mut queue = self.queue.lock();
-            queue.most = if charge.is_some() { most } else { 0 };
-            queue.charge = charge;
+            (queue.charge, queue.reserve) = (charge, reserve);
+            drop(queue);
+            self.adapt_reserve(true);
         }
         if was_on && !is_on {
             let guests = std::mem::take(&mut *self.guests.lock());
             let queue = {
                 let mut queue = self.queue.lock();
-                queue.most = 0;
+                queue.reserve.set(0);
                 queue.charge.take()
             };
             drop((guests, queue));
@@ -261,18 +263,23 @@ impl SharedMemory for ClusterMemory {
             return;
         }
         let (key, turn, weight) = (object.key(), object.turn(), object.weight());
+        // Dropped outside the lock.
+        let mut worth_less = Vec::new();
         let mut queue = self.queue.lock();
-        let has_room = queue.objects.len() < QUEUE_MAX && queue.bytes + weight <= queue.most;
-        if !has_room {
-            self.metrics.memory_puts_dropped.increment();
-            return;
+        let has_room = queue.make_room((weight, age), &mut worth_less);
+        {
+            let mut placed = self.placed.lock();
+            worth_less.iter().for_each(|it| placed.stays_away(it.object.key(), it.object.turn()));
+            if has_room && placed.leaves(key, turn) {
+                queue.bytes += weight;
+                queue.objects.push_back(PutCandidate { object, age, refused: Vec::new() });
+            }
         }
-        if self.placed.lock().leaves(key, turn) {
-            queue.bytes += weight;
-            queue.objects.push_back(PutCandidate { object, age, refused: Vec::new() });
-            drop(queue);
-            self.wake.notify_one();
-        }
+        let in_use = queue.bytes;
+        queue.reserve.used(in_use);
+        drop(queue);
+        self.metrics.memory_puts_dropped.add(worth_less.len() as u64 + u64::from(!has_room));
+        self.wake.notify_one();
     }
 
     fn find(&self, key: &ObjectKey, on_disk: bool) -> Option<PlacedPage> {
@@ -315,6 +322,22 @@ impl PutQueue {
         self.objects.pop_front()
     }
 
+    /// Makes room for an object of this weight and age. Objects that are older are worth less, and
+    /// go to `dropped` one by one. Returns `false` if those do not suffice.
+    fn make_room(&mut self, (weight, age): (u64, Duration), dropped: &mut Vec<PutCandidate>) -> bool {
+        while self.objects.len() >= QUEUE_MAX || self.bytes + weight > self.reserve.size() {
+            self.reserve.dropped();
+            let ages = self.objects.iter().map(|waiting| waiting.age).enumerate();
+            let Some((oldest, _)) = ages.filter(|(_, other)| *other > age).max_by_key(|(_, age)| *age) else {
+                return false;
+            };
+            let Some(worth_less) = self.objects.remove(oldest) else { return false };
+            self.done(worth_less.object.weight());
+            dropped.push(worth_less);
+        }
+        true
+    }
+
     /// Counts bytes no more.
     fn done(&mut self, bytes: u64) {
         debug_assert!(self.bytes >= bytes, "each object is counted once");
@@ -351,10 +374,12 @@ const STRANGER: ServerReport = ServerReport {
 /// Service time before it was measured, in microseconds.
 const SERVICE_US: u32 = 100;
 
-/// Part of the RAM for objects on their way, at most these bytes and as many objects.
-const QUEUE_PART: u64 = 16;
-const QUEUE_BYTES_MAX: u64 = 4 << 20;
-const QUEUE_MAX: usize = 4096;
+/// Most objects on their way. A full queue is searched for the oldest one.
+const QUEUE_MAX: usize = 1024;
+
+/// Times that the bytes of an object on its way are held at most: the object, the page, and the
+/// message.
+const COPIES: u64 = 3;
 
 /// Most pages of this node at others. An entry takes about 100 bytes.
 const PLACED_MAX: usize = 1 << 18;
@@ -365,11 +390,5 @@ const FORGOTTEN_MAX: usize = shoal_cluster::DROPPED_MAX;
 /// Bytes of a held page beside its bytes: places in two tables, and the allocation.
 const GUEST_OVERHEAD: u64 = 256;
 
-/// Share of the RAM that other nodes' pages take at most.
-const GUESTS_NUMERATOR: u64 = 7;
-const GUESTS_DENOMINATOR: u64 = 8;
-
 /// Utilization of the CPU from which this node takes no pages.
 const CPU_CAP: f64 = 0.8;
-
-const _: () = assert!(GUESTS_NUMERATOR < GUESTS_DENOMINATOR);

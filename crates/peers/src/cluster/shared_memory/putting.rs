@@ -3,13 +3,15 @@
 //! One thread does this. Pages for one node go in one message of up to [`MESSAGE_BYTES`]. A node
 //! that declines a page, or has too much to do, is left out, and another is drawn, twice at most.
 
-use super::{ClusterMemory, PutCandidate, page_number, set_gauge};
+use super::{COPIES, ClusterMemory, PutCandidate, page_number, set_gauge};
 use crate::cluster::{ClusterHandle, PeerNode};
 use shoal_cluster::{
     CallError, DROPPED_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryMatter, MemoryRefusal,
     MemoryReply, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,
 };
-use shoal_cooperation::global_memory::{AGE_MAX, OwnRate, Place, PutPlan, Role, ServerReport, spare_bytes};
+use shoal_cooperation::global_memory::{
+    AGE_MAX, OwnRate, PageRoom, Place, PutPlan, Role, ServerReport, spare_bytes,
+};
 use shoal_cooperation::{MemberState, NodeId};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -46,6 +48,15 @@ struct Parcel {
     bytes: usize,
 }
 
+/// Object of which the page is on its way.
+struct SentPage {
+    outgoing: PutCandidate,
+    /// Keyed hash of the page.
+    sum: u64,
+    /// Length of the page.
+    bytes: u32,
+}
+
 impl ClusterMemory {
     /// Does the work of a second: reads meters, exchanges reports, makes the plan.
     async fn tick(self: &Arc<Self>) {
@@ -55,6 +66,7 @@ impl ClusterMemory {
         self.own.store(Arc::new(self.own_report(now)));
         self.leave_gone_members(&handle);
         self.epochs.lock().tick(now);
+        self.adapt_reserve(true);
         if self.is_on() {
             self.exchange_reports(&handle).await;
             self.make_plan();
@@ -66,14 +78,14 @@ impl ClusterMemory {
         let told = self.reports.lock().fresh(now);
         let age = self.next_age(now);
         let (used, for_others) = (self.load.used(), self.load.for_others());
-        let most = (super::CPU_CAP - (used - for_others)).clamp(0.0, 1.0);
+        let most_used = (super::CPU_CAP - (used - for_others)).clamp(0.0, 1.0);
         let has_time = used < super::CPU_CAP;
         let youngest = told.iter().map(|(_, report)| report.age).min().unwrap_or(AGE_MAX);
         let (limit, free, own) = self.room.usage();
         let (_, guests) = self.guests.lock().usage();
-        let limit = limit / super::GUESTS_DENOMINATOR * super::GUESTS_NUMERATOR;
+        let most = PageRoom::most_of(limit);
         let spare = match self.is_on() && has_time {
-            true => spare_bytes((free, guests, own), (age, youngest), limit),
+            true => spare_bytes((free, guests, own), (age, youngest), most),
             false => 0,
         };
         let permille = |share: f64| (share.clamp(0.0, 1.0) * 1e3) as u16;
@@ -82,8 +94,8 @@ impl ClusterMemory {
             role: Role::of(age, told.iter().map(|(_, report)| report.age), has_time),
             age,
             spare_bytes: spare,
-            most_permille: permille(most),
-            unused_permille: permille(most - for_others),
+            most_permille: permille(most_used),
+            unused_permille: permille(most_used - for_others),
             service_us: service.max(1),
         }
     }
@@ -91,12 +103,39 @@ impl ClusterMemory {
     /// Returns the age of the memory that a page would replace: that of own objects, or of the
     /// oldest page of others if those have their share.
     fn next_age(&self, now: Duration) -> Duration {
-        let own = self.tier_age.lock().age(now);
-        let guests = self.guests.lock();
-        let (limit, free, objects) = self.room.usage();
-        let most = limit / super::GUESTS_DENOMINATOR * super::GUESTS_NUMERATOR;
-        let is_full = guests.usage().1 + FULL_BELOW > most || free + objects < FULL_BELOW;
-        guests.oldest_age(now).filter(|_| is_full).unwrap_or(own)
+        let (_, _, objects) = self.room.usage();
+        let room = self.page_room(now);
+        // Without own objects, pages of others alone can make room.
+        let slack = if room.free + objects < FULL_BELOW { room.most } else { FULL_BELOW };
+        room.next_age(slack)
+    }
+
+    /// Adapts the memory for objects on their way; `is_over` says that a second has passed. Called
+    /// without a lock: growing takes memory of objects and of pages of others.
+    pub(super) fn adapt_reserve(&self, is_over: bool) {
+        let (size, mut charge) = {
+            let mut queue = self.queue.lock();
+            let (before, in_use) = (queue.reserve.size(), queue.bytes);
+            let size = queue.reserve.adapt(is_over).max(in_use);
+            if size == before {
+                return;
+            }
+            let Some(charge) = queue.charge.take() else { return };
+            // From now on no object comes beyond the new size.
+            queue.reserve.set(size.min(before));
+            (size, charge)
+        };
+        let is_charged = charge.resize(COPIES * size);
+        let mut queue = self.queue.lock();
+        if !self.is_on() {
+            queue.reserve.set(0);
+            drop(queue);
+            return;
+        }
+        if is_charged {
+            queue.reserve.set(size);
+        }
+        queue.charge = Some(charge);
     }
 
     fn leave_gone_members(&self, handle: &ClusterHandle) {
@@ -196,6 +235,7 @@ impl ClusterMemory {
     /// Puts pages until messages are full. Returns `true` if objects still wait.
     async fn put_some(self: &Arc<Self>) -> bool {
         let Some(handle) = self.handle.upgrade() else { return false };
+        self.adapt_reserve(false);
         let parcels = self.parcels(&handle);
         if parcels.is_empty() {
             return !self.queue.lock().objects.is_empty();
@@ -253,51 +293,58 @@ impl ClusterMemory {
     }
 
     async fn send(&self, handle: &ClusterHandle, parcel: Parcel) {
-        let put = |(outgoing, page): &'_ (PutCandidate, Vec<u8>)| {
-            (page_number(outgoing.object.key()), xxh3_64(page))
-        };
-        let facts: Vec<(u128, u64)> = parcel.pages.iter().map(put).collect();
-        let pages = parcel.pages.iter().zip(&facts).map(|((outgoing, bytes), (page, sum))| PagePut {
-            page: *page,
+        debug_assert!(parcel.bytes <= MESSAGE_BYTES + PAGE_BYTES_MAX, "a message is bounded");
+        let Parcel { peer, pages, .. } = parcel;
+        let puts = pages.iter().map(|(outgoing, bytes)| PagePut {
+            page: page_number(outgoing.object.key()),
             age: outgoing.age,
-            sum: *sum,
+            sum: xxh3_64(bytes),
             bytes,
         });
-        let ask = self.ask(handle, MemoryMatter::Put(pages.collect()));
-        let call = handle.call_peer(&parcel.peer, MEMORY_CALL, ask.encode().into());
+        let ask = self.ask(handle, MemoryMatter::Put(puts.collect()));
+        let (message, kind) = (ask.encode(), ask.matter.kind());
+        drop(ask);
+        // The pages are in the message: while it travels, their facts suffice.
+        let sent: Vec<SentPage> = pages
+            .into_iter()
+            .map(|(outgoing, page)| SentPage { sum: self.sum(&page), bytes: page.len() as u32, outgoing })
+            .collect();
+        let call = handle.call_peer(&peer, MEMORY_CALL, message.into());
         let call = timeout(handle.peer_timeout(), call).await;
-        self.epochs.lock().requested(parcel.pages.len() as u64);
+        self.epochs.lock().requested(sent.len() as u64);
         let answer = match &call {
-            Ok(Ok(bytes)) => MemoryAnswer::decode(bytes, ask.matter.kind(), parcel.pages.len()),
+            Ok(Ok(bytes)) => MemoryAnswer::decode(bytes, kind, sent.len()),
             _ => None,
         };
         if let Some(answer) = &answer {
-            self.heard_answer(parcel.peer.node, answer);
+            self.heard_answer(peer.node, answer);
         }
         let told = answer.map(|answer| answer.told);
-        debug_assert!(parcel.bytes <= MESSAGE_BYTES + PAGE_BYTES_MAX, "a message is bounded");
-        drop(ask);
-        self.settle(parcel, told);
+        self.settle(peer.node, sent, told);
     }
 
     /// Records the results of a put. A page that was refused goes to another node.
-    fn settle(&self, parcel: Parcel, told: Option<Result<MemoryReply<'_>, MemoryRefusal>>) {
-        let node = parcel.peer.node;
+    fn settle(
+        &self,
+        node: NodeId,
+        sent: Vec<SentPage>,
+        told: Option<Result<MemoryReply<'_>, MemoryRefusal>>,
+    ) {
         let results = match told {
             Some(Ok(MemoryReply::Put(results))) => results,
             Some(Err(MemoryRefusal::Busy | MemoryRefusal::Behind)) => {
-                self.metrics.memory_puts_refused.add(parcel.pages.len() as u64);
-                vec![PutResult::Declined; parcel.pages.len()]
+                self.metrics.memory_puts_refused.add(sent.len() as u64);
+                vec![PutResult::Declined; sent.len()]
             }
             _ => {
                 // It does not answer, or has shared memory off now: others get pages until it
                 // reports.
-                self.metrics.memory_puts_failed.add(parcel.pages.len() as u64);
+                self.metrics.memory_puts_failed.add(sent.len() as u64);
                 self.reports.lock().forget(node);
-                vec![PutResult::Declined; parcel.pages.len()]
+                vec![PutResult::Declined; sent.len()]
             }
         };
-        for ((mut outgoing, page), result) in parcel.pages.into_iter().zip(results) {
+        for (SentPage { mut outgoing, sum, bytes }, result) in sent.into_iter().zip(results) {
             if result != PutResult::Kept {
                 outgoing.refused.push(node);
                 match result == PutResult::Declined && outgoing.refused.len() < SERVERS_A_PAGE {
@@ -307,7 +354,7 @@ impl ClusterMemory {
                 continue;
             }
             let (key, turn) = (outgoing.object.key(), outgoing.object.turn());
-            let place = Place { node, turn, sum: self.sum(&page), bytes: page.len() as u32 };
+            let place = Place { node, turn, sum, bytes };
             let is_current = !self.room.is_in_ram(key) && self.placed.lock().placed(key, place);
             match is_current {
                 true => self.metrics.memory_puts_kept.increment(),

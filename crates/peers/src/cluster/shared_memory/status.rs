@@ -88,6 +88,12 @@ impl ClusterMemory {
         })
     }
 
+    /// Returns the ages of the oldest pages of other nodes, at most `most`, the oldest first:
+    /// memory that prefetching may take.
+    pub fn oldest_ages(&self, most: usize) -> Vec<Duration> {
+        self.guests.lock().oldest_ages(self.now(), most)
+    }
+
     fn row(&self, node: NodeId, name: &str) -> MemoryRow {
         let now = self.now();
         let is_told = self.reports.lock().of(node, now).is_some();

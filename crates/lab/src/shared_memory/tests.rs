@@ -1,0 +1,86 @@
+//! The workload of `bench/shared_memory.py`, in time that the test sets.
+
+use super::*;
+use shoal_trace::Random;
+
+const SETTINGS: FleetSettings = FleetSettings {
+    nodes: 4,
+    ram_bytes: 4 << 20,
+    beside_body: 1_500,
+    ram_object_max: 4 << 20,
+    warm_up: 3_000,
+    balance: 0.5,
+    seed: 1,
+};
+
+/// Four of five requests go to the first node. Popularity falls as the reciprocal of the rank.
+fn workload(objects: u64, requests: usize, pace: Duration) -> Vec<FleetRequest> {
+    let mut random = Random::new(1);
+    let draw = |number: usize| {
+        let object = (objects as f64).powf(random.unit()) as u64 - 1;
+        FleetRequest {
+            time: pace * number as u32,
+            node: if number % 5 < 4 { 0 } else { 1 + number % 3 },
+            object: Key::unkeyed(&object.to_le_bytes()),
+            bytes: 16_000,
+        }
+    };
+    (0..requests).map(draw).collect()
+}
+
+fn compared(requests: &[FleetRequest], settings: &FleetSettings) -> [FleetOutcome; 3] {
+    [FleetForm::Apart, FleetForm::Shared, FleetForm::One].map(|form| run_fleet(requests, settings, form))
+}
+
+#[test]
+fn shared_memory_comes_near_one_node() {
+    let requests = workload(2_000, 8_000, Duration::from_millis(10));
+    let [apart, shared, one] = compared(&requests, &SETTINGS);
+    let table = fleet_text(&SETTINGS, [&apart, &shared, &one]);
+    assert!(shared.disk_reads() * 2 <= apart.disk_reads(), "{table}");
+    assert!(one.ram_hit_ratio() - shared.ram_hit_ratio() <= 0.02, "{table}");
+    assert!(shared.ram_hit_ratio() - apart.ram_hit_ratio() >= 0.05, "{table}");
+    assert!(table.contains("Worth a try"), "{table}");
+}
+
+#[test]
+fn each_request_has_one_source() {
+    let requests = workload(2_000, 8_000, Duration::from_millis(1));
+    for outcome in compared(&requests, &SETTINGS) {
+        assert_eq!(outcome.requests, 5_000);
+        assert_eq!(outcome.sources.values().sum::<u64>(), 5_000, "{outcome:?}");
+        assert!(outcome.distinct.0 <= outcome.distinct.1);
+    }
+}
+
+#[test]
+fn equal_nodes_gain_little() {
+    let mut requests = workload(2_000, 8_000, Duration::from_millis(10));
+    for (number, request) in requests.iter_mut().enumerate() {
+        // Each node has objects of its own.
+        request.node = number % 4;
+        let own = [request.object.to_bytes().as_slice(), &[request.node as u8]].concat();
+        request.object = Key::unkeyed(&own);
+    }
+    let [apart, shared, one] = compared(&requests, &SETTINGS);
+    let gain = shared.ram_hit_ratio() - apart.ram_hit_ratio();
+    assert!(gain.abs() < 0.03, "{}", fleet_text(&SETTINGS, [&apart, &shared, &one]));
+}
+
+#[test]
+fn long_pause_takes_no_long_work() {
+    let mut requests = workload(100, 1_000, Duration::from_millis(1));
+    requests[999].time = Duration::from_secs(1 << 40);
+    let outcome = run_fleet(&requests, &FleetSettings { warm_up: 0, ..SETTINGS }, FleetForm::Shared);
+    assert_eq!(outcome.requests, 1_000);
+}
+
+#[test]
+fn large_object_stays_on_disk() {
+    let object = Key::unkeyed(b"large");
+    let request =
+        |second| FleetRequest { time: Duration::from_secs(second), node: 0, object, bytes: 5 << 20 };
+    let requests: Vec<_> = (0..3).map(request).collect();
+    let outcome = run_fleet(&requests, &FleetSettings { warm_up: 0, ..SETTINGS }, FleetForm::Shared);
+    assert_eq!((outcome.of(FleetSource::DiskAlone), outcome.of(FleetSource::OriginFirst)), (2, 1));
+}

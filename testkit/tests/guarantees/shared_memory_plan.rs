@@ -1,0 +1,98 @@
+//! `shoal plan` says from the logs of nodes without shared memory, within three points, how many
+//! requests RAM answers with it and without it.
+
+use shoal_testkit::cluster::{joined, peers, setup};
+use shoal_testkit::seeded::{Random, body};
+use shoal_testkit::shoal::binary;
+use shoal_testkit::wait;
+use shoal_testkit::{Answer, Origin, Request, Shoal};
+use std::process::Command;
+
+/// Starts four nodes of 4 MiB of RAM each, any of which may hold an object.
+fn cluster(origin: &Origin, shared: &str) -> Vec<Shoal> {
+    let peers = peers(4);
+    let node = |own: &std::net::SocketAddr| {
+        setup(origin, *own, &peers)
+            .set("cluster.placement", "directory")
+            .set("cluster.shared_memory", shared)
+            .set("cache.ram", "4 MiB")
+            .start()
+    };
+    let nodes = joined(peers.iter().map(node).collect());
+    wait::until("all nodes share memory", || shared == "off" || nodes.iter().all(|node| servers(node) == 3));
+    nodes
+}
+
+fn servers(node: &Shoal) -> usize {
+    let text = node.ask_admin(&Request::get("/cluster")).expect_status(200).text();
+    let value: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let rows = value["shared_memory"]["servers"].as_array().cloned().unwrap_or_default();
+    rows.iter().filter(|row| row["state"] == "on").count()
+}
+
+/// Asks the nodes, the first one for four of five objects, and returns the share of the later half
+/// of the requests that neither a disk nor the origin answered.
+fn ram_hit_ratio(nodes: &[Shoal]) -> f64 {
+    let counted = |name: &str, labels: &str| nodes.iter().map(|node| node.metric(name, labels)).sum::<u64>();
+    let missed =
+        || counted("shoal_disk_object_reads_total", "") + counted("shoal_responses_total", "\"miss\"");
+    let (mut random, mut before) = (Random::new(11), 0);
+    for number in 0..2 * REQUESTS {
+        if number == REQUESTS {
+            before = missed();
+        }
+        // Popularity falls as the reciprocal of the rank.
+        let unit = random.below(1 << 30) as f64 / f64::from(1 << 30);
+        let path = format!("/{}", OBJECTS.powf(unit) as u64);
+        let node = if number % 5 < 4 { 0 } else { 1 + number % 3 };
+        nodes[node].get(&path).expect_body(body(&path, BYTES));
+    }
+    1.0 - (missed() - before) as f64 / REQUESTS as f64
+}
+
+/// Returns the words of `shoal plan` about the logs of the nodes.
+fn planned(nodes: &[Shoal]) -> serde_json::Value {
+    let log = |node: &Shoal| node.folder().join("access.log");
+    let mut command = Command::new(binary());
+    command.arg("plan").arg(log(&nodes[0])).args(["--ram", "4 MiB", "--warm-up", "0.5", "--json"]);
+    for node in &nodes[1..] {
+        command.arg("--node").arg(log(node));
+    }
+    let output = command.output().expect("the binary runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("it is JSON")
+}
+
+#[test]
+fn plan_comes_within_three_points_of_the_nodes() {
+    let origin = Origin::start();
+    for number in 1..=OBJECTS as u64 {
+        let path = format!("/{number}");
+        origin.on(&path, Answer::fresh(body(&path, BYTES), 600));
+    }
+    let apart = cluster(&origin, "off");
+    let without = ram_hit_ratio(&apart);
+    wait::until("the logs are whole", || {
+        apart[0].access_log(2 * REQUESTS * 4 / 5).len() >= 2 * REQUESTS * 4 / 5
+    });
+    let plan = planned(&apart);
+    drop(apart);
+    let with = ram_hit_ratio(&cluster(&origin, "always"));
+    let told = |form: &str| plan[form]["ram_hit_ratio"].as_f64().expect("a share");
+    eprintln!("without {without:.4}, with {with:.4}; {plan}");
+    assert!((told("apart") - without).abs() <= POINTS, "{without}, and planned: {plan}");
+    assert!((told("shared") - with).abs() <= POINTS, "{with}, and planned: {plan}");
+    assert!(with > without + POINTS, "{with} {without}");
+}
+
+/// Requests to warm up, and those that count.
+const REQUESTS: usize = 6_000;
+
+/// Objects, about eight times as many as the RAM of a node holds.
+const OBJECTS: f64 = 4_000.0;
+
+/// Bytes of an object. The RAM of a node holds about 500.
+const BYTES: usize = 6_000;
+
+/// Share by which the plan may be off.
+const POINTS: f64 = 0.03;
