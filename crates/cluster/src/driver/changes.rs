@@ -93,6 +93,7 @@ mod tests {
             weight: 1.0,
             state,
             life,
+            level: 0,
         };
         View::new(members.iter().map(member).collect(), KeySecret::NONE)
     }

@@ -64,7 +64,8 @@ impl SimulatedCluster {
 
     fn start(&mut self, number: usize, life: u64) {
         let name = name_of(number).into();
-        let facts = NodeFacts { name, address: address(number), weight: 1.0, state: MemberState::In };
+        let (weight, state) = (1.0, MemberState::In);
+        let facts = NodeFacts { name, address: address(number), weight, state, level: 0 };
         let seed = self.draws.below(u64::MAX);
         self.nodes[number] = Some(Membership::new(NodeIdentity::new(life, facts), seed, self.now));
         self.timers[number] = None;
@@ -378,6 +379,28 @@ fn cut_in_two_heals_within_ten_seconds() {
     cluster.until(Duration::from_secs(10), |cluster| cluster.all_know(16));
 }
 
+/// Prepares a cut of some seconds between some nodes and the others. Returns the time from its end
+/// until all nodes know all.
+fn healed_after(nodes: usize, cut: usize, seconds: u64, seed: u64) -> Duration {
+    let mut cluster = acquainted(nodes, seed);
+    cluster.run(Duration::from_secs(10));
+    cluster.cut = Some(cut);
+    cluster.run(Duration::from_millis(seconds * 1000 + seed * 37 % 1000));
+    cluster.cut = None;
+    cluster.until(Duration::from_secs(30), |cluster| cluster.all_know(nodes))
+}
+
+#[test]
+fn short_cut_of_one_node_heals_within_a_second() {
+    for seconds in [15, 30] {
+        let mut times: Vec<_> = (1..=20).map(|seed| healed_after(4, 3, seconds, seed)).collect();
+        times.sort_unstable();
+        assert!(times[19] <= Duration::from_millis(800), "{seconds} s: {times:?}");
+    }
+    let pairs: Vec<_> = (1..=10).map(|seed| healed_after(4, 2, 30, seed)).collect();
+    assert!(pairs.iter().all(|time| *time <= Duration::from_millis(800)), "{pairs:?}");
+}
+
 #[test]
 fn node_that_lost_all_asks_the_seeds() {
     let mut cluster = joined(8, 19);
@@ -445,6 +468,7 @@ fn strangers_to_a_full_table_are_refused() {
                 address: address(number),
                 weight: 1.0,
                 state: MemberState::In,
+                level: 0,
             };
             foca::Member::alive(NodeIdentity::new(1, facts))
         })

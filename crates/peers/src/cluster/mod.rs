@@ -16,7 +16,7 @@ pub mod shared_memory;
 pub use crate::access::{DoorDecision, DoorWay, PeerDoor, peer_address};
 pub use calls::CALLS;
 pub use calls::HttpCalls;
-pub use live::{ClusterInheritance, check_keys, check_reloaded_keys, reload_cluster, start_cluster};
+pub use live::{ClusterInheritance, check_keys, check_reloaded_keys, level, reload_cluster, start_cluster};
 pub use load::{AskInFlight, HomeLoad};
 pub use peer::{PeerNode, PeerTally, PeerTrial};
 pub use report::{AskCounts, ClusterReport, PeerRow, peer_state};
@@ -147,6 +147,9 @@ impl ClusterHandle {
             self.holders_in_vain.store(0, Relaxed);
         }
         self.members.store(Arc::new(Membership::of(&before.peers, view, self.peer_timeout())));
+        if let Some(purges) = self.invalidation() {
+            purges.members_changed(&before.view);
+        }
     }
 
     /// Returns the node that may hold the object of a key from before a change of the homes. Nobody
@@ -196,7 +199,7 @@ impl ClusterHandle {
             purges.set_validate_after(settings.cluster.validate_after);
         }
         if let Some(digests) = self.digests() {
-            digests.set(settings.cluster.placement == Placement::Directory);
+            digests.set(asks_by_digests(settings));
         }
         self.shared_memory().into_iter().for_each(|memory| memory.set(settings));
     }
@@ -241,6 +244,12 @@ impl ClusterHandle {
     /// Takes no lock.
     pub fn has_purges_of(&self, theirs: u64) -> bool {
         self.invalidation().map_or(0, |purges| purges.recorded_hash()) == theirs
+    }
+
+    /// Returns the number of other nodes that are homes.
+    pub fn other_homes(&self) -> usize {
+        let members = self.members.load();
+        members.view.members().iter().filter(|member| member.id != self.own && member.is_home()).count()
     }
 
     /// Returns the links to other nodes.
@@ -314,7 +323,7 @@ impl ClusterHandle {
         let (node, calls, metrics) = (self.own, self.calls(), Arc::clone(metrics));
         let parts = ClusterDigestsParts { node, view: Box::new(view), calls, source, metrics };
         let digests = ClusterDigests::start(parts)?;
-        digests.set(settings.cluster.placement == Placement::Directory);
+        digests.set(asks_by_digests(settings));
         self.services.add("digests/", Arc::clone(&digests) as Arc<_>);
         let is_first = self.digests.set(digests).is_ok();
         assert!(is_first, "digests start once");
@@ -347,15 +356,37 @@ impl ClusterHandle {
         self.memory.get()
     }
 
+    /// Returns the mark of this node's newest digest; 0 if it publishes none.
+    pub fn digest_mark(&self) -> u64 {
+        self.digests().map_or(0, |digests| digests.mark())
+    }
+
     /// Returns the members that probably hold the object with this full key.
     pub fn holders(&self, full_key: &[u8]) -> Homes {
-        self.digests().map_or(Homes::default(), |digests| digests.holders(&self.members(), full_key))
+        self.holders_among(full_key, |_, _| true)
+    }
+
+    /// Returns the siblings that probably hold the object with this full key, for a node of this
+    /// level.
+    pub fn siblings(&self, full_key: &[u8], level: u8) -> Homes {
+        self.holders_among(full_key, |view, node| view.is_sibling(self.own, level, node))
+    }
+
+    fn holders_among(&self, full_key: &[u8], is_among: impl Fn(&View, NodeId) -> bool) -> Homes {
+        let (members, digests) = (self.members(), self.digests());
+        let is_among = |node| is_among(&members.view, node);
+        digests.map_or(Homes::default(), |digests| digests.holders(&members, full_key, &is_among))
     }
 
     /// Returns the judge of connections between nodes.
     pub fn door(&self) -> &Arc<PeerDoor> {
         &self.door
     }
+}
+
+/// Returns `true` if digests say which nodes are asked: any node, or siblings in a hierarchy.
+fn asks_by_digests(settings: &Settings) -> bool {
+    matches!(settings.cluster.placement, Placement::Directory | Placement::Hierarchy)
 }
 
 impl Membership {
@@ -409,7 +440,7 @@ mod membership_tests {
     fn member(address: &str) -> Member {
         let name: Arc<str> = address.into();
         let (id, address) = (NodeId::named(&name), address.parse().expect("an address"));
-        Member { id, name, address, weight: 1.0, state: MemberState::In, life: 1 }
+        Member { id, name, address, weight: 1.0, state: MemberState::In, life: 1, level: 0 }
     }
 
     fn handle(others: &[&str]) -> Arc<ClusterHandle> {

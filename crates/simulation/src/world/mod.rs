@@ -10,7 +10,7 @@ use crate::gossip::Gossip;
 use crate::members::Members;
 use crate::message::{Message, ObjectId, RequestId};
 use crate::network::Network;
-use crate::node::{Mutation, Node, PurgeState, Surroundings, Timer, full_key, scope_of};
+use crate::node::{Mutation, Node, PEER_TIMEOUT, PurgeState, Surroundings, Timer, full_key, scope_of};
 use crate::oracle::{Counts, Oracle};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -34,6 +34,8 @@ pub struct Settings {
     pub events: u64,
     /// Rule that is left out.
     pub mutation: Option<Mutation>,
+    /// Nodes are in three levels of a hierarchy. Otherwise objects have homes.
+    pub levels: bool,
     /// Nodes learn of each other by the product's membership. Otherwise they are told, late.
     pub gossips: bool,
 }
@@ -111,13 +113,15 @@ struct Origin {
 impl World {
     fn new(settings: Settings) -> Self {
         let mut random = Random::new(settings.seed);
-        let mut members = Members::new(settings.nodes, &mut random);
+        let mut members = Members::new(settings.nodes, settings.levels, &mut random);
         let view = members.truth();
         let nodes: Vec<_> = (0..settings.nodes)
             .map(|index| {
                 let id = members.id(index);
                 let clock = clock(settings.fault, &mut random);
-                Node::new(index, id, view.clone(), PurgeState::new(id, clock))
+                let mut node = Node::new(index, id, view.clone(), PurgeState::new(id, clock));
+                node.level = settings.levels.then(|| members.all()[index].level);
+                node
             })
             .collect();
         let mut world = Self {
@@ -341,7 +345,9 @@ impl World {
         self.requests += 1;
         let request = self.requests;
         self.trace.note(self.now, "request", [node as u64, u64::from(object), request]);
-        self.oracle.request_arrives(request, node, object, (self.now, REQUEST_LIMIT));
+        // A node between may wait for one time-out of its own.
+        let limit = if self.settings.levels { REQUEST_LIMIT + PEER_TIMEOUT } else { REQUEST_LIMIT };
+        self.oracle.request_arrives(request, node, object, (self.now, limit));
         self.act(node, |node, near| node.client_asks(request, object, near));
     }
 
