@@ -11,6 +11,7 @@ mod bad_requests;
 mod client_limits;
 mod cluster;
 mod cluster_digests;
+mod cluster_levels;
 mod cluster_hits;
 mod cluster_liars;
 mod cluster_moves;

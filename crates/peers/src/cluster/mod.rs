@@ -5,6 +5,7 @@
 
 mod calls;
 pub mod digests;
+mod hit_share;
 mod live;
 mod load;
 mod peer;

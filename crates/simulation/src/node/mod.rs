@@ -14,7 +14,7 @@ use entry::EntryFlight;
 use home::HomeFlight;
 use shoal_cooperation::invalidation::Purge;
 use shoal_cooperation::{
-    Ask, AskKind, AskResult, BoundedLoad, Heat, HomeHistory, Homes, NodeId, ParentRule, PeerAdmission, PeerHealth, View,
+    Ask, AskKind, AskResult, BoundedLoad, Heat, HomeHistory, Homes, Member, MemberState, NodeId, ParentRule, PeerAdmission, PeerHealth, View,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -252,13 +252,19 @@ impl Node {
         );
     }
 
-    /// Takes another view.
-    pub fn take_view(&mut self, view: Arc<View>, now: Duration) {
-        if view.fingerprint() != self.view.fingerprint() {
-            self.history.replaced(std::mem::replace(&mut self.view, view), now);
-            let view = &self.view;
-            self.health.retain(|peer, _| view.member(*peer).is_some());
+    /// Takes another view. Returns `true` if a member has come, or is back.
+    pub fn take_view(&mut self, view: Arc<View>, now: Duration) -> bool {
+        if view.fingerprint() == self.view.fingerprint() {
+            return false;
         }
+        let before = std::mem::replace(&mut self.view, view);
+        let view = &self.view;
+        self.history.changed(&before, view, self.id, now);
+        self.health.retain(|peer, _| view.member(*peer).is_some());
+        let was_there = |it: &Member| {
+            before.member(it.id).is_some_and(|was| was.state != MemberState::Out && was.life == it.life)
+        };
+        view.members().iter().any(|member| member.state != MemberState::Out && !was_there(member))
     }
 
     /// Sends an ask for a flight.

@@ -3,6 +3,8 @@
 mod actions;
 mod checks;
 mod gossiping;
+#[cfg(test)]
+mod recovery;
 
 use crate::events::{Event, Queue};
 use crate::faults::FaultKind;
@@ -15,10 +17,11 @@ use crate::oracle::{Counts, Oracle};
 use crate::random::Random;
 use crate::trace::Trace;
 use checks::HeardLoads;
-use shoal_cooperation::NodeId;
+use shoal_cooperation::{NodeId, View};
 use shoal_cooperation::invalidation::Scope;
 use shoal_core::Timestamp;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settings of a run.
@@ -87,6 +90,8 @@ struct World {
     probes: BTreeMap<(usize, NodeId), u64>,
     /// Messages since the second began.
     messages: (u64, u64),
+    /// Requests of clients and fetches from the origin, of each node.
+    traffic: Vec<(u64, u64)>,
 }
 
 /// State of a node's process.
@@ -143,6 +148,7 @@ impl World {
             recovery_checks: 0,
             probes: BTreeMap::new(),
             messages: (0, 0),
+            traffic: vec![(0, 0); settings.nodes],
         };
         world.check_shares();
         if settings.gossips {
@@ -202,7 +208,7 @@ impl World {
                         None => self.members.believed(node, &self.network, self.now),
                     };
                     self.trace.note(self.now, "view", [node as u64, view.fingerprint(), 0]);
-                    self.nodes[node].take_view(view, self.now);
+                    self.take_view(node, view);
                 }
             }
             Event::Gossip(node, life, event) => {
@@ -218,6 +224,13 @@ impl World {
             }
             Event::Fault => self.next_fault(),
             Event::Heal(recovery) => self.heal(recovery),
+        }
+    }
+
+    /// Lets a node take a view. It compares purges at once if a member has come.
+    fn take_view(&mut self, node: usize, view: Arc<View>) {
+        if self.nodes[node].take_view(view, self.now) {
+            self.act(node, |node, near| node.compare_with_members(near));
         }
     }
 
@@ -344,6 +357,7 @@ impl World {
     fn client(&mut self, node: usize, object: ObjectId) {
         self.requests += 1;
         let request = self.requests;
+        self.traffic[node].0 += 1;
         self.trace.note(self.now, "request", [node as u64, u64::from(object), request]);
         // A node between may wait for one time-out of its own.
         let limit = if self.settings.levels { REQUEST_LIMIT + PEER_TIMEOUT } else { REQUEST_LIMIT };
