@@ -89,6 +89,7 @@ fn ratios(fault: impl Fn(&mut World, u64), whose: Option<usize>) -> Vec<f64> {
 
 /// Returns the second after which no hit ratio is below 95% of before.
 fn recovered(ratios: &[f64]) -> usize {
+    println!("{ratios:.3?}");
     ratios.iter().rposition(|ratio| *ratio < 0.95).map_or(0, |last| last + 1)
 }
 
@@ -163,6 +164,7 @@ fn purges_of_a_cut_are_made_up_within_a_second() {
     for seconds in [4, 15, 30] {
         let mut times: Vec<_> = (1..=SEEDS).map(|seed| made_up(seed, seconds)).collect();
         times.sort_unstable();
+        println!("{seconds} s: {times:?}");
         assert!(times[SEEDS as usize - 1] <= Duration::from_secs(1), "{seconds} s: {times:?}");
     }
 }

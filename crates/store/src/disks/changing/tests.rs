@@ -269,7 +269,11 @@ fn readers_and_writers_notice_no_change() {
                     }
                     let number = (turn * 7 + thread * 3) % 200;
                     reads.fetch_add(1, SeqCst);
-                    misses.fetch_add(u32::from(found(disks, number).is_none()), SeqCst);
+                    if found(disks, number).is_none() {
+                        misses.fetch_add(1, SeqCst);
+                        let states: Vec<_> = disks.states().iter().map(|it| format!("{} {:?} {} {:?} {} {}", it.path.rsplit('/').next().unwrap_or_default(), it.service, it.bytes >> 20, it.change.as_ref().map(|c| c.kind), it.is_recovering, it.usage.objects)).collect();
+                        eprintln!("MISS {number} {states:?} again {:?}", found(disks, number));
+                    }
                     // Objects of this thread alone.
                     let mine = 10_000 + thread * 1000 + turn % 50;
                     let version = own.get(&mine).copied().unwrap_or(0);

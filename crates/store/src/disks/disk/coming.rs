@@ -11,7 +11,7 @@ use parking_lot::MutexGuard;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl Disk {
     /// Tries again to open a disk that could not be opened. Returns `false` if the disk is in
@@ -79,6 +79,10 @@ impl Disk {
         if let Some(gave_up) = gave_up {
             store.on_evicted(Arc::clone(gave_up));
         }
+        if self.is_released() {
+            // The earlier store answers until the new one knows its objects, so that none is missed.
+            wait_for_index(&store);
+        }
         // Records in the log that the index lacks are found later.
         let is_empty = store.usage().objects == 0 && store.index_is_complete();
         let check = |missed: &MissedChanges| match missed.is_too_much() && !is_empty {
@@ -141,6 +145,19 @@ impl Disk {
         })
     }
 }
+
+/// Waits until a store has read its index, or for some time.
+fn wait_for_index(store: &OpenStore) {
+    let begun = Instant::now();
+    while !store.index_is_complete() && begun.elapsed() < INDEX_WAIT_MAX {
+        std::thread::sleep(INDEX_LOOK);
+    }
+}
+
+/// Longest wait for the index of a store that takes the place of one that still answers, and the
+/// time between two looks. Meanwhile the disk takes no objects.
+const INDEX_WAIT_MAX: Duration = Duration::from_secs(5);
+const INDEX_LOOK: Duration = Duration::from_millis(2);
 
 /// Longest wait for the earlier store to close before its disk comes back.
 const FREE_WAIT_MAX: Duration = Duration::from_secs(2);
