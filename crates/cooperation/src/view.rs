@@ -184,7 +184,15 @@ mod tests {
     fn member(number: u64) -> Member {
         let name: Arc<str> = format!("node{number}").into();
         let address = ([127, 0, 0, 1], 3131).into();
-        Member { id: NodeId::named(&name), name, address, weight: 1.0, state: MemberState::In, life: 1, level: 0 }
+        Member {
+            id: NodeId::named(&name),
+            name,
+            address,
+            weight: 1.0,
+            state: MemberState::In,
+            life: 1,
+            level: 0,
+        }
     }
 
     fn keys() -> impl Iterator<Item = Vec<u8>> {

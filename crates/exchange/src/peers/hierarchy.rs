@@ -60,7 +60,8 @@ pub(crate) fn upward(
     rules: &ParentRules,
 ) -> Option<AskedNodes> {
     // A node that is asked for a stored copy asks nobody.
-    let is_from_below = ask.is_for_peer && (1..HOPS_MAX).contains(&ask.hops) && !ask.directives.only_if_cached;
+    let is_from_below =
+        ask.is_for_peer && (1..HOPS_MAX).contains(&ask.hops) && !ask.directives.only_if_cached;
     let may_go_up = match ask.is_for_peer {
         true => is_from_below && ask.mirror.is_none() && is_plain(ask),
         false => super::may_ask(ask),

@@ -14,7 +14,8 @@ use entry::EntryFlight;
 use home::HomeFlight;
 use shoal_cooperation::invalidation::Purge;
 use shoal_cooperation::{
-    Ask, AskKind, AskResult, BoundedLoad, Heat, HomeHistory, Homes, Member, MemberState, NodeId, ParentRule, PeerAdmission, PeerHealth, View,
+    Ask, AskKind, AskResult, BoundedLoad, Heat, HomeHistory, Homes, Member, MemberState, NodeId, ParentRule,
+    PeerAdmission, PeerHealth, View,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -124,12 +124,7 @@ impl ClusterDigests {
 
     /// Returns the members that probably hold the object with this full key: at most two of those
     /// that may be asked, the ones that usually answer soonest first.
-    pub fn holders(
-        &self,
-        members: &Membership,
-        full_key: &[u8],
-        is_among: &dyn Fn(NodeId) -> bool,
-    ) -> Homes {
+    pub fn holders(&self, members: &Membership, full_key: &[u8], is_among: &dyn Fn(NodeId) -> bool) -> Homes {
         let key = members.view.digest_key(full_key);
         let now = self.started.elapsed();
         let rank = |node: NodeId| {

@@ -271,7 +271,21 @@ fn readers_and_writers_notice_no_change() {
                     reads.fetch_add(1, SeqCst);
                     if found(disks, number).is_none() {
                         misses.fetch_add(1, SeqCst);
-                        let states: Vec<_> = disks.states().iter().map(|it| format!("{} {:?} {} {:?} {} {}", it.path.rsplit('/').next().unwrap_or_default(), it.service, it.bytes >> 20, it.change.as_ref().map(|c| c.kind), it.is_recovering, it.usage.objects)).collect();
+                        let states: Vec<_> = disks
+                            .states()
+                            .iter()
+                            .map(|it| {
+                                format!(
+                                    "{} {:?} {} {:?} {} {}",
+                                    it.path.rsplit('/').next().unwrap_or_default(),
+                                    it.service,
+                                    it.bytes >> 20,
+                                    it.change.as_ref().map(|c| c.kind),
+                                    it.is_recovering,
+                                    it.usage.objects
+                                )
+                            })
+                            .collect();
                         eprintln!("MISS {number} {states:?} again {:?}", found(disks, number));
                     }
                     // Objects of this thread alone.
