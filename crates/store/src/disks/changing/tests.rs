@@ -269,25 +269,7 @@ fn readers_and_writers_notice_no_change() {
                     }
                     let number = (turn * 7 + thread * 3) % 200;
                     reads.fetch_add(1, SeqCst);
-                    if found(disks, number).is_none() {
-                        misses.fetch_add(1, SeqCst);
-                        let states: Vec<_> = disks
-                            .states()
-                            .iter()
-                            .map(|it| {
-                                format!(
-                                    "{} {:?} {} {:?} {} {}",
-                                    it.path.rsplit('/').next().unwrap_or_default(),
-                                    it.service,
-                                    it.bytes >> 20,
-                                    it.change.as_ref().map(|c| c.kind),
-                                    it.is_recovering,
-                                    it.usage.objects
-                                )
-                            })
-                            .collect();
-                        eprintln!("MISS {number} {states:?} again {:?}", found(disks, number));
-                    }
+                    misses.fetch_add(u32::from(found(disks, number).is_none()), SeqCst);
                     // Objects of this thread alone.
                     let mine = 10_000 + thread * 1000 + turn % 50;
                     let version = own.get(&mine).copied().unwrap_or(0);
@@ -322,10 +304,14 @@ fn readers_and_writers_notice_no_change() {
         drain(&disks, "one", 0);
         while disks.end_leaving("one").is_err() {}
         add(&disks, folder.path(), "three", 32 * MIB);
+        // On a busy machine the readers may have hardly run.
+        while reads.load(SeqCst) <= 20 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         is_over.store(true, SeqCst);
     });
     let (reads, misses) = (reads.load(SeqCst), misses.load(SeqCst));
-    assert!(reads > 20 && misses == 0, "{misses} of {reads} reads found nothing");
+    assert!(misses == 0, "{misses} of {reads} reads found nothing");
     assert!((0..200).all(|number| found(&disks, number) == Some(1)));
     assert_eq!(paths(&disks), ["two", "three"]);
 }
