@@ -14,7 +14,8 @@
 //!                └ version
 //! ```
 //!
-//! The last part is absent if the node publishes no digest. A body of unknown hash ends with the trailer `Shoal-Sum`, sixteen digits.
+//! The last part is absent if the node publishes no digest. A body of unknown hash ends with the
+//! trailer `Shoal-Sum`, sixteen digits.
 
 use crate::object_ask::{VALUE_BYTES_MAX, VERSION, decimal, hexadecimal};
 

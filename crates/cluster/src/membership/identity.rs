@@ -5,9 +5,10 @@
 //! 8   revision, u32   13  weight, f32   18  address, port u16          name
 //! ```
 //!
-//! The high half of the state's byte is the level in a hierarchy. A node alone changes its facts: each change raises the revision, each start the life. The higher
-//! pair counts. Others relay the facts. All nodes hold one key, so that a seal of the owner would
-//! prove no more than the seal of the node that relays.
+//! The high half of the state's byte is the level in a hierarchy. A node alone changes its facts:
+//! each change raises the revision, each start the life. The higher pair counts. Others relay the
+//! facts. All nodes hold one key, so that a seal of the owner would prove no more than the seal of
+//! the node that relays.
 
 use crate::NODE_NAME_BYTES_MAX;
 use bytes::{Buf, BufMut};

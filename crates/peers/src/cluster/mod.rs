@@ -8,6 +8,7 @@ pub mod digests;
 mod hit_share;
 mod live;
 mod load;
+mod membership;
 mod peer;
 pub mod purges;
 mod report;
@@ -19,6 +20,7 @@ pub use calls::CALLS;
 pub use calls::HttpCalls;
 pub use live::{ClusterInheritance, check_keys, check_reloaded_keys, level, reload_cluster, start_cluster};
 pub use load::{AskInFlight, HomeLoad};
+pub use membership::Membership;
 pub use peer::{PeerNode, PeerTally, PeerTrial};
 pub use report::{AskCounts, ClusterReport, PeerRow, peer_state};
 pub use services::PeerServices;
@@ -38,7 +40,7 @@ use shoal_cooperation::{Heat, HomeHistory, Homes, Member, MemberState, NodeId, V
 use shoal_core::{Key, KeySecret};
 use shoal_settings::{Placement, Settings};
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -72,13 +74,6 @@ pub struct ClusterHandle {
 
 /// Function that exchanges lists of members with the node at an address.
 type ListExchange = Box<dyn Fn(SocketAddr) + Send + Sync>;
-
-/// A view, with the way to each of its members.
-pub struct Membership {
-    /// The members.
-    pub view: Arc<View>,
-    peers: HashMap<NodeId, Arc<PeerNode>>,
-}
 
 impl ClusterHandle {
     /// Creates the part of a node with these settings, which are known to name a cluster and an
@@ -388,36 +383,6 @@ impl ClusterHandle {
 /// Returns `true` if digests say which nodes are asked: any node, or siblings in a hierarchy.
 fn asks_by_digests(settings: &Settings) -> bool {
     matches!(settings.cluster.placement, Placement::Directory | Placement::Hierarchy)
-}
-
-impl Membership {
-    fn of(before: &HashMap<NodeId, Arc<PeerNode>>, view: Arc<View>, longest: Duration) -> Self {
-        let peer = |member: &Member| {
-            let is_same = |peer: &&Arc<PeerNode>| peer.target.address() == member.address;
-            let kept = before.get(&member.id).filter(is_same).cloned();
-            (member.id, kept.unwrap_or_else(|| Arc::new(PeerNode::new(member, longest))))
-        };
-        Self { peers: view.members().iter().map(peer).collect(), view }
-    }
-
-    /// Returns a member as this node knows it.
-    pub fn peer(&self, node: NodeId) -> Option<&Arc<PeerNode>> {
-        self.peers.get(&node)
-    }
-
-    /// Returns the weight of a node over the mean weight of all homes.
-    fn weight_share(&self, node: NodeId) -> f64 {
-        let homes = || self.view.members().iter().filter(|member| member.is_home());
-        let (count, sum) = (homes().count() as f64, homes().map(|member| member.weight).sum::<f64>());
-        self.view.member(node).map_or(1.0, |member| member.weight * count / sum)
-    }
-
-    /// Returns `true` if a member has this address, and has not left.
-    pub fn has_address(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        let is_it = |member: &Member| member.address.ip() == address && member.state != MemberState::Out;
-        self.view.members().iter().any(is_it)
-    }
 }
 
 /// Most objects of which a home knows how often they are asked for.
