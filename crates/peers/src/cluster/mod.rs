@@ -36,7 +36,7 @@ use purges::{ClusterPurges, ClusterPurgesParts, PurgeService, PurgeTarget};
 use shared_memory::{ClusterMemory, CpuTime};
 use shoal_cluster::{CallError, PeerCalls};
 use shoal_cooperation::invalidation::Coverage;
-use shoal_cooperation::{Heat, HomeHistory, Homes, Member, MemberState, NodeId, View};
+use shoal_cooperation::{Heat, HomeHistory, Homes, NodeId, View};
 use shoal_core::{Key, KeySecret};
 use shoal_settings::{Placement, Settings};
 use std::collections::HashMap;
@@ -394,6 +394,7 @@ const HOLDERS_IN_VAIN_MAX: u32 = 64;
 #[cfg(test)]
 mod membership_tests {
     use super::*;
+    use shoal_cooperation::{Member, MemberState};
 
     fn settings(join: &[&str]) -> Settings {
         let mut settings = Settings::default();
