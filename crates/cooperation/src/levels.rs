@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  level 2      top-1   top-2            ─► origin
-//!                  ▲       ▲                one of them by the hash of the key, the others after it
+//!                  ▲       ▲              one of them by the hash of the key, then another
 //!  level 1      mid-1   mid-2            ◄─► siblings: for stored copies, by their digests
 //!                  ▲       ▲
 //!  level 0   edge-1  edge-2  edge-3      ◄── clients (any level has clients of its own)
@@ -10,8 +10,8 @@
 //!
 //! A miss goes to a node of a higher level, and from the last one to the origin; each node on the
 //! way keeps a copy. Chankhunthod et al., *A hierarchical Internet object cache*, USENIX 1996, has
-//! one parent for each cache. Here the nodes of a level share the keys, so that a level holds each
-//! object once, and a lost parent moves its own keys alone. [`Hierarchy`](crate::hierarchy) is the
+//! one parent for each cache. Here the nodes of a level share the keys: a level holds each object
+//! once. A lost parent moves its own keys alone. [`Hierarchy`](crate::hierarchy) is the
 //! form with one parent, for the lab.
 //!
 //! **No circle.** Only nodes of a higher level are parents, and a request makes

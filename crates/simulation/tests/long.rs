@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Each fault gets the number of events, spread over the seeds, and a million events by default.
-//! Each seed runs twice, and must give the same trace. What is done stands in a file, one line a
-//! run: a command that is started again does the rest. Delete the file after a change of the code.
-//! Progress comes every minute; the table at the end is of all lines of the file.
+//! Each seed runs twice, and must give the same trace. A file has a line for each run that is done:
+//! a command that is started again does the rest. Delete the file after a change of the code.
+//! Progress is told a hundred times; the table at the end is of all lines of the file.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -26,7 +26,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 
 /// Numbers of one run, or of all runs of a fault.
 #[derive(Clone, Copy, Default)]
@@ -69,11 +68,10 @@ fn all_faults_for_long() {
     assert_eq!(broken, 0, "invariants were broken; the lines say which runs");
 }
 
-/// Runs what is left, several at a time, and notes each run in the file.
+/// Makes the runs that are left, several at a time, and notes each run in the file.
 fn run_all(left: &[Settings], threads: usize, state: &Path) {
     let file = std::fs::OpenOptions::new().create(true).append(true).open(state).expect("the file of state");
-    let (file, next, begun) = (Mutex::new(file), AtomicUsize::new(0), Instant::now());
-    let told = Mutex::new(begun);
+    let (file, next, done) = (Mutex::new(file), AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -82,13 +80,9 @@ fn run_all(left: &[Settings], threads: usize, state: &Path) {
                     let numbers: Vec<_> = row.0.iter().map(u64::to_string).collect();
                     let line = format!("{}\t{}\n", name(settings), numbers.join("\t"));
                     file.lock().expect("no panic").write_all(line.as_bytes()).expect("the file takes lines");
-                    let mut told = told.lock().expect("no panic");
-                    if told.elapsed() >= Duration::from_secs(60) {
-                        *told = Instant::now();
-                        let count = next.load(Relaxed).min(left.len());
-                        let share = count as f64 / left.len() as f64;
-                        let rest = begun.elapsed().div_f64(share).saturating_sub(begun.elapsed());
-                        println!("{count} of {} runs, about {} s left", left.len(), rest.as_secs());
+                    let count = done.fetch_add(1, Relaxed) + 1;
+                    if count.is_multiple_of((left.len() / 100).max(1)) {
+                        println!("{count} of {} runs", left.len());
                     }
                 }
             });

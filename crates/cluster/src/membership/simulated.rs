@@ -309,7 +309,6 @@ fn idle_traffic_is_within_300_bytes_a_second() {
             });
         }
         let bytes = cluster.idle_bytes_a_second(seconds);
-        println!("{count} nodes: {bytes:.0} B/s a node");
         assert!((50.0..300.0).contains(&bytes), "{count} nodes: {bytes:.0} B/s a node");
     }
 }

@@ -5,8 +5,8 @@
 //!             └ holder ─► sibling, if its digest names the object
 //! ```
 //!
-//! A node that was asked by a node below does the same as one that was asked by a client. Hops bound
-//! the way: a request that has made two asks the origin.
+//! A node that was asked by a node below does the same as one that was asked by a client. Hops
+//! bound the way: a request that has made two asks the origin.
 
 use super::is_plain;
 use crate::access::{HostPattern, HostPatterns};

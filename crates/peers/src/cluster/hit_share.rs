@@ -1,9 +1,9 @@
 //! Share of the asks in messages that a node answered at once: whether messages pay.
 //!
-//! A message asks for what is in the RAM of a home. An ask that is not answered at once is sent
-//! again by itself, so that a miss at the home costs one more round trip, and waits for the message
-//! before it. Where most asks miss, requests therefore go by themselves. A few still go in messages,
-//! so that a change is noticed.
+//! A message asks for objects in the RAM of a home. An ask that is not answered at once is sent
+//! again by itself. A miss at the home thus costs one more round trip, and waits for the message
+//! before it. Where most asks miss, requests therefore go by themselves. A few still go in
+//! messages, so that a change is noticed.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -25,8 +25,8 @@ impl Node {
     }
 
     /// Hands over the objects of a node that is about to stop: the node drains for a short time, in
-    /// which the new homes take what clients ask for and what is hottest. Blocks. Does nothing if
-    /// no other node could take anything, or another process has become this node.
+    /// which the new homes take the objects that clients ask for, and the hottest ones. Blocks.
+    /// Does nothing if no other node could take anything, or another process is this node now.
     pub(super) fn hand_over(&self) {
         let time = self.settings.lock().cluster.hand_over;
         let (Some(membership), Some(worker)) = (&self.membership, self.checks.get()) else { return };
@@ -35,7 +35,7 @@ impl Node {
         if time.is_zero() || others == 0 || !holds || membership.is_replaced() {
             return;
         }
-        tracing::info!(seconds = time.as_secs_f64(), "handing over what this node holds");
+        tracing::info!(seconds = time.as_secs_f64(), "handing over objects to the other nodes");
         membership.drain();
         let (told, heard) = std::sync::mpsc::channel();
         let offering = HandOver(Arc::clone(&self.exchange)).offer_before_stop();

@@ -31,8 +31,8 @@ section! {
         pub trusted_networks: Vec<IpNet> = Vec::new(),
         /// Rule that says which nodes are asked for an object.
         pub placement: Placement = Placement::Hash,
-        /// Level of this node with `placement = "hierarchy"`: 0 is nearest to the clients, 2 nearest
-        /// to the origins. A miss asks nodes of a higher level.
+        /// Level of this node with `placement = "hierarchy"`. 0 is nearest to the clients, 2 is
+        /// nearest to the origins. A miss asks nodes of a higher level.
         #[limits(0..=2)]
         pub level: u16 = 0,
         /// Rules that name the parents for some hosts, with `placement = "hierarchy"`. The first
@@ -49,8 +49,8 @@ section! {
         /// most of it is spare. `none` lets each node find the best rate while it runs.
         #[limits(Some(0.0)..=Some(1.0))]
         pub shared_memory_balance: Option<f64> = None,
-        /// Time for which a node that stops hands over what it holds before it leaves: new homes take
-        /// what clients ask for, and the hottest objects in RAM. `0s` leaves at once.
+        /// Time for which a node that stops hands over its objects before it leaves. New homes take
+        /// those that clients ask for, and the hottest ones in RAM. `0s` leaves at once.
         #[limits(Duration::ZERO..=Duration::from_secs(60))]
         pub hand_over: Duration = Duration::from_secs(2),
         /// Longest wait for the head of a peer's answer. The wait is shorter for a peer that

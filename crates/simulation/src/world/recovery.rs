@@ -1,5 +1,5 @@
-//! Recovery in virtual time: hit ratios second by second while a node is cut off, dies, or all are
-//! restarted, and the time until purges of a cut are made up for.
+//! Recovery in virtual time: hit ratios second by second while a node fails, or all are restarted.
+//! The time until purges of a cut are made up for stands beside them.
 //!
 //! Memberships are the product's own. Counts are of many seeds together, so that a second has some
 //! thousand requests.
@@ -71,12 +71,12 @@ fn seconds(seed: u64, fault: impl Fn(&mut World, u64)) -> Seconds {
 }
 
 /// Returns the hit ratio of each second over all seeds, relative to the mean before the fault.
-/// `whose` is 0 for the nodes that did not fail, 1 for the other one, `None` for all.
-fn ratios(fault: impl Fn(&mut World, u64), whose: Option<usize>) -> Vec<f64> {
+/// `part` is 0 for the nodes that did not fail, 1 for the other one, `None` for all.
+fn ratios(fault: impl Fn(&mut World, u64), part: Option<usize>) -> Vec<f64> {
     let runs: Vec<Seconds> = (1..=SEEDS).map(|seed| seconds(seed, &fault)).collect();
     let ratio = |second: usize| {
         let counted = runs.iter().flat_map(|run| run[second].iter().enumerate());
-        let counted = counted.filter(|(who, _)| whose.is_none_or(|whose| whose == *who));
+        let counted = counted.filter(|(of, _)| part.is_none_or(|part| part == *of));
         let (asked, fetched) = counted.fold((0, 0), |sum, (_, count)| (sum.0 + count.0, sum.1 + count.1));
         1.0 - fetched as f64 / asked as f64
     };
@@ -89,7 +89,6 @@ fn ratios(fault: impl Fn(&mut World, u64), whose: Option<usize>) -> Vec<f64> {
 
 /// Returns the second after which no hit ratio is below 95% of before.
 fn recovered(ratios: &[f64]) -> usize {
-    println!("{ratios:.3?}");
     ratios.iter().rposition(|ratio| *ratio < 0.95).map_or(0, |last| last + 1)
 }
 
@@ -164,7 +163,6 @@ fn purges_of_a_cut_are_made_up_within_a_second() {
     for seconds in [4, 15, 30] {
         let mut times: Vec<_> = (1..=SEEDS).map(|seed| made_up(seed, seconds)).collect();
         times.sort_unstable();
-        println!("{seconds} s: {times:?}");
         assert!(times[SEEDS as usize - 1] <= Duration::from_secs(1), "{seconds} s: {times:?}");
     }
 }

@@ -65,7 +65,7 @@ pub struct ClusterDigests {
     trust: Mutex<HashMap<NodeId, DigestTrust>>,
     /// Mark of the newest own digest, which answers of this node carry.
     mark: AtomicU64,
-    /// Members whose answers had the mark of another digest than the known one.
+    /// Members that showed the mark of another digest than the known one.
     hints: Mutex<HashSet<NodeId>>,
     budget: Mutex<DigestBudget>,
     /// Keys of the latest misses for which no digest named a holder.
