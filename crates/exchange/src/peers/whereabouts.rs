@@ -85,8 +85,8 @@ impl CacheEngine {
         Ok(Whereabouts { url: context.target.url.to_string(), mode: mode.to_owned(), nodes })
     }
 
-    /// Returns the names of a URL's homes, or of its parents in a hierarchy, in order. There are none
-    /// outside a cluster.
+    /// Returns the names of a URL's homes, or of its parents in a hierarchy, in order; none outside
+    /// a cluster.
     pub fn home_names(&self, url: &str) -> Vec<String> {
         let Some(cluster) = self.cluster.as_ref() else { return Vec::new() };
         let target = Target::parse(url).ok();
