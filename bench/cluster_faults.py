@@ -107,8 +107,11 @@ def made_up(course):
     """Tells how long after a cut healed no node lacked a purge any more."""
     healed = time.monotonic()
     while time.monotonic() < healed + 30:
-        lags = [cluster_counters.metric(ip, "shoal_cluster_purges_lag") for ip in course.running.admins or []]
-        if all(lag == 0 for lag in lags):
+        ips = course.running.admins or []
+        lags = [cluster_counters.metric(ip, "shoal_cluster_purges_lag") for ip in ips]
+        # A node that is out has no lag: it must be a member again.
+        members = [cluster_counters.metric(ip, "shoal_cluster_members") for ip in ips]
+        if all(lag == 0 for lag in lags) and all(count == len(ips) for count in members):
             return print(f"purges made up for {time.monotonic() - healed:.2f} s after the cut healed", file=sys.stderr)
         time.sleep(0.02)
     print("purges not made up for within 30 s", file=sys.stderr)

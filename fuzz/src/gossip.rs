@@ -76,7 +76,10 @@ fn foca_member(membership: &Membership, other: &NodeIdentity) -> Listed {
 
 fn identity(name: &str, number: u8) -> NodeIdentity {
     let address = ([10, 0, 0, number], 3131).into();
-    NodeIdentity::new(7, NodeFacts { name: name.into(), address, weight: 1.0, state: MemberState::In })
+    NodeIdentity::new(
+        7,
+        NodeFacts { name: name.into(), address, weight: 1.0, state: MemberState::In, level: 0 },
+    )
 }
 
 type Listed = shoal_cluster::membership::ListedMember;

@@ -19,6 +19,7 @@ mod package;
 mod python;
 mod quick;
 mod release;
+mod simulate;
 mod suite;
 mod tidy;
 mod venv;
@@ -58,6 +59,7 @@ fn run(arguments: &[&str]) -> Outcome {
         ["quick", options @ ..] => quick::run(&root, options),
         ["tests", options @ ..] => suite::run(&root, options),
         ["release", options @ ..] => release::run(&root, options),
+        ["simulate", options @ ..] => simulate::run(&root, options),
         [] | ["help" | "--help" | "-h"] => Ok(USAGE.into()),
         [unknown, ..] => Err(format!("there is no task {unknown:?}\n\n{USAGE}")),
     }
@@ -74,4 +76,5 @@ cargo xtask package [--twice]   what users install, in target/packages: Debian p
 cargo xtask python [--ray]      the Python package built and tested; with --ray on a local Ray cluster (needs python3, pip, its index)
 cargo xtask quick [BASE]        format, clippy and unit tests of crates that differ from BASE (HEAD), and of dependents
 cargo xtask release             the release build laid out by a profile, in target/release-profiled/shoal; two release builds (needs llvm-profdata)
+cargo xtask simulate [--seeds N] [--events N] [--threads N] [--levels] [--state FILE]   clusters in virtual time under each fault; continues where it stopped
 cargo xtask tests [--strict]    every test, two programs at a time; failed ones again by themselves";

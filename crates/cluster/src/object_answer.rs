@@ -1,7 +1,8 @@
 //! Field `Shoal-Answer`: the words of a node about its answer to an ask.
 //!
 //! ```text
-//!  Shoal-Answer: 1 served 9a4e…(16) shared 0 3 10240 5d02…(16) 5c0f…(16)
+//!  Shoal-Answer: 1 served 9a4e…(16) shared 0 3 10240 5d02…(16) 5c0f…(16) 77b0…(16)
+//!                │ │      │         │      │ │ │     │         │         └ mark of the digest
 //!                │ │      │         │      │ │ │     │         └ fingerprint of the view
 //!                │ │      │         │      │ │ │     └ xxh3 of the body, or - if the trailer tells
 //!                │ │      │         │      │ │ └ length of the body, or - if unknown
@@ -13,7 +14,8 @@
 //!                └ version
 //! ```
 //!
-//! A body of unknown hash ends with the trailer `Shoal-Sum`, sixteen digits.
+//! The last part is absent if the node publishes no digest. A body of unknown hash ends with the
+//! trailer `Shoal-Sum`, sixteen digits.
 
 use crate::object_ask::{VALUE_BYTES_MAX, VERSION, decimal, hexadecimal};
 
@@ -36,6 +38,8 @@ pub struct ObjectAnswer {
     pub sum: Option<u64>,
     /// Fingerprint of the node's view.
     pub view: u64,
+    /// Mark of the node's newest digest; 0 for none.
+    pub digest: u64,
 }
 
 /// Result of an ask.
@@ -88,6 +92,10 @@ impl ObjectAnswer {
         }
         out.push(b' ');
         push_hexadecimal(out, self.view);
+        if self.digest != 0 {
+            out.push(b' ');
+            push_hexadecimal(out, self.digest);
+        }
     }
 
     /// Reads the value of the field; `None` if it deviates.
@@ -98,7 +106,8 @@ impl ObjectAnswer {
         let [version, result, key, shared, lease, load, length, sum, view] = read;
         let (version, result, key, shared) = (version?, result?, key?, shared?);
         let (lease, load, length, sum, view) = (lease?, load?, length?, sum?, view?);
-        if parts.next().is_some() {
+        let digest = parts.next().map(|digits| hexadecimal(digits).filter(|mark| *mark != 0));
+        if parts.next().is_some() || digest == Some(None) {
             return None;
         }
         if version != VERSION {
@@ -118,6 +127,7 @@ impl ObjectAnswer {
             length: if length == "-" { None } else { Some(decimal(length)?) },
             sum: if sum == "-" { None } else { Some(hexadecimal(sum)?) },
             view: hexadecimal(view)?,
+            digest: digest.flatten().unwrap_or(0),
         })
     }
 }
@@ -187,6 +197,7 @@ mod tests {
         length: Some(10_240),
         sum: Some(0x5d02),
         view: 0x5c0f,
+        digest: 0,
     };
 
     #[test]
@@ -197,7 +208,8 @@ mod tests {
         );
         for (result, _) in NAMES {
             let private = ObjectAnswer { result, is_shared: false, length: None, sum: None, ..ANSWER };
-            for answer in [private, ObjectAnswer { result, lease_ms: u32::MAX, ..ANSWER }] {
+            let leased = ObjectAnswer { result, lease_ms: u32::MAX, digest: 0x77b0, ..ANSWER };
+            for answer in [private, leased] {
                 assert_eq!(ObjectAnswer::parse(answer.to_value().as_bytes()), Some(answer));
             }
         }
@@ -216,6 +228,9 @@ mod tests {
             (" 0 3 ", " 4294967296 3 "),
             ("10240", "+10240"),
             ("5c0f", "5c0f "),
+            ("5c0f", "5c0f 77b0"),
+            ("5c0f", "5c0f 0000000000000000"),
+            ("5c0f", "5c0f 00000000000077b0 0"),
             (" 0000000000005c0f", ""),
         ] {
             let changed = written.replacen(from, to, 1);

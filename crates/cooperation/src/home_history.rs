@@ -99,6 +99,7 @@ mod tests {
             weight: 1.0,
             state: MemberState::In,
             life: 1,
+            level: 0,
         };
         Arc::new(View::new(nodes.iter().map(member).collect(), KeySecret::NONE))
     }

@@ -10,6 +10,7 @@
 //! | [`distribution`] | back-end that answers a request at a front end |
 //! | [`directory`] | probable holders of a key, by digests that nodes exchange |
 //! | [`hierarchy`] | parent that a cache asks |
+//! | [`ParentRule`] | parents that a node of a live hierarchy asks |
 //! | [`View`] | members of a live cluster, and the ordered homes of a key |
 //! | [`invalidation`] | purges that a node lacks, and bodies that may be older than a purge |
 //! | [`MissSteps`] | next peer to ask for a missing object, or the origin |
@@ -30,6 +31,7 @@ mod heat;
 pub mod hierarchy;
 mod home_history;
 pub mod invalidation;
+mod levels;
 mod peer_health;
 pub mod prefetch;
 mod route;
@@ -39,6 +41,7 @@ mod view;
 pub use bounded_load::{BoundedLoad, LOAD_FACTOR};
 pub use heat::{Heat, LEASE_MAX, LEASE_MIN};
 pub use home_history::{HomeHistory, PREVIOUS_HOME_ASKED};
+pub use levels::{LEVEL_MAX, ParentRule};
 pub use peer_health::{PeerAdmission, PeerCounts, PeerHealth, PeerStatus, SkipReason};
 pub use route::{NodeId, Route, RouteStep};
 pub use steps::{ASK_TIME_MIN, Ask, AskKind, AskResult, HOPS_MAX, Miss, MissSteps, Part, Step};

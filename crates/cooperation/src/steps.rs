@@ -10,8 +10,12 @@
 //!
 //! With placement by digests, the entry asks at most two probable holders, then the origin.
 //!
+//! In a hierarchy, a node asks siblings that probably hold the object, then its parents, then the
+//! origin; a node that was asked by a node below does the same. See [`crate::ParentRule`].
+//!
 //! The kinds of an ask make circles impossible. An ask as home leads to asks as holder only, and an
-//! ask as holder to none. Views may therefore differ in any way. A node has two kinds of flights
+//! ask as holder to none; in a hierarchy hops take the place of kinds. Views may therefore differ
+//! in any way. A node has two kinds of flights
 //! for a key: the entry's, which may wait for a peer, and the home's, which waits for a holder or
 //! the origin. [`Step::Here`] and [`Step::Origin`] both mean the home's kind.
 //!
@@ -119,7 +123,8 @@ pub struct Miss {
 pub struct MissSteps {
     miss: Miss,
     /// Peers left, in order; the first comes next.
-    left: [Option<NodeId>; HOMES_MAX],
+    left: [Option<(NodeId, AskKind)>; LEFT_MAX],
+    /// Kind of the last ask.
     kind: AskKind,
     /// Set when the rest of the list must not be asked.
     over: bool,
@@ -130,7 +135,7 @@ pub struct MissSteps {
 impl MissSteps {
     /// Begins a miss.
     pub fn new(miss: Miss) -> Self {
-        let mut left = [None; HOMES_MAX];
+        let mut left = [None; LEFT_MAX];
         let mut here = false;
         let kind = match miss.part {
             Part::Entry if miss.origin_allowed => AskKind::Home,
@@ -139,18 +144,36 @@ impl MissSteps {
         match miss.part {
             Part::Entry => {
                 let before_own = miss.homes.iter().take_while(|node| *node != miss.here);
-                left.iter_mut().zip(before_own).for_each(|(slot, node)| *slot = Some(node));
+                left.iter_mut().zip(before_own).for_each(|(slot, node)| *slot = Some((node, kind)));
                 here = miss.homes.contains(miss.here);
             }
             Part::Directory => {
                 let others = miss.homes.iter().filter(|node| *node != miss.here);
-                left.iter_mut().zip(others.take(HOLDERS_MAX)).for_each(|(slot, node)| *slot = Some(node));
+                let others = others.take(HOLDERS_MAX);
+                left.iter_mut().zip(others).for_each(|(slot, node)| *slot = Some((node, kind)));
             }
-            Part::Home => left[0] = miss.previous_home.filter(|node| ![miss.here, miss.entry].contains(node)),
+            Part::Home => {
+                let previous = miss.previous_home.filter(|node| ![miss.here, miss.entry].contains(node));
+                left[0] = previous.map(|node| (node, kind));
+            }
             Part::Holder => {}
         }
         let over = miss.hops >= HOPS_MAX;
         Self { miss, left, kind, over, here }
+    }
+
+    /// Begins a miss in a hierarchy. Siblings are asked for stored copies, then the parents, which
+    /// stand in the place of the homes. A node that was asked by a node below does so as well,
+    /// within the hops that are left.
+    pub fn upward(miss: Miss, siblings: Homes) -> Self {
+        let to_parents = if miss.origin_allowed { AskKind::Home } else { AskKind::Holder };
+        let beside = siblings.iter().take(HOLDERS_MAX).map(|node| (node, AskKind::Holder));
+        let above = miss.homes.iter().take(PARENTS_ASKED).map(|node| (node, to_parents));
+        let mut left = [None; LEFT_MAX];
+        let asked = beside.chain(above).filter(|(node, _)| ![miss.here, miss.entry].contains(node));
+        left.iter_mut().zip(asked).for_each(|(slot, ask)| *slot = Some(ask));
+        let over = miss.hops >= HOPS_MAX;
+        Self { miss, left, kind: to_parents, over, here: false }
     }
 
     /// Returns the next step. `elapsed` is the time since the miss began. `timeout` returns the
@@ -161,12 +184,13 @@ impl MissSteps {
         if budget < ASK_TIME_MIN {
             self.over = true;
         }
-        while let Some(node) = self.left.iter_mut().filter(|_| !self.over).find_map(Option::take) {
+        while let Some((node, kind)) = self.left.iter_mut().filter(|_| !self.over).find_map(Option::take) {
             debug_assert_ne!(node, self.miss.here, "a node does not ask itself");
             if let Some(timeout) = timeout(node) {
                 let hops = self.miss.hops + 1;
                 assert!(hops <= HOPS_MAX, "an ask makes at most {HOPS_MAX} hops");
-                return Step::Ask(Ask { node, kind: self.kind, hops, timeout: timeout.min(budget) });
+                self.kind = kind;
+                return Step::Ask(Ask { node, kind, hops, timeout: timeout.min(budget) });
             }
         }
         self.last_step()
@@ -200,6 +224,14 @@ impl MissSteps {
 
 /// Most hops of a request between nodes: to the home, and from there to a holder.
 pub const HOPS_MAX: u8 = 2;
+
+/// Most parents that one miss asks.
+const PARENTS_ASKED: usize = 2;
+
+/// Most peers that one miss asks.
+const LEFT_MAX: usize = 4;
+
+const _: () = assert!(LEFT_MAX >= HOMES_MAX && LEFT_MAX >= HOLDERS_MAX + PARENTS_ASKED);
 
 /// Least time for which a peer is asked at all.
 pub const ASK_TIME_MIN: Duration = Duration::from_millis(2);

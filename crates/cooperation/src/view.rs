@@ -38,6 +38,8 @@ pub struct Member {
     pub state: MemberState,
     /// Number of this start of the node; a later start has a higher number.
     pub life: u64,
+    /// Level in a hierarchy: 0 is nearest to the clients.
+    pub level: u8,
 }
 
 /// Members of a cluster, in the order of their numbers.
@@ -101,9 +103,14 @@ impl View {
 
     /// Returns the homes of a full key. Only members that are in are homes.
     pub fn homes(&self, full_key: &[u8]) -> Homes {
+        self.homes_among(full_key, |_| true)
+    }
+
+    /// Returns the homes of a full key among some of the members.
+    pub(crate) fn homes_among(&self, full_key: &[u8], is_among: impl Fn(&Member) -> bool) -> Homes {
         let key = self.secret.key(full_key);
         let mut best = [(f64::NEG_INFINITY, None); HOMES_MAX];
-        for member in self.members.iter().filter(|member| member.is_home()) {
+        for member in self.members.iter().filter(|member| member.is_home() && is_among(member)) {
             let score = rendezvous_score(key, member.id.0, member.weight);
             let at = best.partition_point(|(other, _)| *other >= score);
             if at < HOMES_MAX {
@@ -155,6 +162,10 @@ fn fingerprint(members: &[Member]) -> u64 {
         bytes.extend(member.life.to_le_bytes());
         bytes.extend(member.weight.to_bits().to_le_bytes());
         bytes.push(member.state as u8);
+        if member.level != 0 {
+            // Views without levels have the numbers of nodes that know none.
+            bytes.push(member.level);
+        }
     }
     Key::unkeyed(&bytes).low()
 }
@@ -173,7 +184,15 @@ mod tests {
     fn member(number: u64) -> Member {
         let name: Arc<str> = format!("node{number}").into();
         let address = ([127, 0, 0, 1], 3131).into();
-        Member { id: NodeId::named(&name), name, address, weight: 1.0, state: MemberState::In, life: 1 }
+        Member {
+            id: NodeId::named(&name),
+            name,
+            address,
+            weight: 1.0,
+            state: MemberState::In,
+            life: 1,
+            level: 0,
+        }
     }
 
     fn keys() -> impl Iterator<Item = Vec<u8>> {

@@ -13,6 +13,7 @@
 use super::fetch::{ArrivingResponse, FetchFailure};
 use http::StatusCode;
 use parking_lot::Mutex;
+use shoal_cooperation::HOPS_MAX;
 use shoal_core::ObjectKey;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -35,9 +36,10 @@ type Shard = HashMap<FlightKey, Arc<Flight>>;
 pub struct FlightKey {
     /// Key under which the response was looked up.
     stored: ObjectKey,
-    /// `true` if the fetch may wait for other nodes of the cluster. Such a flight is not joined by
-    /// another node's ask, so that no circle of waits exists.
-    asks_peers: bool,
+    /// Hops of the request, if the fetch may wait for other nodes of the cluster. Such a flight is
+    /// joined by requests with as many hops alone. Each wait for a node therefore leads to a
+    /// request with more hops, so that no circle of waits exists.
+    asking_after: Option<u8>,
     /// Range and validators of the request to the origin.
     part: Option<PartKey>,
 }
@@ -136,8 +138,8 @@ impl Flights {
     /// Stops further requests from joining the fetch of the whole for `key`: its response is
     /// already invalid.
     pub fn forget(&self, key: &ObjectKey) {
-        for asks_peers in [false, true] {
-            let key = FlightKey { asks_peers, ..FlightKey::of(key) };
+        for asking_after in std::iter::once(None).chain((0..HOPS_MAX).map(Some)) {
+            let key = FlightKey { asking_after, ..FlightKey::of(key) };
             self.shard(&key).lock().remove(&key);
         }
     }
@@ -169,12 +171,14 @@ impl Flights {
 impl FlightKey {
     /// Returns the key of fetches of the whole response stored under `stored`.
     pub fn of(stored: &ObjectKey) -> Self {
-        Self { stored: stored.clone(), asks_peers: false, part: None }
+        Self { stored: stored.clone(), asking_after: None, part: None }
     }
 
-    /// Returns the key of fetches that may wait for other nodes, or may not.
-    pub fn asking_peers(self, asks_peers: bool) -> Self {
-        Self { asks_peers, ..self }
+    /// Returns the key of fetches that may wait for other nodes after this number of hops, or may
+    /// not.
+    pub fn asking_after(self, asking_after: Option<u8>) -> Self {
+        debug_assert!(asking_after.is_none_or(|hops| hops < HOPS_MAX), "the last hop asks nobody");
+        Self { asking_after, ..self }
     }
 
     /// Returns the key of fetches of a part of the response.

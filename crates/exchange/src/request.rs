@@ -71,14 +71,25 @@ pub struct RequestContext {
     /// `true` if another node of the cluster asks, for a client of its own. Its fields go on as
     /// they came.
     pub is_for_peer: bool,
+    /// Hops of the request between nodes: 0 for a client's.
+    pub hops: u8,
     /// Another node asks for a stored copy, and may have one that arrives from the origin.
     pub joins_origin_flights: bool,
     /// State of a prefetch, which gives way to clients' requests; `None` for a client's.
     pub background: Option<Arc<Background>>,
     /// Trace of the request; `None` unless traces are on.
     pub trace: Option<Arc<RequestTrace>>,
-    /// Homes of the key, once computed; see [`Self::homes`].
-    homes: OnceLock<Option<Homes>>,
+    /// Nodes to ask before the origin, once computed; see [`Self::homes`].
+    asked: OnceLock<Option<AskedNodes>>,
+}
+
+/// Nodes that a request asks before the origin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AskedNodes {
+    /// Homes, probable holders, or parents.
+    pub homes: Homes,
+    /// Siblings that probably hold the object.
+    pub siblings: Homes,
 }
 
 /// A request that may proceed, with the outcome of the operator's rules.
@@ -137,10 +148,11 @@ impl RequestContext {
             requested,
             sequence,
             is_for_peer: false,
+            hops: 0,
             joins_origin_flights: false,
             background: None,
             trace: None,
-            homes: OnceLock::new(),
+            asked: OnceLock::new(),
         }
     }
 
@@ -185,20 +197,34 @@ impl RequestContext {
 
     /// Returns the homes of the key, if they are to be asked before the origin: in a cluster, for a
     /// request that other nodes answer as this one would, unless this node is the first home. With
-    /// placement by digests, the probable holders stand in their place.
+    /// placement by digests, the probable holders stand in their place. In a hierarchy the parents
+    /// do; the list may then be empty, since siblings are asked too.
     pub fn homes(&self) -> Option<&Homes> {
+        self.asked_nodes().map(|asked| &asked.homes)
+    }
+
+    /// Returns the siblings that probably hold the object, in a hierarchy.
+    pub fn siblings(&self) -> Homes {
+        self.asked_nodes().map_or(Homes::default(), |asked| asked.siblings)
+    }
+
+    fn asked_nodes(&self) -> Option<&AskedNodes> {
         // A prefetch of this node asks the origin alone: another node prefetches for itself.
         let cluster = self.live.cluster.as_ref().filter(|_| self.background.is_none())?;
         let find = || {
+            let beside_nobody = |homes| AskedNodes { homes, siblings: Homes::default() };
+            if let Some(rules) = &self.live.parents {
+                return peers::upward(self, cluster, rules);
+            }
             if self.live.asks_holders {
                 let asked = peers::may_ask(self).then(|| cluster.holders(self.primary.full()));
-                return asked.filter(|holders| holders.first().is_some());
+                return asked.filter(|holders| holders.first().is_some()).map(beside_nobody);
             }
             let homes = cluster.members().view.homes(self.primary.full());
             (peers::may_ask(self) && homes.first().is_some_and(|first| first != cluster.own()))
-                .then_some(homes)
+                .then_some(beside_nobody(homes))
         };
-        self.homes.get_or_init(find).as_ref()
+        self.asked.get_or_init(find).as_ref()
     }
 
     /// Returns the Range field of a GET, the only method that defines it (RFC 9110, section 14.2).
@@ -237,7 +263,7 @@ impl RequestContext {
     /// Returns the key of the flight in which such requests share a fetch of the response under
     /// `key`.
     pub fn flight(&self, key: &ObjectKey) -> FlightKey {
-        FlightKey::of(key).asking_peers(self.homes().is_some())
+        FlightKey::of(key).asking_after(self.homes().map(|_| self.hops))
     }
 
     /// Returns the key under which unstorable responses are remembered.

@@ -4,7 +4,7 @@ use super::client_access::ClientAccess;
 use super::coding::CompressRules;
 use super::judgement::RulesNumber;
 use super::metadata::ResponseMetadata;
-use super::peers::PeerHitLines;
+use super::peers::{ParentRules, PeerHitLines};
 use super::request::RequestContext;
 use super::ruling;
 use super::target::Target;
@@ -94,6 +94,8 @@ pub struct ExchangeSettings {
     pub asks_homes: bool,
     /// `true` if nodes ask the probable holders of a key, by digests.
     pub asks_holders: bool,
+    /// Parents that nodes ask in a hierarchy; `None` with another placement.
+    pub parents: Option<ParentRules>,
     /// Longest time that a home may take for the head of its answer, while it says that it is at
     /// work: as long as its origin may take, and somewhat longer.
     pub home_patience: Duration,
@@ -181,6 +183,7 @@ impl ExchangeSettings {
             cluster: None,
             asks_homes: settings.cluster.placement == Placement::Hash,
             asks_holders: settings.cluster.placement == Placement::Directory,
+            parents: ParentRules::new(settings),
             home_patience: settings.upstream.connect_timeout + settings.upstream.first_byte_timeout + MARGIN,
             loop_hop: loop_hop(settings, identity),
             hit_fields: HitFields::new(&hit_status(&name), &own_proxy_status),

@@ -18,7 +18,7 @@ mod upstream_server;
 
 use crate::Ports;
 pub use choices::{Admission, HeuristicQuery, SegmentAccess, SegmentPolicy, SetCookie};
-pub use cluster::{Cluster, Placement, SharedMemory};
+pub use cluster::{Cluster, ParentNodes, Placement, SharedMemory};
 pub use compress::{Compress, TextCoding};
 pub use intercept::Intercept;
 pub(crate) use intercept::{MIRRORS, is_name};

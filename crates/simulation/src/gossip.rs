@@ -230,6 +230,7 @@ fn identity(number: usize, member: &Member) -> NodeIdentity {
         address: address(number),
         weight: member.weight as f32,
         state: member.state,
+        level: member.level,
     };
     NodeIdentity::new(member.life, facts)
 }

@@ -2,7 +2,7 @@
 
 use crate::network::Network;
 use crate::random::Random;
-use shoal_cooperation::{Member, MemberState, NodeId, View};
+use shoal_cooperation::{LEVEL_MAX, Member, MemberState, NodeId, View};
 use shoal_core::KeySecret;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +18,13 @@ pub struct Members {
 }
 
 impl Members {
-    /// Makes this number of nodes, all in, with weights from 1 to 2.
-    pub fn new(count: usize, random: &mut Random) -> Self {
-        let nodes: Vec<_> =
+    /// Makes this number of nodes, all in, with weights from 1 to 2, and in three levels if asked
+    /// to.
+    pub fn new(count: usize, levels: bool, random: &mut Random) -> Self {
+        let mut nodes: Vec<_> =
             (0..count).map(|index| member(index, f64::from((1.0 + random.unit()) as f32))).collect();
+        let leveled = nodes.iter_mut().enumerate().filter(|_| levels);
+        leveled.for_each(|(index, node)| node.level = (index % (usize::from(LEVEL_MAX) + 1)) as u8);
         let index: BTreeMap<_, _> =
             nodes.iter().enumerate().map(|(index, member)| (member.id, index)).collect();
         assert_eq!(index.len(), nodes.len(), "each node has a number of its own");
@@ -115,6 +118,7 @@ fn member(index: usize, weight: f64) -> Member {
         weight,
         state: MemberState::In,
         life: 1,
+        level: 0,
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::{FaultKind, Mutation, Settings, run};
 
 fn settings(fault: FaultKind, seed: u64) -> Settings {
-    Settings { seed, fault, nodes: 5, events: 4_000, mutation: None, gossips: false }
+    Settings { seed, fault, nodes: 5, events: 4_000, mutation: None, levels: false, gossips: false }
 }
 
 /// Returns the seeds to run: that of `SHOAL_SEED`, or the first few.
@@ -25,6 +25,21 @@ fn each_fault_keeps_the_invariants() {
                 panic!("{text}");
             }
             assert!(outcome.counts.served > 300 && outcome.counts.purges > 0, "{fault:?}: {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn hierarchies_keep_the_invariants() {
+    for fault in FaultKind::ALL {
+        for seed in seeds(2) {
+            let settings = Settings { nodes: 7, levels: true, ..settings(fault, seed) };
+            let outcome = run(settings);
+            if let Some((_, text)) = outcome.violation {
+                panic!("{text}");
+            }
+            assert!(outcome.counts.served > 300 && outcome.counts.from_peers > 20, "{fault:?}: {outcome:?}");
+            assert_eq!(outcome.trace, run(settings).trace, "{fault:?}, {seed}: the same again");
         }
     }
 }

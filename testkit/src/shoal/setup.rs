@@ -136,6 +136,15 @@ impl Setup {
         self.array("neighbour", neighbour)
     }
 
+    /// Adds a rule for parents; `body` is the inside of its `[[cluster.parent]]`.
+    pub fn parent(mut self, body: &str) -> Self {
+        let parent: Table = body.parse().unwrap_or_else(|error| panic!("{body}: {error}"));
+        let cluster = self.settings["cluster"].as_table_mut().expect("a node of a cluster");
+        let all = cluster.entry("parent").or_insert_with(|| Value::Array(Vec::new()));
+        all.as_array_mut().expect("rules are an array").push(Value::Table(parent));
+        self
+    }
+
     /// Adds a mirror; `body` is the inside of its `[[mirror]]`.
     pub fn mirror(self, body: &str) -> Self {
         let mirror: Table = body.parse().unwrap_or_else(|error| panic!("{body}: {error}"));

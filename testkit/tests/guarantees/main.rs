@@ -12,6 +12,7 @@ mod client_limits;
 mod cluster;
 mod cluster_digests;
 mod cluster_hits;
+mod cluster_levels;
 mod cluster_liars;
 mod cluster_moves;
 mod cluster_purges;

@@ -26,11 +26,13 @@ pub(super) fn lines(before: &View, after: &View, own: NodeId) -> Vec<ChangeLine>
     let here = |view: &View| view.members().iter().filter(|member| is_here(member)).count();
     let came = after.members().iter().filter_map(|now| came(before.member(now.id), now, own));
     let gone = |was: &&Member| is_here(was) && after.member(was.id).is_none_or(|now| !is_here(now));
-    let went = before.members().iter().filter(gone).filter(|was| was.id != own).map(|was| {
-        ChangeLine::Warning(format!(
+    let went = before.members().iter().filter(gone).filter(|was| was.id != own).map(|was| match was.state {
+        // A node that is stopped in order drains first.
+        MemberState::Draining => ChangeLine::Info(format!("node {} at {} has left", was.name, was.address)),
+        _ => ChangeLine::Warning(format!(
             "node {} at {} is out: it stopped or is not reached",
             was.name, was.address
-        ))
+        )),
     });
     let mut lines: Vec<_> = came.chain(went).collect();
     if lines.len() > LINES_MAX {
@@ -93,6 +95,7 @@ mod tests {
             weight: 1.0,
             state,
             life,
+            level: 0,
         };
         View::new(members.iter().map(member).collect(), KeySecret::NONE)
     }
@@ -121,6 +124,8 @@ mod tests {
             assert!(gone[0].starts_with("WARN node b at 127.0.0.1:3131 is out"), "{gone:?}");
             assert!(gone[1].contains("serves alone"), "{gone:?}");
         }
+        let left = texts(&[own, ("b", Draining, 1), ("c", In, 1)], &[own, ("c", In, 1)]);
+        assert_eq!(left, ["INFO node b at 127.0.0.1:3131 has left"], "it had been drained");
         assert_eq!(texts(&[own, b], &[("own", In, 2), b]), [""; 0], "a new life of this node is no news");
     }
 

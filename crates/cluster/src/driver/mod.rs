@@ -19,7 +19,7 @@ pub use options::ClusterOptions;
 pub use status::{ClusterStatus, DatagramStatus, MemberRow};
 
 use crate::keys::{CallDirection, KeyRing, PeerIdentity, PeerTls};
-use crate::membership::{Membership, NodeIdentity, next_life};
+use crate::membership::{Membership, NodeFacts, NodeIdentity, next_life};
 use crate::{CallError, ClusterError, PeerCalls, PeerService};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -265,10 +265,25 @@ impl Cluster {
         self.node.wake.notify_one();
     }
 
+    /// Returns `true` if another process has become this node.
+    pub fn is_replaced(&self) -> bool {
+        self.node.is_replaced.load(Relaxed) || self.node.is_paused.load(Relaxed)
+    }
+
     /// Ends the control thread without a word to the others: another process is this node.
     pub fn end_replaced(&self) {
         self.node.is_replaced.store(true, Relaxed);
         self.end();
+    }
+
+    /// Puts this node on another level of a hierarchy, after a reload.
+    pub fn set_level(&self, level: u8) {
+        {
+            let mut membership = self.node.membership.lock();
+            let facts = NodeFacts { level, ..membership.own().facts().clone() };
+            membership.set_facts(self.node.now(), facts);
+        }
+        self.node.wake.notify_one();
     }
 
     fn set_state(&self, state: MemberState) {

@@ -22,6 +22,8 @@ pub struct ClusterOptions {
     pub key_file: Option<PathBuf>,
     /// Share of the keys relative to other nodes'.
     pub weight: f64,
+    /// Level in a hierarchy.
+    pub level: u8,
     /// State at the start: `In`, or `Joining` until [`super::Cluster::admit`].
     pub state: MemberState,
 }
@@ -44,8 +46,8 @@ impl ClusterOptions {
             "" => self.peer.to_string().into(),
             name => name.into(),
         };
-        let (address, weight, state) = (self.peer, self.weight as f32, self.state);
-        let facts = NodeFacts { name, address, weight, state };
+        let (address, weight, state, level) = (self.peer, self.weight as f32, self.state, self.level);
+        let facts = NodeFacts { name, address, weight, state, level };
         match facts.fault() {
             Some(why) => fault(format!("cluster.node or cluster.peer: {why}")),
             None => Ok(facts),

@@ -45,6 +45,8 @@ pub struct MemberRow {
     pub state: &'static str,
     /// Share of the keys, 0 to 1.
     pub share: f64,
+    /// Level in a hierarchy.
+    pub level: u8,
     /// Number of its start.
     pub life: u64,
     /// Milliseconds since its last message.
@@ -148,6 +150,7 @@ pub(super) fn rows(all: &[MemberStatus]) -> Vec<MemberRow> {
         address: status.member.address,
         state: if status.is_suspect { "suspect" } else { state_name(status.member.state) },
         share: if is_home(&status) && sum > 0.0 { status.member.weight / sum } else { 0.0 },
+        level: status.member.level,
         life: status.member.life,
         last_contact_ms: status.last_contact.map(|last| last.as_millis() as u64),
     };

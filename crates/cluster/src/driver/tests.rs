@@ -50,6 +50,7 @@ impl Nodes {
             peer: address(&self.ports[number]),
             join: self.ports.iter().map(|port| address(port).to_string()).collect(),
             key_file: self.key_file.clone(),
+            level: 0,
             weight: 1.0,
             state: MemberState::In,
         }

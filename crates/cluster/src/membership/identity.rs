@@ -1,17 +1,18 @@
 //! Identity of a node in the membership: its name, its life, and its facts.
 //!
 //! ```text
-//! 0   life, u64       12  state, u8     17  family, u8: 4 or 6      n  name length, u8
+//! 0   life, u64       12  state, u4     17  family, u8: 4 or 6      n  name length, u8
 //! 8   revision, u32   13  weight, f32   18  address, port u16          name
 //! ```
 //!
-//! A node alone changes its facts: each change raises the revision, each start the life. The higher
-//! pair counts. Others relay the facts. All nodes hold one key, so that a seal of the owner would
-//! prove no more than the seal of the node that relays.
+//! The high half of the state's byte is the level in a hierarchy. A node alone changes its facts:
+//! each change raises the revision, each start the life. The higher pair counts. Others relay the
+//! facts. All nodes hold one key, so that a seal of the owner would prove no more than the seal of
+//! the node that relays.
 
 use crate::NODE_NAME_BYTES_MAX;
 use bytes::{Buf, BufMut};
-use shoal_cooperation::{Member, MemberState, NodeId};
+use shoal_cooperation::{LEVEL_MAX, Member, MemberState, NodeId};
 use shoal_core::{Key, mixed};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub struct NodeFacts {
     pub weight: f32,
     /// State of the node.
     pub state: MemberState,
+    /// Level in a hierarchy.
+    pub level: u8,
 }
 
 impl NodeIdentity {
@@ -73,9 +76,9 @@ impl NodeIdentity {
 
     /// Returns the node as a member of a view.
     pub fn member(&self) -> Member {
-        let NodeFacts { name, address, weight, state } = &*self.facts;
+        let NodeFacts { name, address, weight, state, level } = &*self.facts;
         let (name, weight) = (Arc::clone(name), f64::from(*weight));
-        Member { id: self.id, name, address: *address, weight, state: *state, life: self.life }
+        Member { id: self.id, name, address: *address, weight, state: *state, life: self.life, level: *level }
     }
 
     /// Returns a number that tells messages for this life from messages for another.
@@ -90,10 +93,10 @@ impl NodeIdentity {
 
     /// Writes the identity.
     pub fn encode(&self, out: &mut impl BufMut) {
-        let NodeFacts { name, address, weight, state } = &*self.facts;
+        let NodeFacts { name, address, weight, state, level } = &*self.facts;
         out.put_u64(self.life);
         out.put_u32(self.revision);
-        out.put_u8(*state as u8);
+        out.put_u8(*state as u8 | level << LEVEL_SHIFT);
         out.put_f32(*weight);
         match address.ip() {
             IpAddr::V4(ip) => {
@@ -114,7 +117,9 @@ impl NodeIdentity {
     pub fn decode(from: &mut impl Buf) -> Option<Self> {
         let life = from.try_get_u64().ok()?;
         let revision = from.try_get_u32().ok()?;
-        let state = match from.try_get_u8().ok()? {
+        let state = from.try_get_u8().ok()?;
+        let (level, state) = (state >> LEVEL_SHIFT, state & ((1 << LEVEL_SHIFT) - 1));
+        let state = match state {
             0 => MemberState::Joining,
             1 => MemberState::In,
             2 => MemberState::Draining,
@@ -130,7 +135,7 @@ impl NodeIdentity {
         let mut name = vec![0; usize::from(from.try_get_u8().ok()?)];
         from.try_copy_to_slice(&mut name).ok()?;
         let name = String::from_utf8(name).ok()?.into();
-        let facts = NodeFacts { name, address: SocketAddr::new(ip, port), weight, state };
+        let facts = NodeFacts { name, address: SocketAddr::new(ip, port), weight, state, level };
         if facts.fault().is_some() || life == 0 {
             return None;
         }
@@ -151,6 +156,9 @@ impl NodeFacts {
         }
         if !(self.weight.is_finite() && (0.0..=WEIGHT_MAX).contains(&self.weight)) {
             return Some("a weight is a number from 0 to 16 million");
+        }
+        if self.level > LEVEL_MAX {
+            return Some("a level is 0, 1 or 2");
         }
         (self.state == MemberState::Out).then_some("a node that is out says nothing")
     }
@@ -234,6 +242,9 @@ impl rand::TryRng for DrawSequence {
     }
 }
 
+/// Place of the level in the byte of the state. Nodes that know no levels read level 0 alone.
+const LEVEL_SHIFT: u8 = 4;
+
 const WEIGHT_MAX: f32 = 16_777_216.0;
 
 #[cfg(test)]
@@ -243,7 +254,7 @@ mod tests {
 
     fn facts(name: &str, address: &str) -> NodeFacts {
         let address = address.parse().expect("an address");
-        NodeFacts { name: name.into(), address, weight: 1.5, state: MemberState::In }
+        NodeFacts { name: name.into(), address, weight: 1.5, state: MemberState::In, level: 0 }
     }
 
     #[test]
@@ -272,6 +283,7 @@ mod tests {
             NodeFacts { name: "a".repeat(65).into(), ..good.clone() },
             NodeFacts { weight: f32::NAN, ..good.clone() },
             NodeFacts { weight: -1.0, ..good.clone() },
+            NodeFacts { level: 3, ..good.clone() },
             NodeFacts { state: MemberState::Out, ..good.clone() },
             address("0.0.0.0:1"),
             address("224.0.0.1:1"),

@@ -24,6 +24,7 @@ mod codec;
 mod health;
 mod identity;
 mod joining;
+mod lost;
 mod plumbing;
 mod settings;
 #[cfg(test)]
@@ -43,6 +44,7 @@ use codec::{
 use foca::{Foca, State, Timer};
 use health::{LocalHealth, ProbeResult};
 use identity::DrawSequence;
+use lost::LostNodes;
 use parking_lot::Mutex;
 use shoal_cooperation::{Member, MemberState, NodeId};
 use shoal_core::mixed;
@@ -70,6 +72,7 @@ pub struct Membership {
     incarnation: u16,
     configured_for: usize,
     seeds: SeedSchedule,
+    lost: LostNodes,
     next_digest: Duration,
     last_sync: Option<Duration>,
     contacts: BTreeMap<NodeId, Duration>,
@@ -155,6 +158,7 @@ impl Membership {
             incarnation: 0,
             configured_for: 1,
             seeds: SeedSchedule { next: now + Duration::from_millis(jitter), tries: 0 },
+            lost: LostNodes::default(),
             next_digest: now,
             last_sync: None,
             contacts: BTreeMap::new(),
@@ -180,6 +184,7 @@ impl Membership {
             let mut state = self.state.lock();
             (state.sender, state.fault, state.is_full) = (sender, None, state_count >= MEMBERS_MAX);
         }
+        let returned = self.known(sender.0).filter(|(known, lives)| !lives && known.life == sender.1);
         let done = match message {
             [KIND_WHO, rest @ ..] => self.on_who(sender, rest),
             [KIND_SUSPECTED, rest @ ..] => self.on_suspected(rest),
@@ -188,6 +193,11 @@ impl Membership {
         };
         if done.is_ok() {
             self.contacts.insert(sender.0, now);
+            if let Some((known, _)) = returned {
+                // A node that was declared dead lives: lists say at once all that a cut hid.
+                self.unsettle();
+                self.exchange_with(known.facts().address);
+            }
         }
         self.confirm_accusations();
         done
@@ -209,6 +219,10 @@ impl Membership {
             let timer = entry.remove();
             self.fire(timer);
         }
+        if let Some(lost) = self.lost.take_due(now, self.foca.num_members() + 1).filter(|_| !self.has_left) {
+            // Refused only for this node itself, which is never lost.
+            let _ = self.foca_call(|foca, runtime| foca.announce(lost, runtime));
+        }
         if self.next_digest <= now && self.others() > 0 && !self.has_left {
             self.send_digest();
         }
@@ -223,7 +237,8 @@ impl Membership {
         let first = self.timers.first_key_value().map(|(key, _)| key.0);
         let seeds = (!self.has_left).then_some(self.seeds.next);
         let digest = (self.others() > 0 && !self.has_left).then_some(self.next_digest);
-        [first, self.suspicions.next_end(), seeds, digest].into_iter().flatten().min()
+        let lost = self.lost.next_ask().filter(|_| !self.has_left);
+        [first, self.suspicions.next_end(), seeds, digest, lost].into_iter().flatten().min()
     }
 
     /// Takes the next output.

@@ -22,6 +22,7 @@ impl Membership {
         let mut state = self.state.lock();
         if state.known.get(&gone.id) == Some(gone) {
             state.known.remove(&gone.id);
+            self.lost.forget(gone.id);
             self.contacts.remove(&gone.id);
         }
     }
@@ -58,13 +59,18 @@ impl Membership {
         let mut state = self.state.lock();
         match note {
             OwnedNotification::MemberUp(up) => {
+                self.lost.forget(up.id);
                 state.known.insert(up.id, up);
             }
             OwnedNotification::Rename(_, new) => {
                 self.suspicions.forget(new.id);
+                self.lost.forget(new.id);
                 state.known.insert(new.id, new);
             }
-            OwnedNotification::MemberDown(down) => self.suspicions.forget(down.id),
+            OwnedNotification::MemberDown(down) => {
+                self.suspicions.forget(down.id);
+                self.lost.lost(down, self.now);
+            }
             OwnedNotification::Idle => {
                 let jitter = self.draws.below(settings::FIRST_ASK_JITTER_MS);
                 self.seeds = SeedSchedule { next: self.now + Duration::from_millis(jitter), tries: 0 };

@@ -1,6 +1,8 @@
 //! Deterministic simulation of memberships: a virtual clock and network, and the figures that the
 //! design promises.
 
+mod healing;
+
 use super::joining::JoinVerdict;
 use super::*;
 use crate::keys::SEAL_BYTES;
@@ -64,7 +66,8 @@ impl SimulatedCluster {
 
     fn start(&mut self, number: usize, life: u64) {
         let name = name_of(number).into();
-        let facts = NodeFacts { name, address: address(number), weight: 1.0, state: MemberState::In };
+        let (weight, state) = (1.0, MemberState::In);
+        let facts = NodeFacts { name, address: address(number), weight, state, level: 0 };
         let seed = self.draws.below(u64::MAX);
         self.nodes[number] = Some(Membership::new(NodeIdentity::new(life, facts), seed, self.now));
         self.timers[number] = None;
@@ -445,6 +448,7 @@ fn strangers_to_a_full_table_are_refused() {
                 address: address(number),
                 weight: 1.0,
                 state: MemberState::In,
+                level: 0,
             };
             foca::Member::alive(NodeIdentity::new(1, facts))
         })

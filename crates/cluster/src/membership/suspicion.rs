@@ -151,7 +151,10 @@ mod tests {
 
     fn suspect() -> NodeIdentity {
         let address = ([10, 0, 0, 1], 1).into();
-        NodeIdentity::new(3, NodeFacts { name: "s".into(), address, weight: 1.0, state: MemberState::In })
+        NodeIdentity::new(
+            3,
+            NodeFacts { name: "s".into(), address, weight: 1.0, state: MemberState::In, level: 0 },
+        )
     }
 
     #[test]

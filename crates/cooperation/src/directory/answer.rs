@@ -6,6 +6,7 @@
 
 use super::bloom::{Digest, DigestShape};
 use crate::route::NodeId;
+use shoal_core::mixed;
 
 /// Version of a node's digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -14,6 +15,13 @@ pub struct DigestVersion {
     pub life: u64,
     /// Number of the version in this life, from 1; 0 for none.
     pub number: u64,
+}
+
+impl DigestVersion {
+    /// Returns a number that tells this version from others; 0 for none.
+    pub fn mark(self) -> u64 {
+        if self.number == 0 { 0 } else { mixed(self.life ^ mixed(self.number)).max(1) }
+    }
 }
 
 /// Question for a node's digest, with the version that the asker has.

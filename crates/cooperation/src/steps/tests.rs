@@ -15,6 +15,7 @@ fn homes() -> (Homes, [NodeId; 3]) {
         weight: 1.0,
         state: MemberState::In,
         life: 1,
+        level: 0,
     });
     let homes = View::new(members.collect(), KeySecret::NONE).homes(b"http://a.test/");
     let nodes: Vec<_> = homes.iter().collect();
@@ -161,4 +162,51 @@ fn directory_asks_two_holders_then_origin() {
     assert_eq!(next(&mut steps), ask(nodes[1], AskKind::Holder, 1), "never itself");
     steps.answered(AskResult::TimedOut);
     assert_eq!(next(&mut steps), Step::Origin, "one time-out in total");
+}
+
+fn upward(hops: u8, origin_allowed: bool) -> MissSteps {
+    let parents = Homes::listed([NodeId(11), NodeId(12), NodeId(13)]);
+    let siblings = Homes::listed([NodeId(1), NodeId(2), NodeId(3)]);
+    let miss = Miss { homes: parents, hops, origin_allowed, ..miss(Part::Entry, NodeId(1)) };
+    MissSteps::upward(miss, siblings)
+}
+
+#[test]
+fn siblings_then_parents_then_origin() {
+    let mut steps = upward(0, true);
+    // The node itself is among the siblings, and is not asked.
+    assert_eq!(next(&mut steps), ask(NodeId(2), AskKind::Holder, 1));
+    steps.answered(AskResult::Missing);
+    for parent in [11, 12] {
+        assert_eq!(next(&mut steps), ask(NodeId(parent), AskKind::Home, 1));
+        steps.answered(AskResult::Busy);
+    }
+    assert_eq!(next(&mut steps), Step::Origin);
+}
+
+#[test]
+fn second_hop_of_a_hierarchy_is_the_last() {
+    let mut steps = upward(1, true);
+    assert_eq!(next(&mut steps), ask(NodeId(2), AskKind::Holder, 2));
+    steps.answered(AskResult::Missing);
+    assert_eq!(next(&mut steps), ask(NodeId(11), AskKind::Home, 2));
+    steps.answered(AskResult::TimedOut);
+    assert_eq!(next(&mut steps), Step::Origin, "one time-out is all");
+    assert_eq!(next(&mut upward(2, true)), Step::Origin);
+}
+
+#[test]
+fn stored_answers_alone_ask_all_as_holders() {
+    let mut steps = upward(0, false);
+    for node in [2, 11, 12] {
+        assert_eq!(next(&mut steps), ask(NodeId(node), AskKind::Holder, 1));
+        steps.answered(AskResult::Missing);
+    }
+    assert_eq!(next(&mut steps), Step::Unanswered);
+}
+
+#[test]
+fn node_that_asked_is_not_asked_back() {
+    let miss = Miss { entry: NodeId(11), homes: Homes::listed([NodeId(11)]), ..miss(Part::Home, NodeId(12)) };
+    assert_eq!(next(&mut MissSteps::upward(miss, Homes::listed([NodeId(11)]))), Step::Origin);
 }

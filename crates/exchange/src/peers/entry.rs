@@ -12,7 +12,7 @@ use crate::request::RequestContext;
 use crate::upstream::UpstreamResponse;
 use crate::upstream_request::fetch_fields;
 use http::Method;
-use shoal_cooperation::{AskResult, Miss, MissSteps, NodeId, Part, Step};
+use shoal_cooperation::{AskKind, AskResult, Homes, Miss, MissSteps, NodeId, Part, Step};
 use shoal_rules::FailureKind;
 use shoal_semantics::NextHopFields;
 use std::sync::Arc;
@@ -65,7 +65,9 @@ impl Fetcher {
     /// Joins the flight that this node makes as home of the key, if there is one. Otherwise the
     /// fetch becomes that flight.
     async fn take_homes_part(&self, fetch: &mut Fetch) -> HomeOutcome {
-        if !fetch.ask.live.asks_holders {
+        // Probable holders and siblings may lack the object; homes and parents fetch it.
+        let fetches = |homes: &Homes| !fetch.ask.live.asks_holders && homes.first().is_some();
+        if fetch.ask.homes().is_some_and(fetches) {
             self.metrics.cluster_asks_given_up.increment();
         }
         let key = FlightKey::of(&fetch.ask.primary);
@@ -90,16 +92,20 @@ impl Fetcher {
         fields: NextHopFields,
     ) -> Option<Result<Box<UpstreamResponse>, Box<FetchFailure>>> {
         let (cluster, homes) = (context.live.cluster.as_ref()?, *context.homes()?);
-        let mut steps = MissSteps::new(Miss {
+        let miss = Miss {
             here: cluster.own(),
             part: if context.live.asks_holders { Part::Directory } else { Part::Entry },
             entry: cluster.own(),
             homes,
             previous_home: None,
-            hops: 0,
+            hops: context.hops,
             budget: cluster.peer_timeout(),
             origin_allowed: !context.directives.only_if_cached,
-        });
+        };
+        let mut steps = match context.live.parents {
+            Some(_) => MissSteps::upward(miss, context.siblings()),
+            None => MissSteps::new(miss),
+        };
         let asker = OneAsk { cluster, metrics: &self.metrics, context, method, fields: &fields };
         let began = Instant::now();
         // Waiting for a home that is at work does not count.
@@ -115,7 +121,7 @@ impl Fetcher {
             }
             let sent = Instant::now();
             let answer = asker.send(&peer, ask).await;
-            if context.live.asks_holders {
+            if ask.kind == AskKind::Holder && !context.directives.only_if_cached {
                 note_holder(cluster, ask.node, &answer);
             }
             match answer {

@@ -210,6 +210,7 @@ fn described(
         length: Some(resident.body.len() as u64),
         sum: Some(resident.sum()),
         view: cluster.members().view.fingerprint(),
+        digest: cluster.digest_mark(),
     }
 }
 

@@ -32,25 +32,46 @@ impl HandOver {
     /// Offers the objects in RAM to their new homes, once the others can know of the drain. Ends
     /// early if this node becomes a home again.
     pub async fn offer_all(self) {
+        self.offer_after(KNOWN_AFTER).await;
+    }
+
+    /// Offers likewise before the node stops. The others have had less time to learn of the drain.
+    pub async fn offer_before_stop(self) {
+        self.offer_after(KNOWN_SOON_AFTER).await;
+    }
+
+    /// Offers objects after some time: to each new home in its turn, so that all get the hottest.
+    async fn offer_after(self, known_after: Duration) {
         let Some(cluster) = self.0.cluster.clone() else { return };
         let is_draining = || {
             let own = cluster.members().view.member(cluster.own()).map(|member| member.state);
             own == Some(MemberState::Draining)
         };
-        tokio::time::sleep(KNOWN_AFTER).await;
-        for (home, keys) in self.objects_by_new_home(&cluster) {
-            for keys in keys.chunks(OFFERED_AT_ONCE) {
-                let peer = cluster.members().peer(home).cloned();
-                let Some(peer) = peer.filter(|_| is_draining()) else { break };
-                let offered = cluster.call_peer(&peer, "objects/offer", self.offer(&cluster, keys).into());
-                match tokio::time::timeout(cluster.peer_timeout(), offered).await {
-                    Ok(Ok(_)) => self.0.metrics.cluster_offered.add(keys.len() as u64),
-                    // The node of an earlier version, or one that has enough to do.
-                    Ok(Err(_)) | Err(_) => break,
+        tokio::time::sleep(known_after).await;
+        let mut homes = self.objects_by_new_home(&cluster);
+        while !homes.is_empty() && is_draining() {
+            let mut left = HashMap::with_capacity(homes.len());
+            for (home, mut keys) in homes {
+                let later = keys.split_off(keys.len().min(OFFERED_AT_ONCE));
+                if self.offer_to(&cluster, home, &keys).await && !later.is_empty() {
+                    left.insert(home, later);
                 }
-                tokio::time::sleep(OFFER_PAUSE).await;
             }
+            homes = left;
+            tokio::time::sleep(OFFER_PAUSE).await;
         }
+    }
+
+    /// Offers some objects to a node. Returns `false` if it takes none: a node of an earlier
+    /// version, or one that has enough to do.
+    async fn offer_to(&self, cluster: &ClusterHandle, home: NodeId, keys: &[Vec<u8>]) -> bool {
+        let Some(peer) = cluster.members().peer(home).cloned() else { return false };
+        let offered = cluster.call_peer(&peer, "objects/offer", self.offer(cluster, keys).into());
+        let is_taken = matches!(tokio::time::timeout(cluster.peer_timeout(), offered).await, Ok(Ok(_)));
+        if is_taken {
+            self.0.metrics.cluster_offered.add(keys.len() as u64);
+        }
+        is_taken
     }
 
     /// Returns the full keys of fresh responses in RAM by their new home, the hottest first.
@@ -142,6 +163,9 @@ impl HandOver {
 
 /// Time after which the others know of the drain. Offers that come earlier are passed over.
 const KNOWN_AFTER: Duration = Duration::from_secs(3);
+
+/// The same for a node that stops. News of a drain reach most members of a small cluster within it.
+const KNOWN_SOON_AFTER: Duration = Duration::from_millis(600);
 
 /// Most objects that are offered.
 const OFFERED_MAX: usize = 16_384;

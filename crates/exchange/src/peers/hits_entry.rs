@@ -188,8 +188,10 @@ impl HitEntry<'_> {
         cluster.heard_view(&peer, answers.view);
         replies.bytes.reserve(came.bytes().len() + count * OWN_HEAD_BYTES);
         let sent = asks.iter().zip(&mut replies.places).zip(is_sent).filter(|(_, is_sent)| *is_sent);
+        let mut answered = 0;
         for (((ask, place), _), answer) in sent.zip(answers.iter()) {
             let Some(answer) = answer else { continue };
+            answered += 1;
             if !ask.is_answered_by(&answer) {
                 self.set_aside(&peer);
                 break;
@@ -198,6 +200,7 @@ impl HitEntry<'_> {
             self.write_hit(ask, &answer, &mut replies.bytes);
             *place = Some(start..replies.bytes.len());
         }
+        peer.hit_share.note(count, answered);
         debug_assert_eq!(replies.places.len(), asks.len(), "a place for each request");
         came.keep(&peer);
         replies

@@ -76,6 +76,7 @@ impl CacheEngine {
                 return refusal(cluster, &target, AnswerResult::Unknown);
             }
         };
+        context.hops = ask.hops;
         context.joins_origin_flights = ask.kind == AskKind::Holder && !context.directives.only_if_cached;
         context.directives.only_if_cached |= ask.kind == AskKind::Holder;
         let context = Arc::new(context);
@@ -208,6 +209,7 @@ fn blank(cluster: &ClusterHandle, full: &[u8], result: AnswerResult) -> ObjectAn
         length: None,
         sum: None,
         view: cluster.members().view.fingerprint(),
+        digest: cluster.digest_mark(),
     }
 }
 

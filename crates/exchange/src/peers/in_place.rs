@@ -75,7 +75,7 @@ pub(crate) fn may_lead_in_place(ask: &RequestContext, fetch: &Fetch) -> bool {
 /// Returns `true` if nobody but the owner of the fetch needs the response, which is small.
 fn is_for_owner_alone(fetch: &Fetch, response: &UpstreamResponse) -> bool {
     response.status == StatusCode::OK
-        && response.from_peer.is_some_and(|terms| terms.is_shared && terms.lease.is_zero())
+        && response.from_peer.is_some_and(|terms| terms.is_shared && terms.lease.is_zero() && !terms.moves)
         && response.length.is_some_and(|length| (1..=RELAYED_MAX).contains(&length))
         && fetch.leader.as_ref().is_none_or(Leader::is_deserted)
 }

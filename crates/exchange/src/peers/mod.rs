@@ -21,6 +21,7 @@ mod contents;
 mod entry;
 mod fast_path;
 mod hand_over;
+mod hierarchy;
 mod hits_entry;
 mod hits_home;
 mod hits_link;
@@ -34,6 +35,8 @@ mod whereabouts;
 pub use contents::EngineContents;
 pub(super) use entry::HomeOutcome;
 pub use hand_over::HandOver;
+pub use hierarchy::ParentRules;
+pub(crate) use hierarchy::{parents_of, upward};
 pub(crate) use hits_entry::{HitEntry, PeerHitLines};
 pub(crate) use hits_home::HitHome;
 pub use hits_home::HitService;
@@ -86,13 +89,20 @@ impl CacheEngine {
 /// elsewhere, and no connection is its own.
 pub(super) fn may_ask(ask: &RequestContext) -> bool {
     let is_answered_alike = match &ask.mirror {
-        None => (ask.live.asks_homes || ask.live.asks_holders) && ask.ruling.leaves_request(),
+        None => asks_anybody(ask) && ask.ruling.leaves_request(),
         // The home finds the meaning of the place itself.
         Some(asked) => ask.live.asks_homes && ask.live.rule_set.is_empty() && asked.is_for_homes(),
     };
-    is_answered_alike
-        && !ask.is_for_peer
-        && ask.is_lookup()
+    is_answered_alike && !ask.is_for_peer && is_plain(ask)
+}
+
+fn asks_anybody(ask: &RequestContext) -> bool {
+    ask.live.asks_homes || ask.live.asks_holders || ask.live.parents.is_some()
+}
+
+/// Returns `true` if the cache of another node may answer the request.
+fn is_plain(ask: &RequestContext) -> bool {
+    ask.is_lookup()
         && !ask.directives.no_store
         && !ask.has_origin_conditions()
         && !connection_auth::authenticates(&ask.fields)
@@ -106,7 +116,7 @@ fn previous_home(ask: &RequestContext) -> Option<NodeId> {
         true => {
             ask.live.asks_homes && ask.is_lookup() && !ask.directives.no_store && !ask.has_origin_conditions()
         }
-        false => may_ask(ask) && ask.homes().is_none(),
+        false => ask.live.parents.is_none() && may_ask(ask) && ask.homes().is_none(),
     };
     cluster.previous_home(ask.primary.full()).filter(|_| is_home)
 }

@@ -206,6 +206,7 @@ impl OneAsk<'_> {
         };
         self.cluster.load().heard(peer.node, answer.load);
         self.cluster.heard_view(peer, answer.view);
+        self.cluster.digests().into_iter().for_each(|digests| digests.heard(peer.node, answer.digest));
         let result = ask_result(answer.result);
         if result != AskResult::Served {
             self.declined(peer);
@@ -232,7 +233,9 @@ impl OneAsk<'_> {
             is_shared: answer.is_shared,
             lease,
             was_hit,
-            moves: kind == AskKind::Holder && !self.context.directives.only_if_cached,
+            // In a hierarchy each node on the way keeps a copy.
+            moves: (kind == AskKind::Holder || self.context.live.parents.is_some())
+                && !self.context.directives.only_if_cached,
         });
         self.metrics.cluster_asks_served.increment();
         peer.tally.served.fetch_add(1, Relaxed);

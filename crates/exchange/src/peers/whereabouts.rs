@@ -1,6 +1,7 @@
 //! Whereabouts of an object: the homes of its key, how they are, and which nodes hold it now.
 
 use super::one_ask::{OneAnswer, OneAsk};
+use super::parents_of;
 use crate::CacheEngine;
 use crate::clock;
 use crate::cluster::peer_state;
@@ -32,7 +33,7 @@ pub struct NodeWithObject {
     pub name: String,
     /// Address of the node for its peers.
     pub address: String,
-    /// Place among the homes of the key, from 1; 0 for no home.
+    /// Place among the homes of the key, or among the parents in a hierarchy, from 1; 0 for none.
     pub home: usize,
     /// `here`, `asked`, or the reason for which this node does not ask the other one.
     pub state: String,
@@ -52,7 +53,8 @@ impl CacheEngine {
         let target = Target::parse(url).map_err(|_| format!("{url:?} is no http or https URL"))?;
         let context = self.supposed(target, Method::HEAD, cluster.address())?;
         let members = Arc::clone(&cluster.members());
-        let homes: Vec<_> = members.view.homes(context.primary.full()).iter().collect();
+        let homes = parents_of(&context).unwrap_or_else(|| members.view.homes(context.primary.full()));
+        let homes: Vec<_> = homes.iter().collect();
         let mut nodes = Vec::new();
         for member in members.view.members() {
             let place = homes.iter().position(|home| *home == member.id).map_or(0, |at| at + 1);
@@ -83,14 +85,15 @@ impl CacheEngine {
         Ok(Whereabouts { url: context.target.url.to_string(), mode: mode.to_owned(), nodes })
     }
 
-    /// Returns the names of a URL's homes, in order; none outside a cluster.
+    /// Returns the names of a URL's homes, or of its parents in a hierarchy, in order; none outside
+    /// a cluster.
     pub fn home_names(&self, url: &str) -> Vec<String> {
         let Some(cluster) = self.cluster.as_ref() else { return Vec::new() };
         let target = Target::parse(url).ok();
         let context = target.and_then(|target| self.supposed(target, Method::HEAD, cluster.address()).ok());
         let Some(context) = context else { return Vec::new() };
         let view = Arc::clone(&cluster.members().view);
-        let homes = view.homes(context.primary.full());
+        let homes = parents_of(&context).unwrap_or_else(|| view.homes(context.primary.full()));
         debug_assert!(homes.iter().all(|home| view.member(home).is_some()), "homes are members");
         homes.iter().filter_map(|home| Some(view.member(home)?.name.to_string())).collect()
     }

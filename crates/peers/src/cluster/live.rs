@@ -3,7 +3,7 @@
 use super::{ClusterHandle, peer_address};
 use shoal_cluster::keys::KeyFile;
 use shoal_cluster::{Cluster, ClusterError, ClusterOptions};
-use shoal_cooperation::MemberState;
+use shoal_cooperation::{LEVEL_MAX, MemberState};
 use shoal_settings::Settings;
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -35,6 +35,7 @@ pub fn start_cluster(
         join: section.join.iter().cloned().chain(inherited.members).collect(),
         key_file: section.key_file.clone(),
         weight: weight(settings),
+        level: level(settings),
         state: MemberState::In,
     };
     let cluster = Cluster::start_on(options, handle.calls(), inherited.socket)?;
@@ -53,6 +54,7 @@ pub fn start_cluster(
 /// Puts the seeds and the keys of new settings in force.
 pub fn reload_cluster(settings: &Settings, handle: &ClusterHandle, cluster: &Cluster) {
     cluster.set_join(settings.cluster.join.clone());
+    cluster.set_level(level(settings));
     match cluster.reload_keys(settings.cluster.key_file.as_deref()) {
         Ok(()) => secure(handle, cluster),
         Err(error) => tracing::error!("{error}; the keys of before stay at work"),
@@ -87,6 +89,11 @@ fn secure(handle: &ClusterHandle, cluster: &Cluster) {
     if let Some(tls) = cluster.tls() {
         handle.door().secure(tls.server, tls.client);
     }
+}
+
+/// Returns the level of this node in a hierarchy.
+pub fn level(settings: &Settings) -> u8 {
+    u8::try_from(settings.cluster.level).map_or(LEVEL_MAX, |level| level.min(LEVEL_MAX))
 }
 
 /// Returns the share of the keys: the setting, or the GiB of RAM and disk.

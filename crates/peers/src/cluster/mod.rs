@@ -5,8 +5,10 @@
 
 mod calls;
 pub mod digests;
+mod hit_share;
 mod live;
 mod load;
+mod membership;
 mod peer;
 pub mod purges;
 mod report;
@@ -16,8 +18,9 @@ pub mod shared_memory;
 pub use crate::access::{DoorDecision, DoorWay, PeerDoor, peer_address};
 pub use calls::CALLS;
 pub use calls::HttpCalls;
-pub use live::{ClusterInheritance, check_keys, check_reloaded_keys, reload_cluster, start_cluster};
+pub use live::{ClusterInheritance, check_keys, check_reloaded_keys, level, reload_cluster, start_cluster};
 pub use load::{AskInFlight, HomeLoad};
+pub use membership::Membership;
 pub use peer::{PeerNode, PeerTally, PeerTrial};
 pub use report::{AskCounts, ClusterReport, PeerRow, peer_state};
 pub use services::PeerServices;
@@ -33,11 +36,11 @@ use purges::{ClusterPurges, ClusterPurgesParts, PurgeService, PurgeTarget};
 use shared_memory::{ClusterMemory, CpuTime};
 use shoal_cluster::{CallError, PeerCalls};
 use shoal_cooperation::invalidation::Coverage;
-use shoal_cooperation::{Heat, HomeHistory, Homes, Member, MemberState, NodeId, View};
+use shoal_cooperation::{Heat, HomeHistory, Homes, NodeId, View};
 use shoal_core::{Key, KeySecret};
 use shoal_settings::{Placement, Settings};
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -71,13 +74,6 @@ pub struct ClusterHandle {
 
 /// Function that exchanges lists of members with the node at an address.
 type ListExchange = Box<dyn Fn(SocketAddr) + Send + Sync>;
-
-/// A view, with the way to each of its members.
-pub struct Membership {
-    /// The members.
-    pub view: Arc<View>,
-    peers: HashMap<NodeId, Arc<PeerNode>>,
-}
 
 impl ClusterHandle {
     /// Creates the part of a node with these settings, which are known to name a cluster and an
@@ -147,6 +143,9 @@ impl ClusterHandle {
             self.holders_in_vain.store(0, Relaxed);
         }
         self.members.store(Arc::new(Membership::of(&before.peers, view, self.peer_timeout())));
+        if let Some(purges) = self.invalidation() {
+            purges.members_changed(&before.view);
+        }
     }
 
     /// Returns the node that may hold the object of a key from before a change of the homes. Nobody
@@ -196,7 +195,7 @@ impl ClusterHandle {
             purges.set_validate_after(settings.cluster.validate_after);
         }
         if let Some(digests) = self.digests() {
-            digests.set(settings.cluster.placement == Placement::Directory);
+            digests.set(asks_by_digests(settings));
         }
         self.shared_memory().into_iter().for_each(|memory| memory.set(settings));
     }
@@ -241,6 +240,12 @@ impl ClusterHandle {
     /// Takes no lock.
     pub fn has_purges_of(&self, theirs: u64) -> bool {
         self.invalidation().map_or(0, |purges| purges.recorded_hash()) == theirs
+    }
+
+    /// Returns the number of other nodes that are homes.
+    pub fn other_homes(&self) -> usize {
+        let members = self.members.load();
+        members.view.members().iter().filter(|member| member.id != self.own && member.is_home()).count()
     }
 
     /// Returns the links to other nodes.
@@ -314,7 +319,7 @@ impl ClusterHandle {
         let (node, calls, metrics) = (self.own, self.calls(), Arc::clone(metrics));
         let parts = ClusterDigestsParts { node, view: Box::new(view), calls, source, metrics };
         let digests = ClusterDigests::start(parts)?;
-        digests.set(settings.cluster.placement == Placement::Directory);
+        digests.set(asks_by_digests(settings));
         self.services.add("digests/", Arc::clone(&digests) as Arc<_>);
         let is_first = self.digests.set(digests).is_ok();
         assert!(is_first, "digests start once");
@@ -347,9 +352,26 @@ impl ClusterHandle {
         self.memory.get()
     }
 
+    /// Returns the mark of this node's newest digest; 0 if it publishes none.
+    pub fn digest_mark(&self) -> u64 {
+        self.digests().map_or(0, |digests| digests.mark())
+    }
+
     /// Returns the members that probably hold the object with this full key.
     pub fn holders(&self, full_key: &[u8]) -> Homes {
-        self.digests().map_or(Homes::default(), |digests| digests.holders(&self.members(), full_key))
+        self.holders_among(full_key, |_, _| true)
+    }
+
+    /// Returns the siblings that probably hold the object with this full key, for a node of this
+    /// level.
+    pub fn siblings(&self, full_key: &[u8], level: u8) -> Homes {
+        self.holders_among(full_key, |view, node| view.is_sibling(self.own, level, node))
+    }
+
+    fn holders_among(&self, full_key: &[u8], is_among: impl Fn(&View, NodeId) -> bool) -> Homes {
+        let (members, digests) = (self.members(), self.digests());
+        let is_among = |node| is_among(&members.view, node);
+        digests.map_or(Homes::default(), |digests| digests.holders(&members, full_key, &is_among))
     }
 
     /// Returns the judge of connections between nodes.
@@ -358,34 +380,9 @@ impl ClusterHandle {
     }
 }
 
-impl Membership {
-    fn of(before: &HashMap<NodeId, Arc<PeerNode>>, view: Arc<View>, longest: Duration) -> Self {
-        let peer = |member: &Member| {
-            let is_same = |peer: &&Arc<PeerNode>| peer.target.address() == member.address;
-            let kept = before.get(&member.id).filter(is_same).cloned();
-            (member.id, kept.unwrap_or_else(|| Arc::new(PeerNode::new(member, longest))))
-        };
-        Self { peers: view.members().iter().map(peer).collect(), view }
-    }
-
-    /// Returns a member as this node knows it.
-    pub fn peer(&self, node: NodeId) -> Option<&Arc<PeerNode>> {
-        self.peers.get(&node)
-    }
-
-    /// Returns the weight of a node over the mean weight of all homes.
-    fn weight_share(&self, node: NodeId) -> f64 {
-        let homes = || self.view.members().iter().filter(|member| member.is_home());
-        let (count, sum) = (homes().count() as f64, homes().map(|member| member.weight).sum::<f64>());
-        self.view.member(node).map_or(1.0, |member| member.weight * count / sum)
-    }
-
-    /// Returns `true` if a member has this address, and has not left.
-    pub fn has_address(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        let is_it = |member: &Member| member.address.ip() == address && member.state != MemberState::Out;
-        self.view.members().iter().any(is_it)
-    }
+/// Returns `true` if digests say which nodes are asked: any node, or siblings in a hierarchy.
+fn asks_by_digests(settings: &Settings) -> bool {
+    matches!(settings.cluster.placement, Placement::Directory | Placement::Hierarchy)
 }
 
 /// Most objects of which a home knows how often they are asked for.
@@ -397,6 +394,7 @@ const HOLDERS_IN_VAIN_MAX: u32 = 64;
 #[cfg(test)]
 mod membership_tests {
     use super::*;
+    use shoal_cooperation::{Member, MemberState};
 
     fn settings(join: &[&str]) -> Settings {
         let mut settings = Settings::default();
@@ -409,7 +407,7 @@ mod membership_tests {
     fn member(address: &str) -> Member {
         let name: Arc<str> = address.into();
         let (id, address) = (NodeId::named(&name), address.parse().expect("an address"));
-        Member { id, name, address, weight: 1.0, state: MemberState::In, life: 1 }
+        Member { id, name, address, weight: 1.0, state: MemberState::In, life: 1, level: 0 }
     }
 
     fn handle(others: &[&str]) -> Arc<ClusterHandle> {

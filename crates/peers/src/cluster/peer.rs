@@ -1,5 +1,6 @@
 //! Another node as this one knows it: the way there, and how its answers were.
 
+use super::hit_share::HitShare;
 use crate::upstream::PeerTarget;
 use parking_lot::Mutex;
 use shoal_cooperation::{Member, NodeId, PeerAdmission, PeerHealth, PeerStatus};
@@ -23,6 +24,8 @@ pub struct PeerNode {
     health: Mutex<PeerHealth>,
     /// Answers of the node, for operators.
     pub tally: PeerTally,
+    /// Share of asks in messages that were hits.
+    pub hit_share: HitShare,
     /// Time in milliseconds of `epoch` before which no list is exchanged for another view.
     exchange_after_ms: AtomicU64,
     /// Time in milliseconds of `epoch` before which no hits are asked for in messages.
@@ -62,6 +65,7 @@ impl PeerNode {
             epoch: Instant::now(),
             health: Mutex::new(PeerHealth::new(longest)),
             tally: PeerTally::default(),
+            hit_share: HitShare::default(),
             exchange_after_ms: AtomicU64::new(0),
             hits_after_ms: AtomicU64::new(0),
             late_ms: AtomicU64::new(0),
@@ -88,6 +92,7 @@ impl PeerNode {
     pub fn answers_hits(&self) -> bool {
         self.hits_after_ms.load(Relaxed) <= self.epoch.elapsed().as_millis() as u64
             && self.health.lock().is_closed()
+            && self.hit_share.pays()
     }
 
     /// Records that the node does not know messages for hits. They are tried again after a while,

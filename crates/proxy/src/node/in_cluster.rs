@@ -4,6 +4,7 @@ use super::Node;
 use crate::cluster::{ClusterHandle, ClusterReport};
 use crate::exchange::{HandOver, Whereabouts};
 use std::sync::Arc;
+use std::time::Duration;
 
 impl Node {
     /// Returns the state of the cluster as this node sees it; `None` if it is in none.
@@ -23,6 +24,29 @@ impl Node {
         is_member
     }
 
+    /// Hands over the objects of a node that is about to stop: the node drains for a short time, in
+    /// which the new homes take the objects that clients ask for, and the hottest ones. Blocks.
+    /// Does nothing if no other node could take anything, or another process is this node now.
+    pub(super) fn hand_over(&self) {
+        let time = self.settings.lock().cluster.hand_over;
+        let (Some(membership), Some(worker)) = (&self.membership, self.checks.get()) else { return };
+        let others = self.cluster.as_ref().map_or(0, |cluster| cluster.other_homes());
+        let holds = self.exchange.live().asks_homes;
+        if time.is_zero() || others == 0 || !holds || membership.is_replaced() {
+            return;
+        }
+        tracing::info!(seconds = time.as_secs_f64(), "handing over objects to the other nodes");
+        membership.drain();
+        let (told, heard) = std::sync::mpsc::channel();
+        let offering = HandOver(Arc::clone(&self.exchange)).offer_before_stop();
+        worker.spawn(async move {
+            let _ = tokio::time::timeout(time, offering).await;
+            tokio::time::sleep(TAKEN_WITHIN.min(time)).await;
+            let _ = told.send(());
+        });
+        let _ = heard.recv_timeout(time);
+    }
+
     /// Makes this node a home again, after a drain. Returns `false` if it is in no cluster.
     pub fn rejoin_cluster(&self) -> bool {
         self.membership.as_ref().inspect(|membership| membership.admit()).is_some()
@@ -37,6 +61,15 @@ impl Node {
     pub(super) fn note_of_homes(&self, url: &str) -> Option<String> {
         let homes = self.exchange.home_names(url);
         let own = self.cluster.as_ref()?.name();
+        if self.exchange.live().parents.is_some() {
+            return Some(match homes.is_empty() {
+                true => "This node has no parent for the URL: a miss asks the origin.".into(),
+                false => format!(
+                    "A miss asks the parents in the cluster, {}, before the origin. The body is stored here too.",
+                    homes.join(", then ")
+                ),
+            });
+        }
         let first = homes.first()?;
         let others: Vec<&str> = homes.iter().map(String::as_str).filter(|name| *name != own).collect();
         Some(match (first == own, others.is_empty()) {
@@ -63,3 +96,6 @@ impl Node {
         heard.recv().map_err(|_| "the node is stopping")?
     }
 }
+
+/// Time in which the new homes take the last objects that were offered.
+const TAKEN_WITHIN: Duration = Duration::from_millis(400);

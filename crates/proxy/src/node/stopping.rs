@@ -18,6 +18,7 @@ impl Node {
         self.warming.stop_all();
         // The others stop asking this node before it stops answering.
         if let Some(membership) = &self.membership {
+            self.hand_over();
             membership.leave();
         }
         if let Some(reopening) = &self.reopening {

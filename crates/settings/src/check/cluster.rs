@@ -1,7 +1,8 @@
 //! Rules of the section `[cluster]`.
 
 use super::Rules;
-use crate::{AdminAddress, Settings};
+use crate::host::check_host_pattern;
+use crate::{AdminAddress, Placement, Settings};
 use std::net::SocketAddr;
 
 /// Notes each violation.
@@ -40,10 +41,37 @@ pub(super) fn check(rules: &mut Rules<'_>, settings: &Settings) {
     if let Some(other) = shared_with(settings, peer) {
         rules.fault("cluster.peer", format!("{peer} is the {other} too; take another port"));
     }
+    hierarchy(rules, settings);
     if cluster.key_file.is_none() && !peer.ip().is_loopback() {
         let message = "peers beyond loopback need a key; make a file with `shoal cluster init FILE`, copy it to each \
                        node and name it here";
         rules.fault("cluster.key_file", message);
+    }
+}
+
+/// Notes violations of the rules of a hierarchy.
+fn hierarchy(rules: &mut Rules<'_>, settings: &Settings) {
+    let cluster = &settings.cluster;
+    if cluster.placement != Placement::Hierarchy && !cluster.parent.is_empty() {
+        let hint = Some("set `cluster.placement = \"hierarchy\"`, or remove the rules".into());
+        rules.fault_with("cluster.parent", "only a hierarchy has parents", hint);
+    }
+    for (index, parent) in cluster.parent.iter().enumerate() {
+        let at = |name: &str| format!("cluster.parent[{index}].{name}");
+        if parent.hosts.is_empty() {
+            rules.fault(&at("hosts"), "a rule without hosts is for nothing; `*` means all");
+        }
+        for (number, host) in parent.hosts.iter().enumerate() {
+            rules.result(&format!("cluster.parent[{index}].hosts[{number}]"), check_host_pattern(host));
+        }
+        let ways = [!parent.nodes.is_empty(), parent.level.is_some(), parent.direct];
+        if ways.into_iter().filter(|is_set| *is_set).count() > 1 {
+            rules.fault(&at("nodes"), "a rule has one of `nodes`, `level` and `direct`");
+        }
+        if parent.level.is_some_and(|level| level <= cluster.level) {
+            let message = format!("parents are above this node, which is on level {}", cluster.level);
+            rules.fault(&at("level"), message);
+        }
     }
 }
 

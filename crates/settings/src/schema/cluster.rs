@@ -31,6 +31,13 @@ section! {
         pub trusted_networks: Vec<IpNet> = Vec::new(),
         /// Rule that says which nodes are asked for an object.
         pub placement: Placement = Placement::Hash,
+        /// Level of this node with `placement = "hierarchy"`. 0 is nearest to the clients, 2 is
+        /// nearest to the origins. A miss asks nodes of a higher level.
+        #[limits(0..=2)]
+        pub level: u16 = 0,
+        /// Rules that name the parents for some hosts, with `placement = "hierarchy"`. The first
+        /// rule with the host counts. Without one, the parents are the nodes of the next level.
+        pub parent: Vec<ParentNodes> = Vec::new(),
         /// Share of the objects that this node keeps, relative to the other nodes'. `none` means
         /// the GiB of its disk and RAM.
         #[takes_effect(restart)]
@@ -42,6 +49,10 @@ section! {
         /// most of it is spare. `none` lets each node find the best rate while it runs.
         #[limits(Some(0.0)..=Some(1.0))]
         pub shared_memory_balance: Option<f64> = None,
+        /// Time for which a node that stops hands over its objects before it leaves. New homes take
+        /// those that clients ask for, and the hottest ones in RAM. `0s` leaves at once.
+        #[limits(Duration::ZERO..=Duration::from_secs(60))]
+        pub hand_over: Duration = Duration::from_secs(2),
         /// Longest wait for the head of a peer's answer. The wait is shorter for a peer that
         /// usually answers sooner. After it the next home or the origin is asked.
         #[limits(Duration::from_millis(5)..=Duration::from_secs(60))]
@@ -74,7 +85,25 @@ choice! {
         Hash = "hash",
         /// Any node may hold an object; digests of the nodes' contents say which.
         Directory = "directory",
+        /// A miss goes up from level to level, and each node on the way keeps a copy.
+        Hierarchy = "hierarchy",
         /// Nodes ask no other node. Membership and purges work.
         None = "none",
     }
+}
+
+entry! {
+    /// Parents of this node for some hosts.
+    pub struct ParentNodes {
+        /// Hosts, as in `site.hosts`: names, `*.example.com` for all below a name, `*` for all.
+        pub hosts: Vec<String>,
+        /// Names of the parents. Those of them on a higher level than this node are asked.
+        pub nodes: Vec<String> = Vec::new(),
+        /// Level of the parents, in place of their names. `none` means the next level.
+        #[limits(Some(1)..=Some(2))]
+        pub level: Option<u16> = None,
+        /// Ask the origin at once.
+        pub direct: bool = false,
+    }
+    example { Self { hosts: vec!["*.example.com".into()], nodes: Vec::new(), level: None, direct: true } }
 }

@@ -145,6 +145,34 @@ red = 1
 }
 
 #[test]
+fn contradictory_parents_are_refused() {
+    let cluster = "[cluster]\nname = \"a\"\npeer = \"127.0.0.1:3131\"\n";
+    let levels = format!("{cluster}placement = \"hierarchy\"\nlevel = 1\n");
+    for (text, expected) in [
+        (
+            format!("{cluster}[[cluster.parent]]\nhosts = [\"*\"]\n"),
+            "f:4:1: cluster.parent: only a hierarchy has parents (set `cluster.placement = \"hierarchy\"`, or remove \
+             the rules)",
+        ),
+        (
+            format!("{levels}[[cluster.parent]]\nhosts = []\n"),
+            "f:7:9: cluster.parent[0].hosts: a rule without hosts is for nothing; `*` means all",
+        ),
+        (
+            format!("{levels}[[cluster.parent]]\nhosts = [\"*\"]\nlevel = 1\n"),
+            "f:8:9: cluster.parent[0].level: parents are above this node, which is on level 1",
+        ),
+        (
+            format!("{levels}[[cluster.parent]]\nhosts = [\"*\"]\nnodes = [\"a\"]\ndirect = true\n"),
+            "f:8:9: cluster.parent[0].nodes: a rule has one of `nodes`, `level` and `direct`",
+        ),
+    ] {
+        let mistakes = Settings::parse(&text, "f").expect_err(&text);
+        assert_eq!(mistakes[0].to_string(), expected, "{text}");
+    }
+}
+
+#[test]
 fn contradictory_settings_are_refused() {
     let site = "[[site]]\nhosts = [\"*\"]\nupstreams = [{ url = \"http://a\" }]\n";
     let reverse = "[[listen]]\naddress = \"127.0.0.1:80\"\nmode = \"reverse\"\n";

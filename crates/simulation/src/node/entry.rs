@@ -1,8 +1,8 @@
 //! Entry: requests of clients, and the flights that they join.
 
-use super::{Effect, FlightId, Mutation, Node, PEER_TIMEOUT, SentAsk, Surroundings, full_key};
+use super::{Effect, FlightId, Mutation, Node, PEER_TIMEOUT, SentAsk, Surroundings};
 use crate::message::{Answer, AskMessage, Body, ObjectId, Reply, RequestId};
-use shoal_cooperation::{AskResult, Miss, MissSteps, NodeId, Part, Step};
+use shoal_cooperation::{AskResult, Homes, Miss, MissSteps, NodeId, Part, Step};
 use std::time::Duration;
 
 /// Requests of clients that miss one object together.
@@ -33,21 +33,26 @@ impl Node {
             return;
         }
         let may_ask = self.may_ask_peers(object, near);
-        let steps = MissSteps::new(Miss {
+        let homes = self.asked_nodes(object);
+        let miss = Miss {
             here: self.id,
             part: Part::Entry,
             entry: self.id,
-            homes: self.view.homes(&full_key(object)),
+            homes,
             previous_home: None,
             hops: 0,
             budget: if may_ask { PEER_TIMEOUT } else { Duration::ZERO },
             origin_allowed: true,
-        });
+        };
+        let steps = match self.level {
+            None => MissSteps::new(miss),
+            Some(_) => MissSteps::upward(miss, Homes::default()),
+        };
         let id = self.number();
         let asked = self.shelf.position();
         let (began, waiters) = (near.now, vec![request]);
         // In a view without homes each node fetches for itself.
-        let excused = !may_ask || self.view.homes(&full_key(object)).first().is_none();
+        let excused = !may_ask || homes.first().is_none();
         let flight = EntryFlight { object, steps, began, waiters, asked, excused };
         let before = self.entry_flights.insert(id, flight);
         assert!(before.is_none(), "flight {id} begins once");
@@ -185,8 +190,10 @@ impl Node {
                 near.oracle.serve(*request, &body);
             }
         }
-        if let Some(lease) = lease.filter(|_| joinable && body.private_to.is_none()) {
-            self.shelf.store(body, flight.asked, Some(near.now + lease), self.life);
+        // In a hierarchy each node on the way keeps a copy.
+        let until = lease.map(|lease| near.now + lease);
+        if joinable && body.private_to.is_none() && (until.is_some() || self.level.is_some()) {
+            self.shelf.store(body, flight.asked, until.filter(|_| self.level.is_none()), self.life);
         }
     }
 

@@ -4,7 +4,7 @@ use super::{Effect, FlightId, Mutation, Node, SIGN_INTERVAL, Surroundings, Timer
 use crate::message::{Answer, AskId, AskMessage, Body, Message, ObjectId, Reply, RequestId};
 use crate::oracle::Fetch;
 use shoal_cooperation::invalidation::Coverage;
-use shoal_cooperation::{AskKind, AskResult, Miss, MissSteps, NodeId, Part, Step};
+use shoal_cooperation::{AskKind, AskResult, HOPS_MAX, Homes, Miss, MissSteps, NodeId, Part, Step};
 use shoal_core::Key;
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct HomeFlight {
     object: ObjectId,
+    /// Hops of the requests, if the flight asks parents; 0 if not.
+    hops: u8,
     steps: MissSteps,
     began: Duration,
     budget: Duration,
@@ -81,7 +83,8 @@ impl Node {
         self.in_flight += 1;
         near.effects.push(Effect::Send(from, Message::Working(ask.id)));
         let waiter = Waiter::Peer { to: from, ask: ask.id, counted: true };
-        let joined = self.home_joinable.get(&ask.object).copied();
+        let hops = self.hops_of_flight(ask.object, ask.hops);
+        let joined = self.home_joinable.get(&(ask.object, hops)).copied();
         let joined = joined.filter(|_| near.mutation != Some(Mutation::FetchEach));
         let id = joined.unwrap_or_else(|| {
             let entry = (ask.entry, ask.request, ask.hops);
@@ -95,7 +98,7 @@ impl Node {
     }
 
     fn join_as_holder(&mut self, from: NodeId, ask: AskMessage, near: &mut Surroundings<'_>) {
-        let flight = self.home_joinable.get(&ask.object).copied();
+        let flight = self.home_joinable.get(&(ask.object, 0)).copied();
         match flight.and_then(|id| Some((id, self.home_flights.get_mut(&id)?))) {
             Some((id, flight)) if flight.at_origin => {
                 flight.waiters.push(Waiter::Peer { to: from, ask: ask.id, counted: false });
@@ -131,11 +134,13 @@ impl Node {
         excused: bool,
         near: &mut Surroundings<'_>,
     ) {
-        if let Some(id) = self.home_joinable.get(&object) {
+        if let Some(id) = self.home_joinable.get(&(object, 0)) {
             let flight = self.home_flights.get_mut(id).expect("a joinable flight exists");
             return flight.waiters.push(Waiter::Entry(entry));
         }
-        let id = self.start_home(object, (self.id, request, 0), budget, excused, near);
+        // A flight of the entry has asked its parents already.
+        let hops = if self.level.is_some() { HOPS_MAX } else { 0 };
+        let id = self.start_home(object, (self.id, request, hops), budget, excused, near);
         let flight = self.home_flights.get_mut(&id).expect("just started");
         flight.waiters.push(Waiter::Entry(entry));
         self.advance_home(id, near);
@@ -150,11 +155,12 @@ impl Node {
         near: &mut Surroundings<'_>,
     ) -> u64 {
         let key = full_key(object);
-        let homes = self.view.homes(&key);
+        let homes = self.asked_nodes(object);
         let previous = self.history.previous_home(&key, &self.view, self.id, near.now);
+        let hops = self.hops_of_flight(object, entry.2);
         let budget = if self.may_ask_peers(object, near) { budget } else { Duration::ZERO };
         let asks_home = near.mutation == Some(Mutation::HomeAsksHome);
-        let steps = MissSteps::new(Miss {
+        let miss = Miss {
             here: self.id,
             part: if asks_home { Part::Entry } else { Part::Home },
             entry: entry.0,
@@ -163,7 +169,11 @@ impl Node {
             hops: entry.2,
             budget,
             origin_allowed: true,
-        });
+        };
+        let steps = match self.level {
+            None => MissSteps::new(miss),
+            Some(_) => MissSteps::upward(miss, Homes::default()),
+        };
         let is_asked = entry.0 != self.id;
         if !excused && !is_asked && homes.first().is_some_and(|home| home != self.id) {
             near.oracle.violate(3, format!("node {} fetches object {object} past its home", self.index));
@@ -171,6 +181,7 @@ impl Node {
         let id = self.number();
         let flight = HomeFlight {
             object,
+            hops,
             steps,
             began: near.now,
             budget,
@@ -180,14 +191,20 @@ impl Node {
             asked: self.shelf.position(),
             at_origin: false,
             // A peer with another view, or that skipped the first home, has a reason.
-            excused: excused || (is_asked && homes.first() != Some(self.id)),
+            excused: excused || (is_asked && self.level.is_none() && homes.first() != Some(self.id)),
             view: self.view.fingerprint(),
         };
         let before = self.home_flights.insert(id, flight);
         assert!(before.is_none(), "flight {id} begins once");
-        self.home_joinable.insert(object, id);
+        self.home_joinable.insert((object, hops), id);
         near.effects.push(Effect::Wake(SIGN_INTERVAL, Timer::Sign(id)));
         id
+    }
+
+    /// Returns the hops by which requests join a flight: their own if the flight asks parents.
+    fn hops_of_flight(&self, object: ObjectId, hops: u8) -> u8 {
+        let goes_up = self.level.is_some() && hops < HOPS_MAX && self.asked_nodes(object).first().is_some();
+        if goes_up { hops } else { 0 }
     }
 
     fn advance_home(&mut self, id: u64, near: &mut Surroundings<'_>) {
@@ -203,7 +220,7 @@ impl Node {
             Step::Ask(ask) => {
                 let message = AskMessage {
                     id: ask_id,
-                    entry: flight.entry,
+                    entry: if self.level.is_some() { self.id } else { flight.entry },
                     request,
                     kind: ask.kind,
                     object,
@@ -216,9 +233,13 @@ impl Node {
             Step::Here | Step::Origin => {
                 assert!(!flight.at_origin, "a flight asks the origin once");
                 flight.at_origin = true;
+                // A flight that was to ask parents has a reason to ask the origin.
+                flight.excused |= flight.hops > 0;
                 let (excused, view) = (flight.excused, flight.view);
                 let fetch = Fetch { node: self.index, flight: id, excused, view };
-                if let Some(other) = near.oracle.fetch_begins(object, fetch).first() {
+                // Nodes of a hierarchy promise one fetch each.
+                let is_counted = |other: &&Fetch| self.level.is_none() || other.node == self.index;
+                if let Some(other) = near.oracle.fetch_begins(object, fetch).iter().find(is_counted) {
                     near.oracle.violate(3, format!("{fetch:?} of object {object} beside {other:?}"));
                 }
                 near.effects.push(Effect::Fetch(object, id, request));
@@ -254,9 +275,10 @@ impl Node {
 
     pub(super) fn finish_home(&mut self, id: u64, body: Option<Body>, near: &mut Surroundings<'_>) {
         let Some(flight) = self.home_flights.remove(&id) else { return };
-        let joinable = self.home_joinable.get(&flight.object) == Some(&id);
+        let place = (flight.object, flight.hops);
+        let joinable = self.home_joinable.get(&place) == Some(&id);
         if joinable {
-            self.home_joinable.remove(&flight.object);
+            self.home_joinable.remove(&place);
         }
         let private = body.is_some_and(|body| body.private_to.is_some());
         if let Some(body) = body.filter(|_| joinable && !private) {
@@ -284,9 +306,9 @@ impl Node {
 
     /// Checks that flights, the objects that lead to them, and asks of peers agree.
     pub(super) fn home_invariants(&self) {
-        for (object, id) in &self.home_joinable {
+        for (place, id) in &self.home_joinable {
             let flight = self.home_flights.get(id).expect("a joinable flight exists");
-            assert_eq!(flight.object, *object, "a request joins the flight of its object");
+            assert_eq!((flight.object, flight.hops), *place, "a request joins the flight of its object");
         }
         let mut counted = 0;
         for (id, flight) in &self.home_flights {
@@ -325,10 +347,13 @@ impl Node {
     /// Forgets the flights of a purged object, or of all.
     pub(super) fn forget_home(&mut self, object: Option<ObjectId>, near: &mut Surroundings<'_>) {
         let forgotten: Vec<_> = match object {
-            Some(object) => self.home_joinable.remove_entry(&object).into_iter().collect(),
+            Some(object) => {
+                let places = (0..=HOPS_MAX).map(|hops| (object, hops));
+                places.filter_map(|place| self.home_joinable.remove_entry(&place)).collect()
+            }
             None => std::mem::take(&mut self.home_joinable).into_iter().collect(),
         };
-        for (object, flight) in forgotten {
+        for ((object, _), flight) in forgotten {
             self.home_flights.entry(flight).and_modify(|flight| flight.excused = true);
             near.oracle.fetch_is_forgotten(object, self.index, flight);
         }

@@ -14,7 +14,8 @@ use entry::EntryFlight;
 use home::HomeFlight;
 use shoal_cooperation::invalidation::Purge;
 use shoal_cooperation::{
-    Ask, AskResult, BoundedLoad, Heat, HomeHistory, NodeId, PeerAdmission, PeerHealth, View,
+    Ask, AskKind, AskResult, BoundedLoad, Heat, HomeHistory, Homes, Member, MemberState, NodeId, ParentRule,
+    PeerAdmission, PeerHealth, View,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,8 +46,11 @@ pub struct Node {
     entry_flights: BTreeMap<u64, EntryFlight>,
     /// Flights that requests of clients may join.
     entry_joinable: BTreeMap<ObjectId, u64>,
+    /// Level of the node in a hierarchy; `None` if objects have homes.
+    pub level: Option<u8>,
     home_flights: BTreeMap<u64, HomeFlight>,
-    home_joinable: BTreeMap<ObjectId, u64>,
+    /// Flights by object, and by the hops of requests that wait for a parent; 0 for the origin.
+    home_joinable: BTreeMap<(ObjectId, u8), u64>,
     asks: BTreeMap<AskId, SentAsk>,
     /// Flight that an ask of a peer waits for.
     serving: BTreeMap<AskId, FlightId>,
@@ -81,6 +85,7 @@ pub enum FlightId {
 #[derive(Clone, Copy, Debug)]
 struct SentAsk {
     flight: FlightId,
+    kind: AskKind,
     object: ObjectId,
     to: NodeId,
     sent: Duration,
@@ -181,10 +186,10 @@ impl SentAsk {
     /// Returns the latest time for the next sign of life. A home may wait for its origin as long as
     /// it gives signs. A holder may not: the node that asks it could be at the origin itself.
     fn due(&self) -> Duration {
-        match (self.flight, self.sign) {
+        match (self.kind, self.sign) {
             (_, None) => self.sent + self.timeout,
-            (FlightId::Entry(_), Some(sign)) => sign + PEER_TIMEOUT,
-            (FlightId::Home(_), Some(_)) => self.sent + PEER_TIMEOUT,
+            (AskKind::Home, Some(sign)) => sign + PEER_TIMEOUT,
+            (AskKind::Holder, Some(_)) => self.sent + PEER_TIMEOUT,
         }
     }
 }
@@ -205,6 +210,7 @@ impl Node {
             purging,
             entry_flights: BTreeMap::new(),
             entry_joinable: BTreeMap::new(),
+            level: None,
             home_flights: BTreeMap::new(),
             home_joinable: BTreeMap::new(),
             asks: BTreeMap::new(),
@@ -247,13 +253,19 @@ impl Node {
         );
     }
 
-    /// Takes another view.
-    pub fn take_view(&mut self, view: Arc<View>, now: Duration) {
-        if view.fingerprint() != self.view.fingerprint() {
-            self.history.replaced(std::mem::replace(&mut self.view, view), now);
-            let view = &self.view;
-            self.health.retain(|peer, _| view.member(*peer).is_some());
+    /// Takes another view. Returns `true` if a member has come, or is back.
+    pub fn take_view(&mut self, view: Arc<View>, now: Duration) -> bool {
+        if view.fingerprint() == self.view.fingerprint() {
+            return false;
         }
+        let before = std::mem::replace(&mut self.view, view);
+        let view = &self.view;
+        self.history.changed(&before, view, self.id, now);
+        self.health.retain(|peer, _| view.member(*peer).is_some());
+        let was_there = |it: &Member| {
+            before.member(it.id).is_some_and(|was| was.state != MemberState::Out && was.life == it.life)
+        };
+        view.members().iter().any(|member| member.state != MemberState::Out && !was_there(member))
     }
 
     /// Sends an ask for a flight.
@@ -261,6 +273,7 @@ impl Node {
         let id = message.id;
         let sent = SentAsk {
             flight,
+            kind: ask.kind,
             object: message.object,
             to: ask.node,
             sent: near.now,
@@ -308,7 +321,7 @@ impl Node {
             return;
         }
         self.asks.remove(&id);
-        let is_working_holder = ask.sign.is_some() && matches!(ask.flight, FlightId::Home(_));
+        let is_working_holder = ask.sign.is_some() && ask.kind == AskKind::Holder;
         if let Some(health) = self.health.get_mut(&ask.to).filter(|_| !is_working_holder) {
             let timeout = if ask.sign.is_some() { PEER_TIMEOUT } else { ask.timeout };
             health.timed_out(timeout, near.now);
@@ -368,6 +381,15 @@ impl Node {
             ("peers", self.health.len(), nodes),
             ("purges in the log", self.purging.log_len(), purging::LOG_ENTRIES),
         ]
+    }
+
+    /// Returns the nodes that a miss asks: the homes of the object, or this node's parents.
+    fn asked_nodes(&self, object: ObjectId) -> Homes {
+        let key = full_key(object);
+        match self.level {
+            None => self.view.homes(&key),
+            Some(level) => self.view.parents(self.id, level, &ParentRule::NextLevel, &key),
+        }
     }
 
     fn number(&mut self) -> u64 {

@@ -316,12 +316,17 @@ impl Node {
         }
     }
 
-    /// Compares vectors with other members.
+    /// Compares vectors with other members, and again later.
     pub fn heartbeat(&mut self, near: &mut Surroundings<'_>) {
+        near.effects.push(Effect::Wake(HEARTBEAT, Timer::Heartbeat));
+        self.compare_with_members(near);
+    }
+
+    /// Compares vectors with other members now: at a heartbeat, and when a member comes or is back.
+    pub fn compare_with_members(&mut self, near: &mut Surroundings<'_>) {
         self.purging.joiners.retain(|_, since| near.now.saturating_sub(*since) < JOINER_KEPT);
         self.settle_waiting(near);
         let others = self.others();
-        near.effects.push(Effect::Wake(HEARTBEAT, Timer::Heartbeat));
         if !self.purging.caught_up {
             let mut missing: Vec<_> = others.to_vec();
             missing.retain(|member| !self.purging.compared.contains(member));

@@ -18,11 +18,13 @@ impl World {
                 self.queue.push(self.now + after, Event::Wake { node, life, timer })
             }
             Effect::Fetch(object, flight, request) => {
+                self.traffic[node].1 += 1;
                 let (after, body) = self.ask_origin(object, request);
                 let timer = Timer::Fetched(object, flight, body);
                 self.queue.push(self.now + after, Event::Wake { node, life, timer });
             }
             Effect::Pass(object, request) => {
+                self.traffic[node].1 += 1;
                 let (after, body) = self.ask_origin(object, request);
                 // The origin answers this request in private, also if it answers others alike.
                 let body = body.map(|body| Body::new(object, body.made, Some(request)));
@@ -144,7 +146,7 @@ impl World {
             Fault::Freeze(node) => return self.freeze(node, lasts),
             Fault::WrongView(node) if self.nodes[node].purging.is_caught_up() => {
                 let view = self.members.wrong(node, &mut self.random);
-                self.nodes[node].take_view(view, self.now);
+                self.take_view(node, view);
                 return self.queue.push(self.now + lasts, Event::View(node));
             }
             Fault::WrongView(_) => return,
@@ -166,7 +168,7 @@ impl World {
         self.queue.push(self.now + lasts, Event::Heal(heal));
     }
 
-    fn cut(&mut self, pairs: &[(usize, usize)]) {
+    pub(super) fn cut(&mut self, pairs: &[(usize, usize)]) {
         pairs.iter().for_each(|(from, to)| self.network.cut(*from, *to, self.now));
         for node in 0..self.nodes.len() {
             let suspected = self.now + crate::members::SUSPECTED;
@@ -175,7 +177,7 @@ impl World {
         }
     }
 
-    fn kill(&mut self, node: usize, refuses: bool, lasts: Duration) {
+    pub(super) fn kill(&mut self, node: usize, refuses: bool, lasts: Duration) {
         if self.status[node].is_dead || self.status[node].frozen_until.is_some() {
             return;
         }
@@ -205,7 +207,7 @@ impl World {
         }
     }
 
-    fn leave(&mut self, node: usize) {
+    pub(super) fn leave(&mut self, node: usize) {
         let status = &mut self.status[node];
         if !status.is_dead && !status.is_leaving && status.frozen_until.is_none() {
             status.is_leaving = true;

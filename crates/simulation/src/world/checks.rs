@@ -39,7 +39,12 @@ impl World {
     /// Checks an ask after its node has handled it: its hops and the graph of waiting flights
     /// (invariant 4), and the load of the node (invariant 9).
     pub(super) fn check_ask(&mut self, node: usize, ask: &AskMessage, in_flight_before: u32) {
-        let is_first = ask.kind == AskKind::Holder || ask.hops == 1;
+        let level = |node: usize| self.members.all()[node].level;
+        let is_first = match self.nodes[node].level {
+            None => ask.kind == AskKind::Holder || ask.hops == 1,
+            // Upward alone.
+            Some(own) => level(self.members.index(ask.entry)) < own,
+        };
         if ask.hops > HOPS_MAX || ask.hops == 0 || !is_first {
             self.oracle.violate(4, format!("an ask as {:?} arrives with {} hops", ask.kind, ask.hops));
         }

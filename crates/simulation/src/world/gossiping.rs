@@ -57,7 +57,7 @@ impl World {
             let view = self.gossip.as_ref().and_then(|gossip| gossip.view(node));
             if let Some(view) = view.filter(|_| !self.status[node].is_dead) {
                 self.trace.note(self.now, "view", [node as u64, view.fingerprint(), 0]);
-                self.nodes[node].take_view(view, self.now);
+                self.take_view(node, view);
             }
         }
     }

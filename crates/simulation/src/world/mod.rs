@@ -3,6 +3,8 @@
 mod actions;
 mod checks;
 mod gossiping;
+#[cfg(test)]
+mod recovery;
 
 use crate::events::{Event, Queue};
 use crate::faults::FaultKind;
@@ -10,15 +12,16 @@ use crate::gossip::Gossip;
 use crate::members::Members;
 use crate::message::{Message, ObjectId, RequestId};
 use crate::network::Network;
-use crate::node::{Mutation, Node, PurgeState, Surroundings, Timer, full_key, scope_of};
+use crate::node::{Mutation, Node, PEER_TIMEOUT, PurgeState, Surroundings, Timer, full_key, scope_of};
 use crate::oracle::{Counts, Oracle};
 use crate::random::Random;
 use crate::trace::Trace;
 use checks::HeardLoads;
-use shoal_cooperation::NodeId;
 use shoal_cooperation::invalidation::Scope;
+use shoal_cooperation::{NodeId, View};
 use shoal_core::Timestamp;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settings of a run.
@@ -34,6 +37,8 @@ pub struct Settings {
     pub events: u64,
     /// Rule that is left out.
     pub mutation: Option<Mutation>,
+    /// Nodes are in three levels of a hierarchy. Otherwise objects have homes.
+    pub levels: bool,
     /// Nodes learn of each other by the product's membership. Otherwise they are told, late.
     pub gossips: bool,
 }
@@ -85,6 +90,8 @@ struct World {
     probes: BTreeMap<(usize, NodeId), u64>,
     /// Messages since the second began.
     messages: (u64, u64),
+    /// Requests of clients and fetches from the origin, of each node.
+    traffic: Vec<(u64, u64)>,
 }
 
 /// State of a node's process.
@@ -111,13 +118,15 @@ struct Origin {
 impl World {
     fn new(settings: Settings) -> Self {
         let mut random = Random::new(settings.seed);
-        let mut members = Members::new(settings.nodes, &mut random);
+        let mut members = Members::new(settings.nodes, settings.levels, &mut random);
         let view = members.truth();
         let nodes: Vec<_> = (0..settings.nodes)
             .map(|index| {
                 let id = members.id(index);
                 let clock = clock(settings.fault, &mut random);
-                Node::new(index, id, view.clone(), PurgeState::new(id, clock))
+                let mut node = Node::new(index, id, view.clone(), PurgeState::new(id, clock));
+                node.level = settings.levels.then(|| members.all()[index].level);
+                node
             })
             .collect();
         let mut world = Self {
@@ -139,6 +148,7 @@ impl World {
             recovery_checks: 0,
             probes: BTreeMap::new(),
             messages: (0, 0),
+            traffic: vec![(0, 0); settings.nodes],
         };
         world.check_shares();
         if settings.gossips {
@@ -198,7 +208,7 @@ impl World {
                         None => self.members.believed(node, &self.network, self.now),
                     };
                     self.trace.note(self.now, "view", [node as u64, view.fingerprint(), 0]);
-                    self.nodes[node].take_view(view, self.now);
+                    self.take_view(node, view);
                 }
             }
             Event::Gossip(node, life, event) => {
@@ -214,6 +224,13 @@ impl World {
             }
             Event::Fault => self.next_fault(),
             Event::Heal(recovery) => self.heal(recovery),
+        }
+    }
+
+    /// Lets a node take a view. It compares purges at once if a member has come.
+    fn take_view(&mut self, node: usize, view: Arc<View>) {
+        if self.nodes[node].take_view(view, self.now) {
+            self.act(node, |node, near| node.compare_with_members(near));
         }
     }
 
@@ -340,8 +357,11 @@ impl World {
     fn client(&mut self, node: usize, object: ObjectId) {
         self.requests += 1;
         let request = self.requests;
+        self.traffic[node].0 += 1;
         self.trace.note(self.now, "request", [node as u64, u64::from(object), request]);
-        self.oracle.request_arrives(request, node, object, (self.now, REQUEST_LIMIT));
+        // A node between may wait for one time-out of its own.
+        let limit = if self.settings.levels { REQUEST_LIMIT + PEER_TIMEOUT } else { REQUEST_LIMIT };
+        self.oracle.request_arrives(request, node, object, (self.now, limit));
         self.act(node, |node, near| node.client_asks(request, object, near));
     }
 

@@ -250,13 +250,17 @@ impl DisksState {
         let is_only = self.disks.len() == 1;
         let at_home = home.and_then(|at| Some((at, self.disks[at].store_for(key)?)));
         if let Some((_, store)) = &at_home
-            && (is_only || may_come(&***store, key))
+            && (is_only || store.may_contain(key))
         {
             return at_home;
         }
+        // The home may come to know the key. Until then another disk that surely knows it answers:
+        // its index is complete, so that no removal is still to be read there.
+        let coming = at_home.filter(|(_, store)| !store.index_is_complete());
+        let is_sure = |store: &Arc<OpenStore>| coming.is_none() || store.index_is_complete();
         let mut leaving = None;
         for (at, disk) in self.disks.iter().enumerate().filter(|(at, _)| Some(*at) != home) {
-            let store = disk.store_for(key).filter(|store| store.may_contain(key));
+            let store = disk.store_for(key).filter(|store| store.may_contain(key) && is_sure(store));
             match store {
                 // The copy stays.
                 Some(store) if !disk.is_leaving() => return Some((at, store)),
@@ -264,7 +268,7 @@ impl DisksState {
                 None => {}
             }
         }
-        leaving
+        leaving.or(coming)
     }
 
     /// Declines an object, since no disk is in service. Notes that objects of its key on the disks

@@ -29,6 +29,8 @@ type Interruption = Box<dyn FnOnce() + Send>;
 pub(super) struct Medium {
     objects: Mutex<Objects>,
     next: Mutex<Option<(ScriptedCall, Interruption)>>,
+    /// The store has not read its index yet, and finds nothing.
+    is_recovering: Mutex<bool>,
 }
 
 /// Store over a medium.
@@ -63,6 +65,11 @@ impl Medium {
     /// Forgets an interruption that has not come.
     pub(super) fn go_on(&self) {
         *self.next.lock() = None;
+    }
+
+    /// Begins or ends a time in which the store has not read its index.
+    pub(super) fn recover(&self, is_under_way: bool) {
+        *self.is_recovering.lock() = is_under_way;
     }
 
     pub(super) fn empty(&self) {
@@ -117,6 +124,7 @@ struct Handle(Arc<ScriptedStore>);
 impl Store for Handle {
     fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
         let found = self.0.with(|objects| objects.get(key).cloned());
+        let found = found.filter(|_| self.index_is_complete());
         Ok(found.map(|(metadata, body)| OpenObject { metadata, body: Arc::new(ScriptedBody(body)) }))
     }
 
@@ -161,7 +169,11 @@ impl StoreView for Handle {
 
     fn may_contain(&self, key: &ObjectKey) -> bool {
         self.0.medium.reach(ScriptedCall::Look);
-        self.0.with(|objects| objects.contains_key(key))
+        self.index_is_complete() && self.0.with(|objects| objects.contains_key(key))
+    }
+
+    fn index_is_complete(&self) -> bool {
+        !*self.0.medium.is_recovering.lock()
     }
 
     fn usage(&self) -> Usage {

@@ -201,6 +201,25 @@ fn lookup_follows_an_object_that_moves() {
     assert!(pair.two.was_interrupted());
 }
 
+/// Resize or start: the key's own disk has not read its index, and the object is on another.
+#[test]
+fn recovering_home_hides_no_other_disk() {
+    let pair = Pair::new();
+    let key = pair.key();
+    pair.disks.take_offline("one").expect("known");
+    put(&pair.disks, &key, 2).expect("stored on the second disk");
+    pair.disks.bring_online("one").expect("opened");
+    assert_eq!(found(&pair.disks, &key), Some(2), "version 1 was replaced meanwhile");
+    pair.one.recover(true);
+    assert_eq!(found(&pair.disks, &key), Some(2), "the second disk has it");
+    // A disk that may yet find a removal of the object does not answer for the home.
+    pair.two.recover(true);
+    assert_eq!(found(&pair.disks, &key), None);
+    pair.two.recover(false);
+    pair.one.recover(false);
+    assert_eq!(found(&pair.disks, &key), Some(2));
+}
+
 /// Offline and online: an insert ends on a store that has written its index.
 #[test]
 fn insert_ending_on_a_closed_store_is_dropped() {

@@ -6,6 +6,8 @@
 //!  miss ─► holders() ◄─ known digests ◄── digests/pull ──► other nodes
 //! ```
 //!
+//! Answers of a node carry the mark of its newest digest, so that a stale one is pulled soon.
+//!
 //! One thread with its own runtime builds the digest and pulls, once a second. It does nothing
 //! unless `cluster.placement` is `directory`. Messages take at most 1% of the bytes that the node
 //! serves, after a start of 256 KiB; a member is asked each 30 s in any case.
@@ -28,9 +30,9 @@ use shoal_cooperation::directory::{
 };
 use shoal_cooperation::{Homes, Member, MemberState, NodeId, View};
 use shoal_core::Key;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -61,6 +63,10 @@ pub struct ClusterDigests {
     published: Mutex<PublishedDigest>,
     known: ArcSwap<KnownDigests>,
     trust: Mutex<HashMap<NodeId, DigestTrust>>,
+    /// Mark of the newest own digest, which answers of this node carry.
+    mark: AtomicU64,
+    /// Members that showed the mark of another digest than the known one.
+    hints: Mutex<HashSet<NodeId>>,
     budget: Mutex<DigestBudget>,
     /// Keys of the latest misses for which no digest named a holder.
     missed: Mutex<VecDeque<Key>>,
@@ -98,6 +104,8 @@ impl ClusterDigests {
             published: Mutex::new(PublishedDigest::new(clock::now().millis())),
             known: ArcSwap::default(),
             trust: Mutex::default(),
+            mark: AtomicU64::new(0),
+            hints: Mutex::default(),
             budget: Mutex::default(),
             missed: Mutex::default(),
         });
@@ -114,14 +122,14 @@ impl ClusterDigests {
         self.source.with_notes(&mut |notes| notes.set(is_on));
     }
 
-    /// Returns the members that probably hold the object with this full key: at most two, those
-    /// that usually answer soonest first.
-    pub fn holders(&self, members: &Membership, full_key: &[u8]) -> Homes {
+    /// Returns the members that probably hold the object with this full key: at most two of those
+    /// that may be asked, the ones that usually answer soonest first.
+    pub fn holders(&self, members: &Membership, full_key: &[u8], is_among: &dyn Fn(NodeId) -> bool) -> Homes {
         let key = members.view.digest_key(full_key);
         let now = self.started.elapsed();
         let rank = |node: NodeId| {
             let is_trusted = self.trust.lock().get(&node).is_none_or(|trust| trust.is_trusted(now));
-            let peer = members.peer(node).filter(|_| is_trusted && node != self.node)?;
+            let peer = members.peer(node).filter(|_| is_trusted && node != self.node && is_among(node))?;
             let usual = peer.status().p99.unwrap_or_default().as_millis() as u64;
             // Equal nodes share the keys.
             Some(usual << 32 | (key.high() ^ node.0).wrapping_mul(SPREAD) >> 32)
@@ -145,6 +153,19 @@ impl ClusterDigests {
         }
         if self.trust.lock().entry(node).or_default().note(found, self.started.elapsed()) {
             self.metrics.cluster_digest_distrusted.increment();
+        }
+    }
+
+    /// Returns the mark of the newest own digest; 0 if there is none.
+    pub fn mark(&self) -> u64 {
+        self.mark.load(Relaxed)
+    }
+
+    /// Takes the mark of a member's newest digest, which came with an answer. A digest that is not
+    /// known is pulled at the next tick.
+    pub fn heard(&self, node: NodeId, mark: u64) {
+        if mark != 0 && self.is_on.load(Relaxed) && self.known.load().version(node).mark() != mark {
+            self.hints.lock().insert(node);
         }
     }
 
@@ -189,7 +210,12 @@ impl ClusterDigests {
         }
         let until = u32::try_from(clock::now().seconds()).unwrap_or(u32::MAX);
         self.source.judge(&mut |is_held| held.keep(until, is_held));
-        self.published.lock().publish(held.digest_keys());
+        let version = {
+            let mut published = self.published.lock();
+            published.publish(held.digest_keys());
+            published.version()
+        };
+        self.mark.store(version.mark(), Relaxed);
         set_gauge(&self.metrics.cluster_digest_keys, held.len() as u64);
     }
 }
@@ -228,6 +254,8 @@ async fn work(digests: Weak<ClusterDigests>) {
                 turns = PullTurns::default();
                 digests.published.lock().publish(held.digest_keys());
                 digests.known.store(Arc::default());
+                digests.mark.store(0, Relaxed);
+                digests.hints.lock().clear();
                 digests.trust.lock().clear();
                 digests.missed.lock().clear();
                 set_gauge(&digests.metrics.cluster_digest_keys, 0);

@@ -24,10 +24,12 @@ struct PullTurn {
 
 impl PullTurns {
     /// Returns `Some` if the member is to be pulled from now; `true` if that must be paid for.
-    fn is_due(&self, node: NodeId, now: Duration) -> Option<bool> {
+    /// With a hint that the member has a newer digest, the wait without news does not count.
+    fn is_due(&self, node: NodeId, now: Duration, is_hinted: bool) -> Option<bool> {
         let Some(turn) = self.0.get(&node) else { return Some(true) };
         let since = now.saturating_sub(turn.last);
-        (since >= turn.wait).then_some(since < FREE_AFTER)
+        let wait = if is_hinted && turn.wait <= WAIT_MAX { TICK } else { turn.wait };
+        (since >= wait).then_some(since < FREE_AFTER)
     }
 
     /// Records the outcome of a pull. News come soon again, their absence lets the wait grow.
@@ -53,7 +55,8 @@ impl ClusterDigests {
         let now = self.started.elapsed();
         known.keep(now, is_member);
         let mut calls = JoinSet::new();
-        let is_due = |member: &Member| match turns.is_due(member.id, now) {
+        let hints = std::mem::take(&mut *self.hints.lock());
+        let is_due = |member: &Member| match turns.is_due(member.id, now, hints.contains(&member.id)) {
             Some(true) => self.pays(PULL_BYTES),
             Some(false) => {
                 self.metrics.cluster_digest_bytes.add(PULL_BYTES);
@@ -139,17 +142,28 @@ mod tests {
     fn turns_slow_down_without_news() {
         let (node, mut turns) = (NodeId(1), PullTurns::default());
         let mut now = Duration::ZERO;
-        assert_eq!(turns.is_due(node, now), Some(true));
+        assert_eq!(turns.is_due(node, now, false), Some(true));
         for seconds in [2, 4, 8, 8] {
             turns.done(node, now, Some(DigestReceipt::Unchanged));
-            assert_eq!(turns.is_due(node, now + Duration::from_secs(seconds - 1)), None);
+            assert_eq!(turns.is_due(node, now + Duration::from_secs(seconds - 1), false), None);
             now += Duration::from_secs(seconds);
-            assert_eq!(turns.is_due(node, now), Some(true));
+            assert_eq!(turns.is_due(node, now, false), Some(true));
         }
         turns.done(node, now, Some(DigestReceipt::Changed));
-        assert_eq!(turns.is_due(node, now + TICK), Some(true));
+        assert_eq!(turns.is_due(node, now + TICK, false), Some(true));
         turns.done(node, now, None);
-        assert_eq!(turns.is_due(node, now + WAIT_MAX), None);
-        assert_eq!(turns.is_due(node, now + FREE_AFTER), Some(false));
+        assert_eq!(turns.is_due(node, now + WAIT_MAX, false), None);
+        assert_eq!(turns.is_due(node, now + FREE_AFTER, false), Some(false));
+    }
+
+    #[test]
+    fn hint_of_a_newer_digest_ends_the_wait() {
+        let (node, mut turns) = (NodeId(1), PullTurns::default());
+        (0..4).for_each(|_| turns.done(node, Duration::ZERO, Some(DigestReceipt::Unchanged)));
+        assert_eq!(turns.is_due(node, TICK, false), None);
+        assert_eq!(turns.is_due(node, TICK, true), Some(true), "the budget pays for it");
+        assert_eq!(turns.is_due(node, TICK / 2, true), None, "once a tick");
+        turns.done(node, Duration::ZERO, Some(DigestReceipt::Refused));
+        assert_eq!(turns.is_due(node, TICK, true), None, "its digests cannot be used");
     }
 }

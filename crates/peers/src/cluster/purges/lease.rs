@@ -134,6 +134,7 @@ mod tests {
             weight: 1.0,
             state: MemberState::In,
             life: 1,
+            level: 0,
         };
         (0..count).map(member).collect()
     }

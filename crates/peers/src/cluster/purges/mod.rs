@@ -238,8 +238,8 @@ impl ClusterPurges {
     }
 }
 
-/// Compares once a second, and sends purges that a member lacks more often, until the node has
-/// ended.
+/// Compares with a random member once a second, and with new members more often. Sends purges that
+/// a member lacks. Ends with the node.
 async fn tick(purges: Weak<ClusterPurges>) {
     let mut ticks = tokio::time::interval(COMPARE_EVERY / TRIES_BETWEEN);
     let mut count = 0_u32;
@@ -247,6 +247,7 @@ async fn tick(purges: Weak<ClusterPurges>) {
     loop {
         ticks.tick().await;
         let Some(purges) = purges.upgrade() else { return };
+        purges.compare_new();
         if count.is_multiple_of(TRIES_BETWEEN) {
             purges.compare_some();
             purges.check_lease();

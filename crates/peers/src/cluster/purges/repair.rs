@@ -3,33 +3,52 @@
 use super::turn::TurnJob;
 use super::{ALONE_FOR, ClusterPurges};
 use shoal_cooperation::invalidation::{Message, Repair, Vector};
-use shoal_cooperation::{Member, NodeId};
+use shoal_cooperation::{Member, MemberState, NodeId, View};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 impl ClusterPurges {
-    /// Compares with a random member, and with all that were not compared with in their lives.
+    /// Compares with a random member, and with those due for the lease.
     pub(super) fn compare_some(self: &Arc<Self>) {
         let members = self.others();
         let drawn = RandomState::new().hash_one(self.node.0) as usize % members.len().max(1);
-        let new: Vec<Member> = {
-            let mut state = self.state.lock();
-            state.ledger.trim(crate::clock::now());
+        self.state.lock().ledger.trim(crate::clock::now());
+        let leased = self.due_for_lease(&members);
+        for member in members.get(drawn).cloned().into_iter().chain(leased) {
+            self.compare_soon(member);
+        }
+    }
+
+    /// Compares with all members that were not compared with in their lives, or since they were
+    /// out.
+    pub(super) fn compare_new(self: &Arc<Self>) {
+        let new: Vec<NodeId> = {
+            let (members, state) = (self.others(), self.state.lock());
             let is_new = |member: &&Member| state.compared.get(&member.id) != Some(&member.life);
-            let new: Vec<Member> = members.iter().filter(is_new).cloned().collect();
-            new
+            members.iter().filter(is_new).map(|member| member.id).collect()
         };
         if new.is_empty() {
             self.lift_if_caught_up();
         }
-        let is_listed =
-            members.get(drawn).is_some_and(|drawn| new.iter().any(|member| member.id == drawn.id));
-        let random = members.get(drawn).filter(|_| !is_listed).cloned();
-        let leased = self.due_for_lease(&members);
-        for member in new.into_iter().chain(random).chain(leased) {
-            self.compare_soon(member);
+        new.into_iter().for_each(|node| self.compare_with_node(node));
+    }
+
+    /// Takes a change of the members. Those that came or came back are compared with at once, and
+    /// get the purges that they lack: a purge that a cut kept back waits for no tick.
+    pub fn members_changed(self: &Arc<Self>, before: &View) {
+        {
+            let (members, mut state) = (self.others(), self.state.lock());
+            let is_known = |member: &Member| {
+                let was = before.member(member.id);
+                was.is_some_and(|was| was.life == member.life && was.state != MemberState::Out)
+            };
+            for member in members.iter().filter(|member| !is_known(member)) {
+                state.compared.remove(&member.id);
+            }
         }
+        self.compare_new();
+        self.spread_to_all();
     }
 
     /// Compares with a member, in the background.

@@ -81,7 +81,15 @@ impl TestCluster {
         let member = |number: u16| {
             let address = address(number);
             let name: Arc<str> = format!("node{number}").into();
-            Member { id: NodeId::named(&name), name, address, weight: 1.0, state: MemberState::In, life: 1 }
+            Member {
+                id: NodeId::named(&name),
+                name,
+                address,
+                weight: 1.0,
+                state: MemberState::In,
+                life: 1,
+                level: 0,
+            }
         };
         let view = Arc::new(View::new((0..nodes).map(member).collect(), KeySecret::NONE));
         Self {

@@ -304,10 +304,14 @@ fn readers_and_writers_notice_no_change() {
         drain(&disks, "one", 0);
         while disks.end_leaving("one").is_err() {}
         add(&disks, folder.path(), "three", 32 * MIB);
+        // On a busy machine the readers may have hardly run.
+        while reads.load(SeqCst) <= 20 {
+            std::thread::yield_now();
+        }
         is_over.store(true, SeqCst);
     });
     let (reads, misses) = (reads.load(SeqCst), misses.load(SeqCst));
-    assert!(reads > 20 && misses == 0, "{misses} of {reads} reads found nothing");
+    assert!(misses == 0, "{misses} of {reads} reads found nothing");
     assert!((0..200).all(|number| found(&disks, number) == Some(1)));
     assert_eq!(paths(&disks), ["two", "three"]);
 }

@@ -7,7 +7,7 @@ use crate::disks::may_come;
 use crate::disks::missed::MissedChanges;
 use crate::disks::serving::OpenStore;
 use crate::{Error, EvictionCallback};
-use parking_lot::MutexGuard;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use shoal_core::ObjectKey;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -79,6 +79,10 @@ impl Disk {
         if let Some(gave_up) = gave_up {
             store.on_evicted(Arc::clone(gave_up));
         }
+        if self.is_released() {
+            // The earlier store answers until the new one knows its objects: none is missed.
+            wait_for_index(&store);
+        }
         // Records in the log that the index lacks are found later.
         let is_empty = store.usage().objects == 0 && store.index_is_complete();
         let check = |missed: &MissedChanges| match missed.is_too_much() && !is_empty {
@@ -141,6 +145,22 @@ impl Disk {
         })
     }
 }
+
+/// Waits until a store has read its index, or for some time.
+fn wait_for_index(store: &OpenStore) {
+    let (lock, never) = (Mutex::new(()), Condvar::new());
+    for _ in 0..INDEX_LOOKS_MAX {
+        if store.index_is_complete() {
+            return;
+        }
+        never.wait_for(&mut lock.lock(), INDEX_LOOK);
+    }
+}
+
+/// Looks at the index of a store that takes the place of one that still answers, and the time
+/// between two. Meanwhile, for 5 s at most, the disk takes no objects.
+const INDEX_LOOKS_MAX: u32 = 2500;
+const INDEX_LOOK: Duration = Duration::from_millis(2);
 
 /// Longest wait for the earlier store to close before its disk comes back.
 const FREE_WAIT_MAX: Duration = Duration::from_secs(2);
