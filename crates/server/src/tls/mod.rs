@@ -2,6 +2,7 @@
 
 mod certificates;
 mod client_certificates;
+mod hybrid;
 mod policy;
 mod private;
 
