@@ -27,7 +27,7 @@ impl Rules<'_> {
         }
         if listen.mode == Mode::Forward {
             self.fault(&key("redirect_https"), "clients of a forward listener name the scheme themselves");
-        } else if !listen.tls.is_empty() {
+        } else if listen.is_tls() {
             self.fault(&key("redirect_https"), "this listener speaks https itself");
         }
     }

@@ -1,5 +1,6 @@
 //! Settings of listeners.
 
+use super::AcmeCertificate;
 use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,8 +25,12 @@ entry! {
         /// `X-Forwarded-Proto` and `Forwarded` fields: for access lists, logs, the URL's scheme,
         /// and towards upstreams. Shoal drops such fields from all other clients.
         pub trusted_proxies: Vec<IpNet> = Vec::new(),
-        /// Certificates, chosen by server name; the first is the default. Empty means plain HTTP.
+        /// Certificates, chosen by server name; the first is the default. Without
+        /// certificates here and in `acme` the listener speaks plain HTTP.
         pub tls: Vec<Certificate> = Vec::new(),
+        /// Certificates that the node orders itself, by the settings of `[acme]`. They stand behind
+        /// those of `tls`. Until the first one is there, handshakes for its names fail.
+        pub acme: Vec<AcmeCertificate> = Vec::new(),
         /// Oldest version of TLS that clients may use.
         #[takes_effect(restart)]
         pub tls_min_version: TlsVersion = TlsVersion::V12,
