@@ -6,7 +6,7 @@ use super::prefetch;
 use super::request::{AdmittedRequest, RequestContext};
 use super::settings::ExchangeSettings;
 use super::target::{Target, TargetError};
-use super::{CacheEngine, answers, https_redirect};
+use super::{CacheEngine, answers, challenge, https_redirect};
 use crate::by_site::SiteMeter;
 use crate::clock;
 use crate::message::{AccessRecord, Client, Reply, Request, RequestBody};
@@ -75,6 +75,11 @@ impl CacheEngine {
             None => (client, None),
         };
         let target = Target::of(&head, live.mode(&client), &client);
+        if let Ok(target) = &target
+            && let Some(reply) = challenge::answer(&self.challenges, &live, (&head, target), &client)
+        {
+            return answered(reply);
+        }
         if let Ok(target) = &target
             && let Some(reply) = https_redirect::redirect(&live, &head, target, &client)
         {

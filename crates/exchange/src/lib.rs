@@ -12,7 +12,7 @@
 //!
 //! - *Steps* have the settings in force: `admit`, `serve`, `parts`, `pass`, `outcomes`, `stale`,
 //!   `reloads`, `fast_path`.
-//! - *Admission*: `admission`, `client_access`, `ruling`, `https_redirect`, `target`, `request`,
+//! - *Admission*: `admission`, `client_access`, `ruling`, `https_redirect`, `challenge`, `target`, `request`,
 //!   `denials`, `stored_use`.
 //! - *Forms*: `coding` chooses among compressed forms of a response, and has them made.
 //! - *Delivery* has no state: `deliver`, `answers`, `handling_report`, `body`, `blocks`.
@@ -36,6 +36,7 @@ mod answers;
 mod awaited;
 mod cache;
 mod change_tap;
+mod challenge;
 mod client_access;
 mod coding;
 mod deliver;
@@ -119,6 +120,7 @@ use fetcher::Fetcher;
 use http::StatusCode;
 use hybrid_cache::HybridCache;
 use peers::{HitEntry, HitHome};
+use shoal_acme::Challenges;
 use shoal_wire::FastPathRequest;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -142,6 +144,8 @@ pub struct CacheEngine {
     inside: intercepted::InsideServers,
     /// Fetches before clients ask.
     prefetcher: Arc<prefetch::Prefetcher>,
+    /// Open challenges of a certificate authority.
+    challenges: Arc<Challenges>,
 }
 
 /// Parts from which an exchange is built.
@@ -162,6 +166,8 @@ pub struct CacheEngineParts {
     pub cluster: Option<Arc<ClusterHandle>>,
     /// Neighbours by Squid's protocols.
     pub neighbours: Option<Arc<NeighbourCaches>>,
+    /// Open challenges of a certificate authority.
+    pub challenges: Arc<Challenges>,
 }
 
 impl CacheEngine {
@@ -188,6 +194,7 @@ impl CacheEngine {
             offers: AtomicUsize::new(0),
             inside: intercepted::InsideServers::default(),
             prefetcher: Arc::default(),
+            challenges: parts.challenges,
         })
     }
 
@@ -361,6 +368,7 @@ mod tests {
             metrics,
             cluster: None,
             neighbours: None,
+            challenges: Arc::default(),
         })
     }
 
