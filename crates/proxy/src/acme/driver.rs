@@ -77,6 +77,9 @@ impl Driver {
         let mut next = u64::MAX;
         for certificate in &wanted {
             next = next.min(self.tend(certificate, &client).await);
+            if self.folder.is_none() {
+                return unix_now() + FOLDER_WAIT;
+            }
         }
         next
     }
@@ -117,7 +120,10 @@ impl Driver {
             return due.min(asked_again);
         }
         self.order(certificate, facts.as_ref(), client).await;
-        self.due(certificate, self.folder().certificate(certificate).as_ref())
+        match &self.folder {
+            Some(folder) => self.due(certificate, folder.certificate(certificate).as_ref()),
+            None => unix_now() + FOLDER_WAIT,
+        }
     }
 
     fn folder(&self) -> &Folder {

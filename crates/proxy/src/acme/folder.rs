@@ -4,8 +4,8 @@
 //! disk. A process that is killed leaves the old file or the new one.
 
 use rustix::fs::{FlockOperation, flock};
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use serde::{Deserialize, Serialize};
 use shoal_acme::{Attempts, CertificateFacts};
 use shoal_core::Key;

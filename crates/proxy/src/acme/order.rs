@@ -7,8 +7,8 @@ use instant_acme::{
     Error, ExternalAccountKey, Identifier, NewAccount, NewOrder, Order, OrderStatus, RetryPolicy,
 };
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, Der, PrivatePkcs8KeyDer};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, Der, PrivatePkcs8KeyDer};
 use shoal_acme::{CertificateFacts, Challenges, Failure, TlsAnswer, Window};
 use shoal_settings::{Acme, AcmeChallenge};
 use std::time::Duration;
