@@ -11,7 +11,6 @@ use http::{HeaderMap, Request, Uri, header};
 use http_body_util::{BodyExt, Full};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use parking_lot::Mutex;
-use shoal_core::Fields;
 use shoal_semantics::NextHopFields;
 use shoal_settings::Site;
 use std::future::Future;

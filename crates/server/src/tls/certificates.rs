@@ -161,6 +161,12 @@ impl Certificates {
     }
 }
 
+/// Returns the states of these certificates as the files are now; none if one cannot be used.
+pub fn certificate_states(files: &[Certificate]) -> Vec<CertificateState> {
+    let read = CertificateTable::read(&Source::of(files)).ok();
+    read.map(|table| table.states).unwrap_or_default()
+}
+
 /// Certificate together with its listener's table.
 struct ListenerCertificate {
     table: Arc<CertificateTable>,

@@ -12,7 +12,7 @@ use super::drain::Drain;
 use crate::message::ServerName;
 use crate::transport::Rewind;
 use arc_swap::ArcSwap;
-pub use certificates::CertificateState;
+pub use certificates::{CertificateState, certificate_states};
 use certificates::{Certificates, Source};
 use challenges::ChallengeResolver;
 use policy::TlsPolicy;

@@ -1,6 +1,6 @@
 //! TLS of a listener that is not for clients: HTTP/1 alone, without names of clients.
 
-use super::certificates::{CertificateState, Certificates, Source};
+use super::certificates::{Certificates, Source};
 use super::{ALPN_HTTP1, TlsPolicy, server_config};
 use crate::Error;
 use parking_lot::Mutex;
@@ -56,11 +56,6 @@ impl PrivateTls {
             let _ = looked.await;
         }
         self.acceptor.accept(stream).await
-    }
-
-    /// Returns the states of the certificates.
-    pub fn certificates(&self) -> Vec<CertificateState> {
-        self.certificates.states()
     }
 }
 
