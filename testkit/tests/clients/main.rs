@@ -19,5 +19,6 @@ mod mirrored_images;
 mod mirrored_npm;
 mod npm;
 mod pip;
+mod post_quantum;
 mod rounds;
 mod workshop;
