@@ -37,7 +37,7 @@ pub enum Fault {
     RateLimited(&'static str),
     /// `badNonce` for so many requests.
     BadNonce(usize),
-    /// Orders stay pending for ever; each answer asks to come back at once.
+    /// Orders stay pending for ever; each answer asks to come back in an hour.
     NeverReady,
     /// The certificate has this name alone.
     WrongName(&'static str),

@@ -145,7 +145,7 @@ fn order(desk: &mut Desk, number: usize, status: u16) -> Answer {
         value["replaces"] = replaces.clone().into();
     }
     let answer = desk.answer(status, &value);
-    if is_stuck { answer.field("Retry-After", "0") } else { answer }
+    if is_stuck { answer.field("Retry-After", "3600") } else { answer }
 }
 
 fn authorization(desk: &mut Desk, number: usize, at: usize) -> Answer {

@@ -124,8 +124,10 @@ impl Authority<'_> {
                 AuthorizationStatus::Valid => continue,
                 AuthorizationStatus::Pending => {}
                 status => {
-                    let why = format!("its authorization is {status:?}").to_lowercase();
-                    return Err(OrderError::refused(why));
+                    let name = authorization.identifier().to_string();
+                    let problem = authorization.challenges.iter().find_map(|it| it.error.as_ref());
+                    let why = problem.map_or_else(|| format!("{status:?}").to_lowercase(), ToString::to_string);
+                    return Err(OrderError::refused(tidy(&format!("{name}: {why}"))));
                 }
             }
             let Some(mut challenge) = authorization.challenge(kind.clone()) else {

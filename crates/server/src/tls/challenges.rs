@@ -28,7 +28,10 @@ impl ChallengeResolver {
         let answer = self.challenges.tls_answer(name)?;
         let chain = vec![CertificateDer::from(answer.certificate.clone())];
         let key = PrivatePkcs8KeyDer::from(answer.key.clone());
-        CertifiedKey::from_der(chain, key.into(), &default_provider()).ok().map(Arc::new)
+        // The library reads no certificate with the critical extension of a challenge, and cannot
+        // compare the keys.
+        let key = default_provider().key_provider.load_private_key(key.into()).ok()?;
+        Some(Arc::new(CertifiedKey::new(chain, key)))
     }
 }
 
