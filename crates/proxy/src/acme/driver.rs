@@ -191,12 +191,12 @@ impl Driver {
             self.folder().put_certificate(certificate, &issued.pem).map_err(unkept)?;
             Ok(issued.facts)
         });
-        match kept {
+        let why = match kept {
             Ok(facts) => {
                 attempts.succeeded(unix_now(), retry, facts.lifetime());
                 self.parts.metrics.acme_made.increment();
                 tracing::info!(names, not_after = facts.not_after, "a certificate has come");
-                self.note(certificate, |state| state.why = String::new());
+                String::new()
             }
             Err(error) => {
                 let waits = (retry, client.retry_after());
@@ -207,13 +207,14 @@ impl Driver {
                 if error.is_account_gone {
                     self.folder().drop_account(&self.acme.directory);
                 }
-                self.note(certificate, |state| state.why = tidy(&error.why));
+                tidy(&error.why)
             }
-        }
+        };
+        // The wait is kept before anybody is told of it.
         if let Err(error) = self.folder().put_attempts(certificate, attempts) {
             tracing::error!(%error, "the time of the next order cannot be kept");
         }
-        self.note(certificate, |state| state.failures = attempts.failures);
+        self.note(certificate, |state| (state.why, state.failures) = (why, attempts.failures));
     }
 
     /// Changes the state that is told of a certificate.
