@@ -231,7 +231,10 @@ impl Desk {
 
     fn answer(&mut self, status: u16, value: &Value) -> Answer {
         let nonce = self.nonce();
-        Answer::new(status).piece(value.to_string()).field("Replay-Nonce", &nonce).field("Cache-Control", "no-store")
+        Answer::new(status)
+            .piece(value.to_string())
+            .field("Replay-Nonce", &nonce)
+            .field("Cache-Control", "no-store")
     }
 }
 

@@ -103,9 +103,8 @@ mod tests {
         for seed in 0..100 {
             assert!((57..=60).contains(&days(renewal_at(times, None, seed))));
         }
-        let window = |from: u64, to: u64| {
-            Some(Window { start: times.0 + from * DAY, end: times.0 + to * DAY })
-        };
+        let window =
+            |from: u64, to: u64| Some(Window { start: times.0 + from * DAY, end: times.0 + to * DAY });
         for seed in 0..100 {
             assert!((30..=32).contains(&days(renewal_at(times, window(30, 32), seed))));
             assert_eq!(days(renewal_at(times, window(500, 600), seed)), 81, "not after nine tenths");
@@ -134,7 +133,8 @@ mod tests {
 
     #[test]
     fn authority_wish_is_kept_within_a_week() {
-        for (asked, wait) in [(None, 1), (Some(60), 60), (Some(3 * DAY), 3 * DAY), (Some(u64::MAX), 7 * DAY)] {
+        for (asked, wait) in [(None, 1), (Some(60), 60), (Some(3 * DAY), 3 * DAY), (Some(u64::MAX), 7 * DAY)]
+        {
             let mut attempts = Attempts::default();
             attempts.failed(Failure::Unreachable, 50, (15, asked), 0);
             assert_eq!(attempts.wait_until, 50 + wait);

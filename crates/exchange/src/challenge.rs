@@ -23,8 +23,7 @@ pub(super) fn answer(
     client: &Client,
 ) -> Option<Reply> {
     let is_read = head.method == Method::GET || head.method == Method::HEAD;
-    let authorization =
-        is_read.then(|| challenges.http_answer(target.host(), target.path())).flatten()?;
+    let authorization = is_read.then(|| challenges.http_answer(target.host(), target.path())).flatten()?;
     debug_assert!(target.path().starts_with(Challenges::PREFIX));
     let mut fields = HeaderMap::with_capacity(8);
     fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));

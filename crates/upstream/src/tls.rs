@@ -128,7 +128,9 @@ impl AuthorityScope {
 
     /// Reads the authorities for the host that orders of certificates go to, if any are named.
     pub fn of_acme(acme: &Acme) -> Result<Option<Self>, SetupError> {
-        let Some(path) = acme.ca_file.as_ref().filter(|_| !acme.directory.is_empty()) else { return Ok(None) };
+        let Some(path) = acme.ca_file.as_ref().filter(|_| !acme.directory.is_empty()) else {
+            return Ok(None);
+        };
         let authorities = read(path).map_err(|error| SetupError::AcmeCaFile(path.clone(), error))?;
         let directory = Target::parse(&acme.directory).ok();
         let host = directory.as_ref().map(Target::host).and_then(|host| HostPattern::parse(host).ok());

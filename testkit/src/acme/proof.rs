@@ -26,8 +26,7 @@ pub fn over_tls(address: SocketAddr, name: &str, expected: &str) -> Result<(), S
     let provider = Arc::new(default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.expect("ring speaks TLS 1.2 and 1.3").dangerous();
-    let mut config =
-        builder.with_custom_certificate_verifier(Arc::new(AnyCertificate)).with_no_client_auth();
+    let mut config = builder.with_custom_certificate_verifier(Arc::new(AnyCertificate)).with_no_client_auth();
     config.alpn_protocols = vec![b"acme-tls/1".to_vec()];
     let server = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
     let mut session = ClientConnection::new(Arc::new(config), server).map_err(|error| error.to_string())?;

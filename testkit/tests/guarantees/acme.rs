@@ -90,7 +90,10 @@ fn first_certificate_comes_by_either_proof() {
         assert_eq!(files.len(), 4, "lock, account, certificate, attempts: {files:?}");
         assert!(files.iter().all(|(_, mode)| *mode == 0o600), "{files:?}");
         let told = shoal.status()["certificates"][0].clone();
-        assert_eq!((told["names"][0].as_str(), told["order"]["failures"].as_u64()), (Some("a.test"), Some(0)));
+        assert_eq!(
+            (told["names"][0].as_str(), told["order"]["failures"].as_u64()),
+            (Some("a.test"), Some(0))
+        );
     }
 }
 
@@ -98,7 +101,8 @@ fn first_certificate_comes_by_either_proof() {
 fn tokens_are_answered_before_redirects_and_lists() {
     let (authority, origin) = (AcmeAuthority::start(), origin());
     let setup = ordering(&authority, &origin, &["a.test"]);
-    let setup = setup.listen("closed", "mode = 'reverse'\nredirect_https = 443\nallow_clients = ['192.0.2.1/32']");
+    let setup =
+        setup.listen("closed", "mode = 'reverse'\nredirect_https = 443\nallow_clients = ['192.0.2.1/32']");
     authority.looks_at(setup.address("closed"), setup.address("secured"));
     let shoal = setup.start();
     wait::until("a certificate", || is_served(&shoal, &authority, "a.test"));

@@ -183,7 +183,8 @@ impl Driver {
         }
         tracing::info!(names, "a certificate is ordered");
         let authority = Authority { acme: &self.acme, client, challenges: &self.parts.challenges };
-        let has_wish = self.wishes.get(&certificate.file(&self.acme.folder)).is_some_and(|it| it.window.is_some());
+        let has_wish =
+            self.wishes.get(&certificate.file(&self.acme.folder)).is_some_and(|it| it.window.is_some());
         let replaced = facts.filter(|_| has_wish && attempts.failures == 0);
         let outcome = authority.order(self.folder(), &certificate.names, replaced, now).await;
         let kept = outcome.and_then(|issued| {

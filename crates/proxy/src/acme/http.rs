@@ -82,7 +82,11 @@ impl ClientParts {
     async fn ask(&self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, String> {
         let (head, body) = request.into_parts();
         if place(&head.uri).as_ref() != Some(&self.place) {
-            return Err(format!("it names {} beside its own host {}", tidy(&head.uri.to_string()), self.place.0));
+            return Err(format!(
+                "it names {} beside its own host {}",
+                tidy(&head.uri.to_string()),
+                self.place.0
+            ));
         }
         let is_allowed = |left: u32| left.checked_sub(1);
         if self.requests_left.fetch_update(Relaxed, Relaxed, is_allowed).is_err() {
@@ -98,8 +102,7 @@ impl ClientParts {
             absolute: None,
             host: None,
             takes_trailers: false,
-            body: (!body.is_empty())
-                .then(|| Full::new(body).map_err(|never| match never {}).boxed_unsync()),
+            body: (!body.is_empty()).then(|| Full::new(body).map_err(|never| match never {}).boxed_unsync()),
             interim: None,
             upgrade: None,
             caller: Caller::default(),
@@ -120,7 +123,9 @@ impl ClientParts {
 
     /// Notes the wish to wait in a refusal.
     fn note_wait(&self, fields: &HeaderMap) {
-        let Some(value) = fields.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()) else { return };
+        let Some(value) = fields.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()) else {
+            return;
+        };
         let seconds = value.trim().parse::<u64>().ok();
         let of_date = || {
             let date = httpdate::parse_http_date(value).ok()?;

@@ -126,7 +126,8 @@ impl Authority<'_> {
                 status => {
                     let name = authorization.identifier().to_string();
                     let problem = authorization.challenges.iter().find_map(|it| it.error.as_ref());
-                    let why = problem.map_or_else(|| format!("{status:?}").to_lowercase(), ToString::to_string);
+                    let why =
+                        problem.map_or_else(|| format!("{status:?}").to_lowercase(), ToString::to_string);
                     return Err(OrderError::refused(tidy(&format!("{name}: {why}"))));
                 }
             }
@@ -269,7 +270,8 @@ fn check(chain: &str, key: &KeyPair, names: &[String], now: u64) -> Result<Issue
 fn pem(certificate: &[u8]) -> String {
     use base64::Engine as _;
     let coded = base64::engine::general_purpose::STANDARD.encode(certificate);
-    let lines: Vec<&str> = coded.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    let lines: Vec<&str> =
+        coded.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
     format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }
 
@@ -293,7 +295,8 @@ impl OrderError {
         let (failure, is_account_gone) = match &error {
             Error::Api(problem) => {
                 let kind = problem.r#type.as_deref().unwrap_or_default();
-                let is_fault = kind.ends_with(":serverInternal") || problem.status.is_some_and(|it| it >= 500);
+                let is_fault =
+                    kind.ends_with(":serverInternal") || problem.status.is_some_and(|it| it >= 500);
                 let failure = if is_fault { Failure::Unreachable } else { Failure::Refused };
                 (failure, kind.ends_with(":accountDoesNotExist"))
             }

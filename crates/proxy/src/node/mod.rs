@@ -123,8 +123,7 @@ impl Node {
         let Inheritance { mut sockets, store } = inherited;
         let metrics: Arc<Metrics> = Arc::default();
         let challenges = Arc::default();
-        let bound =
-            server::bind_or_take(&settings, &mut sockets, &challenges).map_err(NodeError::Server)?;
+        let bound = server::bind_or_take(&settings, &mut sockets, &challenges).map_err(NodeError::Server)?;
         let addresses = bound.addresses().to_vec();
         let identity = identity(&addresses);
         let own = own_addresses(&settings, &addresses);

@@ -147,7 +147,11 @@ impl Tls {
 
 impl HandshakeParts {
     /// Returns handshakes with the certificates in use, and this judge of clients.
-    fn acceptor(&self, verifier: Option<Arc<dyn ClientCertVerifier>>, path: &Path) -> Result<Acceptor, Error> {
+    fn acceptor(
+        &self,
+        verifier: Option<Arc<dyn ClientCertVerifier>>,
+        path: &Path,
+    ) -> Result<Acceptor, Error> {
         let mut protocols = vec![ALPN_H2, ALPN_HTTP1];
         let resolver: Arc<dyn ResolvesServerCert> = match &self.challenges {
             None => Arc::clone(&self.certificates) as Arc<_>,

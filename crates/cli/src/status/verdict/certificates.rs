@@ -58,7 +58,11 @@ mod tests {
     fn ends_are_judged() {
         let now = 1_700_000_000;
         let order = |failures| {
-            Some(OrderStatus { failures, next_at: now + 60, why: if failures > 0 { "no" } else { "" }.into() })
+            Some(OrderStatus {
+                failures,
+                next_at: now + 60,
+                why: if failures > 0 { "no" } else { "" }.into(),
+            })
         };
         for (not_after, order, expected) in [
             (Some(now + 20 * 86_400), None, None),
