@@ -110,7 +110,7 @@ impl AcmeAuthority {
         &self.origin
     }
 
-    /// Signs what it issues.
+    /// The signer of its certificates.
     pub fn signer(&self) -> &Authority {
         &self.signer
     }
@@ -165,7 +165,7 @@ impl AcmeAuthority {
         self.desk().accounts.len()
     }
 
-    /// What was wrong with requests, in order.
+    /// Mistakes of requests, in order.
     pub fn problems(&self) -> Vec<String> {
         self.desk().problems.clone()
     }

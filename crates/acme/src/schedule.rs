@@ -35,8 +35,8 @@ pub enum Failure {
 }
 
 impl Attempts {
-    /// Notes a failure at `now`. `retry` is the shortest wait after a refusal, and `retry_after` the
-    /// wait that the authority asked for.
+    /// Notes a failure at `now`. `retry` is the shortest wait after a refusal, and `retry_after`
+    /// the wait that the authority asked for.
     pub fn failed(&mut self, why: Failure, now: u64, (retry, retry_after): (u64, Option<u64>), seed: u64) {
         let first = match why {
             Failure::Unreachable => (retry / 15).max(1),
@@ -57,8 +57,8 @@ impl Attempts {
         *self = Self { failures: 0, wait_until: now.saturating_add(pause) };
     }
 
-    /// Returns the time of the next order: `renewal`, or at once for a certificate that is not there,
-    /// but not before the wait is over. A wait beyond the longest is from a clock that was wrong.
+    /// Returns the time of the next order: `renewal`, or at once for a certificate that is not
+    /// there, but not before the wait is over. A wait beyond the longest is from a wrong clock.
     pub fn due_at(&self, renewal: Option<u64>, now: u64) -> u64 {
         let wait_until = self.wait_until.min(now.saturating_add(RETRY_AFTER_MAX));
         renewal.unwrap_or(0).max(wait_until)
@@ -159,11 +159,11 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever an authority says, no order follows within the wait, and none comes too late.
+        /// For any window, no order follows within the wait, and none comes too late.
         #[test]
         fn any_window_is_bounded(
-            not_before in 0u64..1 << 40, lifetime in 0u64..1 << 34, start in any::<u64>(), end in any::<u64>(),
-            seed in any::<u64>(),
+            not_before in 0u64..1 << 40, lifetime in 0u64..1 << 34,
+            start in any::<u64>(), end in any::<u64>(), seed in any::<u64>(),
         ) {
             let not_after = not_before + lifetime;
             let at = renewal_at((not_before, not_after), Some(Window { start, end }), seed);

@@ -12,8 +12,8 @@
 //!
 //! - *Steps* have the settings in force: `admit`, `serve`, `parts`, `pass`, `outcomes`, `stale`,
 //!   `reloads`, `fast_path`.
-//! - *Admission*: `admission`, `client_access`, `ruling`, `https_redirect`, `challenge`, `target`, `request`,
-//!   `denials`, `stored_use`.
+//! - *Admission*: `admission`, `client_access`, `ruling`, `https_redirect`, `challenge`, `target`,
+//!   `request`, `denials`, `stored_use`.
 //! - *Forms*: `coding` chooses among compressed forms of a response, and has them made.
 //! - *Delivery* has no state: `deliver`, `answers`, `handling_report`, `body`, `blocks`.
 //! - `peers`: asks of other nodes of the cluster, and their answers; used by the fetcher.

@@ -18,8 +18,7 @@ mod rule;
 mod upstream_server;
 
 use crate::Ports;
-pub(crate) use acme::ACME_NAMES_MAX;
-pub use acme::{Acme, AcmeCertificate, AcmeChallenge};
+pub use acme::{ACME_NAMES_MAX, Acme, AcmeCertificate, AcmeChallenge};
 pub use choices::{Admission, HeuristicQuery, SegmentAccess, SegmentPolicy, SetCookie};
 pub use cluster::{Cluster, Placement, SharedMemory};
 pub use compress::{Compress, TextCoding};
@@ -71,7 +70,7 @@ section! {
         pub rule: Vec<Rule> = Vec::new(),
         /// Rules of forward mode.
         pub forward: Forward = Forward::default(),
-        /// Certificates that the node orders itself; none by default.
+        /// Certificates that the node orders itself.
         pub acme: Acme = Acme::default(),
         /// https of forward clients that this node answers itself; nothing by default.
         pub intercept: Intercept = Intercept::default(),

@@ -35,7 +35,7 @@ fn go_agrees_on_the_hybrid_group() {
         .listen("classical", &listen("tls_groups = ['x25519']"))
         .listen("hybrid", &listen("tls_groups = ['x25519mlkem768']\ntls_min_version = '1.3'"))
         .start();
-    // Listener, options of the client, and what both agree on; `None` if they must not.
+    // Listener, options of the client, and the outcome; `None` if they must not agree.
     let cases: [(&str, &[&str], Option<&str>); 8] = [
         ("default", &[], Some("TLS 1.3 X25519MLKEM768 200\n")),
         ("default", &["-groups", "hybrid"], Some("TLS 1.3 X25519MLKEM768 200\n")),

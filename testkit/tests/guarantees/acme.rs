@@ -1,4 +1,4 @@
-//! Certificates that the node orders itself: the first, a renewal, a restart, and what is told.
+//! Certificates that the node orders itself: the first, a renewal, a restart, and their traces in status.
 
 use rustls::ClientConfig;
 use shoal_testkit::acme::{AcmeAuthority, Fault};

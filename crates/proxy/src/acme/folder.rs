@@ -41,8 +41,8 @@ impl Folder {
         Ok(Self { path: path.into(), _lock: lock })
     }
 
-    /// Returns what the certificate in the folder says of itself, with its DER; `None` if there is
-    /// none that can be read.
+    /// Returns the dates and numbers of the certificate in the folder; `None` if there is none that
+    /// can be read.
     pub fn certificate(&self, certificate: &AcmeCertificate) -> Option<CertificateFacts> {
         let text = self.read(&certificate.file(&self.path)).ok()?;
         let leaf = CertificateDer::pem_slice_iter(&text).next()?.ok()?;

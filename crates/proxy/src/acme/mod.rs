@@ -1,14 +1,14 @@
 //! Certificates that the node orders itself: the driver of `shoal_acme`.
 //!
 //! ```text
-//!   driver   a thread of its own: what is due, waits, the lock of the folder
+//!   driver   a thread of its own: due orders, waits, the lock of the folder
 //!   order    one order: account, proofs, request, check of the answer
 //!   http     requests to the authority, over the node's connections, each under bounds
 //!   folder   files: account, certificates, times of attempts
 //! ```
 //!
-//! Nothing of this is on the way of a client. Listeners read the files of the folder again when they
-//! change, so that a certificate of an earlier process is used at once.
+//! Nothing of this is on the way of a client. Listeners read the files of the folder again when
+//! they change, so that a certificate of an earlier process is used at once.
 
 mod driver;
 mod folder;

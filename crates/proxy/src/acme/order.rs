@@ -22,7 +22,7 @@ pub(super) struct Authority<'a> {
 }
 
 /// Certificate that the authority has signed, and that has been checked.
-pub(super) struct Issued {
+pub(super) struct NewCertificate {
     /// Key and chain, PEM.
     pub pem: String,
     /// Dates and numbers of the certificate.
@@ -41,15 +41,15 @@ pub(super) struct OrderError {
 }
 
 impl Authority<'_> {
-    /// Orders a certificate for these names. `replaced` is the earlier certificate, if the authority
-    /// is to know of it. No challenge is open afterwards.
+    /// Orders a certificate for these names. `replaced` is the earlier certificate, if the
+    /// authority is to know of it. No challenge is open afterwards.
     pub async fn order(
         &self,
         folder: &Folder,
         names: &[String],
         replaced: Option<&CertificateFacts>,
         now: u64,
-    ) -> Result<Issued, OrderError> {
+    ) -> Result<NewCertificate, OrderError> {
         self.client.allow(REQUESTS + names.len() as u32 * REQUESTS_OF_NAME);
         let ordered = tokio::time::timeout(ORDER_MAX, self.order_within(folder, names, replaced)).await;
         self.challenges.close();
@@ -239,7 +239,7 @@ fn binding(acme: &Acme) -> Result<Option<ExternalAccountKey>, String> {
 
 /// Checks the authority's answer: a chain for our key, for exactly these names, valid at `now`.
 /// Returns key and chain, written anew.
-fn check(chain: &str, key: &KeyPair, names: &[String], now: u64) -> Result<Issued, String> {
+fn check(chain: &str, key: &KeyPair, names: &[String], now: u64) -> Result<NewCertificate, String> {
     let certificates = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<Vec<_>, _>>();
     let certificates = certificates.map_err(|error| format!("its chain cannot be read: {error}"))?;
     if certificates.is_empty() || certificates.len() > CHAIN_MAX {
@@ -263,7 +263,7 @@ fn check(chain: &str, key: &KeyPair, names: &[String], now: u64) -> Result<Issue
     rustls::sign::CertifiedKey::from_der(certificates.clone(), pkcs8.into(), &provider)
         .map_err(|error| format!("its certificate is for another key: {error}"))?;
     let chain: String = certificates.iter().map(|certificate| pem(certificate)).collect();
-    Ok(Issued { pem: key.serialize_pem() + &chain, facts })
+    Ok(NewCertificate { pem: key.serialize_pem() + &chain, facts })
 }
 
 /// Returns a certificate as PEM.

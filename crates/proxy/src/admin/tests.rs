@@ -1,6 +1,7 @@
 //! The admin listener asked over its sockets, in front of a scripted node.
 
 mod contrib;
+mod ends;
 
 use super::*;
 use crate::by_site::{Cost, SiteMeter};
@@ -42,20 +43,6 @@ impl Default for Site {
 }
 
 /// Prefetching with one source.
-/// Certificates: one of the operator, and one that has not come.
-fn ends() -> Vec<CertificateStatus> {
-    let one = CertificateStatus {
-        listener: "127.0.0.1:443".into(),
-        path: "/a\"b.pem".into(),
-        names: vec!["a.test".into(), "b.test".into()],
-        not_after: Some(1_700_000_000),
-        order: None,
-    };
-    let order = OrderStatus { failures: 2, next_at: 1_800_000_000, why: "refused".into() };
-    let path = "/c.pem".into();
-    vec![one.clone(), one.clone(), CertificateStatus { path, not_after: None, order: Some(order), ..one }]
-}
-
 fn hinted() -> crate::exchange::prefetch::PrefetchStatus {
     let source = crate::exchange::prefetch::SourceStatus { source: "link".into(), ..Default::default() };
     crate::exchange::prefetch::PrefetchStatus { sources: vec![source], ..Default::default() }
@@ -182,7 +169,7 @@ impl Control for Scripted {
             sites: vec![SiteStatus::of(&self.site.0.read())],
             mirrors: vec![MirrorStatus { name: "npm".into(), ..MirrorStatus::default() }],
             prefetch: hinted(),
-            certificates: ends(),
+            certificates: ends::ends(),
         }
     }
 

@@ -24,7 +24,7 @@ use rustls::{Error, NamedGroup, PeerMisbehaved, ProtocolVersion};
 pub(super) struct X25519MlKem768;
 
 /// Exchange of a client that waits for the server's share.
-struct Started {
+struct ClientExchange {
     classical: Box<dyn ActiveKeyExchange>,
     pair: Box<MlKem768KeyPair>,
     share: Vec<u8>,
@@ -36,7 +36,7 @@ impl SupportedKxGroup for X25519MlKem768 {
         let pair = Box::new(mlkem768::generate_key_pair(random()?));
         let share = [pair.pk().as_slice(), classical.pub_key()].concat();
         debug_assert_eq!(share.len(), KEY_BYTES + X25519_BYTES);
-        Ok(Box::new(Started { classical, pair, share }))
+        Ok(Box::new(ClientExchange { classical, pair, share }))
     }
 
     fn start_and_complete(&self, client_share: &[u8]) -> Result<CompletedKeyExchange, Error> {
@@ -69,7 +69,7 @@ impl SupportedKxGroup for X25519MlKem768 {
     }
 }
 
-impl ActiveKeyExchange for Started {
+impl ActiveKeyExchange for ClientExchange {
     fn complete(self: Box<Self>, server_share: &[u8]) -> Result<SharedSecret, Error> {
         let (ciphertext, of_server) = split(server_share, CIPHERTEXT_BYTES)?;
         let ciphertext = MlKem768Ciphertext::try_from(ciphertext).map_err(|_| BAD_SHARE)?;

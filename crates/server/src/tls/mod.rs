@@ -76,8 +76,8 @@ const ALPN_HTTP1: &[u8] = b"http/1.1";
 const ALPN_ACME: &[u8] = b"acme-tls/1";
 
 impl Tls {
-    /// Reads the certificates. Returns `None` for a plain listener, which has none. `challenges` are
-    /// answered in handshakes, if the authority of `acme` asks so.
+    /// Reads the certificates. Returns `None` for a plain listener, which has none. `challenges`
+    /// are answered in handshakes, if the authority of `acme` asks so.
     pub fn load(listen: &Listen, acme: &Acme, challenges: &Arc<Challenges>) -> Result<Option<Self>, Error> {
         if !listen.is_tls() {
             return Ok(None);

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 section! {
-    /// Certificates that the node orders from an authority itself (ACME), for the names in `acme` of
-    /// `[[listen]]`. `docs/EDGE.md` tells the way from the first order to a renewal.
+    /// Certificates that the node orders from an authority itself (ACME), for the names in `acme`
+    /// of `[[listen]]`. `docs/EDGE.md` tells the way from the first order to a renewal.
     pub struct Acme {
         /// URL of the authority's directory, by https. It has no default: the authority's
         /// documentation names it. All that the authority asks for must be on the same host.
         #[takes_effect(restart)]
         pub directory: String = String::new(),
-        /// Set this to `true` to agree to the terms of the authority. Without it nothing is ordered.
+        /// Set this to `true` to agree to the terms of the authority. Otherwise nothing is ordered.
         #[takes_effect(restart)]
         pub terms_agreed: bool = false,
         /// Addresses that the authority may write to, such as `mailto:web@example.org`.
@@ -91,7 +91,7 @@ impl AcmeCertificate {
 }
 
 /// Most names of one certificate, as authorities allow.
-pub(crate) const ACME_NAMES_MAX: usize = 100;
+pub const ACME_NAMES_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {

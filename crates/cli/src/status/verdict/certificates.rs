@@ -21,7 +21,7 @@ fn one(certificate: &CertificateStatus, now: u64) -> Option<Finding> {
         return Some(Finding::bad(format!("{listener} has no certificate for {name} yet"), fix));
     };
     let left = end.saturating_sub(now);
-    // The node renews what it orders; only a failure to do so is worth a word before the end.
+    // The node renews an ordered certificate itself; only a failure is worth a word before the end.
     let is_failing = certificate.order.as_ref().is_none_or(|order| order.failures > 0);
     match () {
         () if left == 0 => {
