@@ -142,7 +142,7 @@ const KEY_IDENTIFIER: u8 = 0x80;
 const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
 
-/// Object identifier of the extension authorityKeyIdentifier, 2.5.29.35.
+/// Object identifier of the extension authorityKeyIdentifier (RFC 5280, section 4.2.1.1).
 const AUTHORITY_KEY_OID: &[u8] = &[0x55, 0x1d, 0x23];
 
 /// Longest serial number or identifier of a key that is read, in bytes.

@@ -76,12 +76,7 @@ impl CacheEngine {
         };
         let target = Target::of(&head, live.mode(&client), &client);
         if let Ok(target) = &target
-            && let Some(reply) = challenge::answer(&self.challenges, &live, (&head, target), &client)
-        {
-            return answered(reply);
-        }
-        if let Ok(target) = &target
-            && let Some(reply) = https_redirect::redirect(&live, &head, target, &client)
+            && let Some(reply) = self.before_rules(&live, (&head, target), &client)
         {
             return answered(reply);
         }
@@ -125,6 +120,18 @@ impl CacheEngine {
         prefetch::tee(self, &mut ask);
         self.in_force.load().log.traces().into_iter().for_each(|traces| ask.begin_trace(traces));
         AdmitOutcome::Asked(Arc::new(ask), body, received)
+    }
+
+    /// Returns the answer to a request that no rule is asked about: for a certificate authority, or
+    /// to be sent by https.
+    fn before_rules(
+        &self,
+        live: &ExchangeSettings,
+        (head, target): (&RequestParts, &Target),
+        client: &Client,
+    ) -> Option<Reply> {
+        challenge::answer(&self.challenges, live, (head, target), client)
+            .or_else(|| https_redirect::redirect(live, head, target, client))
     }
 
     /// Answers a request without a usable target.

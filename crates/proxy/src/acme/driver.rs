@@ -3,7 +3,7 @@
 use super::folder::Folder;
 use super::http::{AuthorityClient, tidy};
 use super::order::{Authority, OrderError, suggestion};
-use super::{AcmeParts, OrderState, Shared};
+use super::{AcmeParts, OrderDesk, OrderState};
 use shoal_acme::{CertificateFacts, Failure, Window, renewal_at};
 use shoal_core::{Key, mixed};
 use shoal_settings::{Acme, AcmeCertificate};
@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 pub(super) struct Driver {
     acme: Acme,
     parts: AcmeParts,
-    shared: Arc<Shared>,
+    shared: Arc<OrderDesk>,
     /// Folder of the orders, once this process holds it.
     folder: Option<Folder>,
     /// Reason for which the folder is not held, as told last.
@@ -36,7 +36,7 @@ struct Wish {
 }
 
 impl Driver {
-    pub fn new(acme: Acme, parts: AcmeParts, shared: Arc<Shared>) -> Self {
+    pub fn new(acme: Acme, parts: AcmeParts, shared: Arc<OrderDesk>) -> Self {
         Self { acme, parts, shared, folder: None, told: String::new(), wishes: HashMap::new() }
     }
 
@@ -49,6 +49,7 @@ impl Driver {
                 () = shared.stopped() => break,
             };
             let pause = next.saturating_sub(unix_now()).clamp(1, PAUSE_MAX);
+            assert!(pause > 0, "the thread does not spin");
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs(pause)) => {}
                 () = shared.changed.notified() => {}
@@ -158,6 +159,7 @@ impl Driver {
             None => (before, WISH_FAILED),
         };
         let ask_at = unix_now() + wait;
+        debug_assert!((WISH_MIN..=WISH_MAX).contains(&wait));
         self.wishes.insert(file.clone(), Wish { serial: facts.serial.clone(), window, ask_at });
         ask_at
     }
@@ -211,6 +213,7 @@ impl Driver {
                 tidy(&error.why)
             }
         };
+        debug_assert!(attempts.wait_until >= now, "an order is followed by a wait");
         // The wait is kept before anybody is told of it.
         if let Err(error) = self.folder().put_attempts(certificate, attempts) {
             tracing::error!(%error, "the time of the next order cannot be kept");

@@ -108,6 +108,7 @@ impl Folder {
 
     fn put(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         debug_assert!(bytes.len() as u64 <= FILE_MAX, "a file is read as a whole");
+        debug_assert_eq!(path.parent(), Some(&*self.path), "files stay in the folder");
         let next = path.with_extension("next");
         let mut file = private::emptied(&next)?;
         file.write_all(bytes)?;

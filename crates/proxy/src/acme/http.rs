@@ -55,6 +55,7 @@ impl AuthorityClient {
 
     /// Allows this number of further requests, and forgets the wish to wait.
     pub fn allow(&self, requests: u32) {
+        debug_assert!(requests > 0, "an order makes requests");
         self.0.requests_left.store(requests, Relaxed);
         *self.0.retry_after.lock() = None;
     }
@@ -149,6 +150,7 @@ async fn whole(mut body: StreamBody) -> Result<Bytes, String> {
             return Err(format!("its answer is longer than {BODY_MAX} bytes"));
         }
     }
+    assert!(whole.len() <= BODY_MAX, "a body is bounded");
     Ok(whole.freeze())
 }
 

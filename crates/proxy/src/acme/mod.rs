@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use tokio::sync::Notify;
 
 /// Handle of the thread that orders certificates.
-pub(crate) struct AcmeThread(Arc<Shared>);
+pub(crate) struct AcmeThread(Arc<OrderDesk>);
 
 /// Parts of the node that the thread uses.
 pub(crate) struct AcmeParts {
@@ -56,7 +56,7 @@ pub(crate) struct OrderState {
 
 /// State that the thread and its handle share.
 #[derive(Default)]
-struct Shared {
+struct OrderDesk {
     wanted: Mutex<Vec<AcmeCertificate>>,
     /// States by the certificate's file.
     states: Mutex<HashMap<PathBuf, OrderState>>,
@@ -73,7 +73,7 @@ impl AcmeThread {
         if settings.acme.directory.is_empty() {
             return Ok(None);
         }
-        let shared = Arc::new(Shared { wanted: Mutex::new(wanted(settings)), ..Shared::default() });
+        let shared = Arc::new(OrderDesk { wanted: Mutex::new(wanted(settings)), ..OrderDesk::default() });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let driver = Driver::new(settings.acme.clone(), parts, Arc::clone(&shared));
         let run = move || runtime.block_on(driver.run());
@@ -84,6 +84,7 @@ impl AcmeThread {
 
     /// Orders the certificates of these settings from now on.
     pub fn want(&self, settings: &Settings) {
+        debug_assert!(!self.0.is_stopping.load(SeqCst), "a stopped node takes no settings");
         *self.0.wanted.lock() = wanted(settings);
         self.0.changed.notify_one();
     }
@@ -100,7 +101,7 @@ impl AcmeThread {
     }
 }
 
-impl Shared {
+impl OrderDesk {
     /// Waits until the thread is to end.
     async fn stopped(&self) {
         while !self.is_stopping.load(SeqCst) {
@@ -117,5 +118,6 @@ fn wanted(settings: &Settings) -> Vec<AcmeCertificate> {
             all.push(certificate.clone());
         }
     }
+    debug_assert!(all.iter().all(|certificate| !certificate.names.is_empty()), "checked with the settings");
     all
 }

@@ -64,6 +64,7 @@ impl Authority<'_> {
         names: &[String],
         replaced: Option<&CertificateFacts>,
     ) -> Result<(String, KeyPair), OrderError> {
+        debug_assert!(self.acme.terms_agreed && !names.is_empty(), "checked with the settings");
         let account = self.account(folder).await?;
         let identifiers: Vec<Identifier> = names.iter().map(|name| Identifier::Dns(name.clone())).collect();
         let mut wish = NewOrder::new(&identifiers);
@@ -262,6 +263,8 @@ fn check(chain: &str, key: &KeyPair, names: &[String], now: u64) -> Result<NewCe
     let provider = rustls::crypto::ring::default_provider();
     rustls::sign::CertifiedKey::from_der(certificates.clone(), pkcs8.into(), &provider)
         .map_err(|error| format!("its certificate is for another key: {error}"))?;
+    assert_eq!(given, wanted, "a certificate for others is not used");
+    debug_assert!(facts.not_after > now);
     let chain: String = certificates.iter().map(|certificate| pem(certificate)).collect();
     Ok(NewCertificate { pem: key.serialize_pem() + &chain, facts })
 }

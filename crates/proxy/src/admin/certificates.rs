@@ -47,7 +47,9 @@ impl CertificateStatus {
             not_after: state.not_after,
             order: state.is_ordered.then(|| of_order(state)),
         };
-        states.iter().map(status).collect()
+        let all: Vec<Self> = states.iter().map(status).collect();
+        debug_assert!(all.iter().all(|it| it.names.len() <= NAMES_MAX));
+        all
     }
 }
 

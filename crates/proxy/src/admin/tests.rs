@@ -111,13 +111,12 @@ impl Control for Scripted {
             corrupt: 2,
             ..Default::default()
         };
-        let (service, why) = (ServiceState::InService, String::new());
         let state = DiskState {
             number: 0,
             path: "/d1".into(),
             bytes: 700,
-            service,
-            why,
+            service: ServiceState::InService,
+            why: String::new(),
             usage,
             failures: 0,
             is_recovering: false,

@@ -232,6 +232,7 @@ impl CertificateTable {
                 None => self.exact.entry(name.clone()).or_insert_with(|| Arc::clone(&named)),
             };
         }
+        debug_assert!(!named.key.cert.is_empty(), "a chain has a leaf");
         let facts = named.key.cert.first().and_then(|leaf| CertificateFacts::read(leaf));
         self.states.push(source.state(named.names.clone(), facts.map(|facts| facts.not_after)));
         self.default.get_or_insert(named);

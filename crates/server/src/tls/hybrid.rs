@@ -42,9 +42,7 @@ impl SupportedKxGroup for X25519MlKem768 {
     fn start_and_complete(&self, client_share: &[u8]) -> Result<CompletedKeyExchange, Error> {
         let (key, of_client) = split(client_share, KEY_BYTES)?;
         let key = MlKem768PublicKey::try_from(key).map_err(|_| BAD_SHARE)?;
-        // The draft: "the server MUST perform the encapsulation key check described in Section 7.2
-        // of [FIPS203] on the client's encapsulation key, and abort with an \"illegal_parameter\"
-        // alert if it fails".
+        // The draft asks for the check of section 7.2 of FIPS 203, and for this alert.
         if !mlkem768::validate_public_key(&key) {
             return Err(BAD_SHARE);
         }
@@ -102,6 +100,7 @@ impl ActiveKeyExchange for ClientExchange {
 
 /// Splits a share into the part of ML-KEM, of `first` bytes, and that of X25519.
 fn split(share: &[u8], first: usize) -> Result<(&[u8], &[u8]), Error> {
+    debug_assert!(first == KEY_BYTES || first == CIPHERTEXT_BYTES);
     match share.len() == first + X25519_BYTES {
         true => Ok(share.split_at(first)),
         false => Err(BAD_SHARE),
