@@ -190,8 +190,8 @@ impl Desk {
 
     /// Checks the signature, the nonce and the URL of a request. Gives its payload, and the number
     /// of its account; 0 with a key of its own.
-    fn checked(&mut self, request: &Received) -> Result<(Value, usize, Jose), Answer> {
-        let refuse = |desk: &mut Self, kind: &str, why: &str| Err(desk.problem(400, kind, why));
+    fn checked(&mut self, request: &Received) -> Result<(Value, usize, Jose), Box<Answer>> {
+        let refuse = |desk: &mut Self, kind: &str, why: &str| Err(Box::new(desk.problem(400, kind, why)));
         let Some(jose) = Jose::parse(&request.body) else {
             return refuse(self, "malformed", "no JWS");
         };

@@ -68,7 +68,7 @@ fn window(desk: &mut Desk) -> Answer {
 fn signed(desk: &Mutex<Desk>, signer: &Authority, request: &Received, parts: &[&str]) -> Answer {
     let (payload, account, jose) = match lock(desk).checked(request) {
         Ok(checked) => checked,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let number = |at: usize| parts.get(at).and_then(|part| part.parse::<usize>().ok()).unwrap_or(usize::MAX);
     match parts[0] {

@@ -250,7 +250,8 @@ fn check(chain: &str, key: &KeyPair, names: &[String], now: u64) -> Result<NewCe
     let read = EndEntityCert::try_from(leaf).map_err(|error| format!("its certificate: {error}"))?;
     let mut given: Vec<String> = read.valid_dns_names().map(str::to_ascii_lowercase).collect();
     let mut wanted = names.to_vec();
-    (given.sort(), wanted.sort());
+    given.sort();
+    wanted.sort();
     given.dedup();
     if given != wanted {
         return Err(tidy(&format!("its certificate is for {}", given.join(", "))));
