@@ -2,12 +2,13 @@
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
-    IsCa, KeyPair,
+    IsCa, KeyPair, PublicKeyData,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 /// An authority that signs certificates for names and addresses.
 pub struct Authority {
@@ -63,6 +64,16 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, common_name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.signed(params)
+    }
+
+    /// Signs a certificate for a key of another, valid from now on. Gives the chain, PEM.
+    pub fn issue_for(&self, names: &[String], key: &impl PublicKeyData, lifetime: Duration) -> String {
+        let mut params = CertificateParams::new(names.to_vec()).expect("names are ASCII");
+        let now = SystemTime::now();
+        (params.not_before, params.not_after) = (now.into(), (now + lifetime).into());
+        params.use_authority_key_identifier_extension = true;
+        let certificate = params.signed_by(key, &self.issuer).expect("the authority signs");
+        certificate.pem() + &self.issuer.pem()
     }
 
     fn signed(&self, params: CertificateParams) -> Issued {

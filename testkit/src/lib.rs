@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod acme;
 pub mod address;
 pub mod certificates;
 pub mod client;

@@ -93,7 +93,7 @@ pub fn own_url(settings: &Settings) -> String {
 /// Returns the URL by which a client on this machine reaches a listener: loopback if it accepts all
 /// addresses.
 pub fn listener_url(listen: &Listen, address: SocketAddr) -> String {
-    let scheme = if listen.tls.is_empty() { "http" } else { "https" };
+    let scheme = if listen.is_tls() { "https" } else { "http" };
     format!("{scheme}://{}", reachable(address))
 }
 

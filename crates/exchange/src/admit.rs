@@ -6,7 +6,7 @@ use super::prefetch;
 use super::request::{AdmittedRequest, RequestContext};
 use super::settings::ExchangeSettings;
 use super::target::{Target, TargetError};
-use super::{CacheEngine, answers, https_redirect};
+use super::{CacheEngine, answers, challenge, https_redirect};
 use crate::by_site::SiteMeter;
 use crate::clock;
 use crate::message::{AccessRecord, Client, Reply, Request, RequestBody};
@@ -15,6 +15,7 @@ use crate::tunnel;
 use crate::upstream::connection_auth;
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
+use shoal_acme::Challenges;
 use shoal_core::Fields;
 use shoal_semantics::status_fields::{ProxyError, Reason};
 use shoal_wire::RequestParts;
@@ -76,7 +77,7 @@ impl CacheEngine {
         };
         let target = Target::of(&head, live.mode(&client), &client);
         if let Ok(target) = &target
-            && let Some(reply) = https_redirect::redirect(&live, &head, target, &client)
+            && let Some(reply) = before_rules(&self.challenges, &live, (&head, target), &client)
         {
             return answered(reply);
         }
@@ -197,6 +198,18 @@ impl CacheEngine {
         reply.record.is_for_peer = client.is_peer();
         reply
     }
+}
+
+/// Returns the answer to a request that no rule is asked about: for a certificate authority, or to
+/// be sent by https.
+fn before_rules(
+    challenges: &Challenges,
+    live: &ExchangeSettings,
+    (head, target): (&RequestParts, &Target),
+    client: &Client,
+) -> Option<Reply> {
+    challenge::answer(challenges, live, (head, target), client)
+        .or_else(|| https_redirect::redirect(live, head, target, client))
 }
 
 /// Returns an early reply that is counted under its site.

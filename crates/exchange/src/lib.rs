@@ -12,8 +12,8 @@
 //!
 //! - *Steps* have the settings in force: `admit`, `serve`, `parts`, `pass`, `outcomes`, `stale`,
 //!   `reloads`, `fast_path`.
-//! - *Admission*: `admission`, `client_access`, `ruling`, `https_redirect`, `target`, `request`,
-//!   `denials`, `stored_use`.
+//! - *Admission*: `admission`, `client_access`, `ruling`, `https_redirect`, `challenge`, `target`,
+//!   `request`, `denials`, `stored_use`.
 //! - *Forms*: `coding` chooses among compressed forms of a response, and has them made.
 //! - *Delivery* has no state: `deliver`, `answers`, `handling_report`, `body`, `blocks`.
 //! - `peers`: asks of other nodes of the cluster, and their answers; used by the fetcher.
@@ -35,6 +35,7 @@ mod admit;
 mod answers;
 mod awaited;
 mod cache;
+mod challenge;
 mod change_tap;
 mod client_access;
 mod coding;
@@ -120,6 +121,7 @@ use fetcher::Fetcher;
 use http::StatusCode;
 use hybrid_cache::HybridCache;
 use peers::{HitEntry, HitHome};
+use shoal_acme::Challenges;
 use shoal_wire::FastPathRequest;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -143,6 +145,8 @@ pub struct CacheEngine {
     inside: intercepted::InsideServers,
     /// Fetches before clients ask.
     prefetcher: Arc<prefetch::Prefetcher>,
+    /// Open challenges of a certificate authority.
+    challenges: Arc<Challenges>,
 }
 
 /// Parts from which an exchange is built.
@@ -163,6 +167,8 @@ pub struct CacheEngineParts {
     pub cluster: Option<Arc<ClusterHandle>>,
     /// Neighbours by Squid's protocols.
     pub neighbours: Option<Arc<NeighbourCaches>>,
+    /// Open challenges of a certificate authority.
+    pub challenges: Arc<Challenges>,
 }
 
 impl CacheEngine {
@@ -189,6 +195,7 @@ impl CacheEngine {
             offers: AtomicUsize::new(0),
             inside: intercepted::InsideServers::default(),
             prefetcher: Arc::default(),
+            challenges: parts.challenges,
         })
     }
 
@@ -362,6 +369,7 @@ mod tests {
             metrics,
             cluster: None,
             neighbours: None,
+            challenges: Arc::default(),
         })
     }
 

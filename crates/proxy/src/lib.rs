@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acme;
 pub mod admin;
 pub mod dashboard;
 pub mod node;

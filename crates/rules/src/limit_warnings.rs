@@ -124,7 +124,7 @@ fn by_listener(settings: &Settings, key: &str, site: Option<usize>, rule: &Rule)
 /// speak TLS with clients.
 fn shows_passwords(listen: &Listen) -> bool {
     let is_behind = !listen.trusted_proxies.is_empty() || !listen.proxy_protocol_from.is_empty();
-    listen.tls.is_empty() && !listen.address.ip().is_loopback() && !is_behind
+    !listen.is_tls() && !listen.address.ip().is_loopback() && !is_behind
 }
 
 fn no_users(key: &str) -> String {

@@ -172,7 +172,7 @@ fn site_of(settings: &Settings, host: &str, path: &str) -> Option<usize> {
 /// Returns `true` if requests of this node may have https URLs.
 fn serves_https(settings: &Settings) -> bool {
     let may = |listen: &shoal_settings::Listen| {
-        listen.mode == Mode::Reverse && (!listen.tls.is_empty() || !listen.trusted_proxies.is_empty())
+        listen.mode == Mode::Reverse && (listen.is_tls() || !listen.trusted_proxies.is_empty())
     };
     settings.listen.iter().any(may)
 }

@@ -48,7 +48,7 @@ pub use error::Error;
 #[cfg(test)]
 use running::bind;
 pub use running::{BoundServer, Reloader, RunningServer, bind_or_take, check};
-pub use tls::{PrivateTls, private_tls};
+pub use tls::{CertificateState, PrivateTls, certificate_states, private_tls};
 
 use shoal_access as access;
 use shoal_access::settings_file;

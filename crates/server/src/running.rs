@@ -3,7 +3,7 @@
 use super::client_connections::ClientConnections;
 use super::drain::Drain;
 use super::limits::ConnectionLimits;
-use super::tls::Tls;
+use super::tls::{CertificateState, Tls};
 use super::worker::{Worker, WorkerListener};
 use super::{Error, ServerState, listen};
 use crate::access::{self, PeerDoor};
@@ -11,6 +11,7 @@ use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use shoal_acme::Challenges;
 use shoal_handover::{InheritedSockets, SocketName, SocketUse};
 use shoal_settings::{ClientLimits, Listen, Settings};
 use std::net::{SocketAddr, TcpListener};
@@ -28,15 +29,19 @@ use tokio::sync::Semaphore;
 /// Returns an error if an address cannot be bound or a certificate cannot be used.
 #[cfg(test)]
 pub(super) fn bind(settings: &Settings) -> Result<BoundServer, Error> {
-    bind_or_take(settings, &mut InheritedSockets::default())
+    bind_or_take(settings, &mut InheritedSockets::default(), &Arc::default())
 }
 
 /// Binds every listener that another process has not passed, and reads every certificate. No part
-/// starts unless all parts can.
+/// starts unless all parts can. `challenges` are those of the authority that are open.
 ///
 /// # Errors
 /// Returns an error if an address cannot be bound or a certificate cannot be used.
-pub fn bind_or_take(settings: &Settings, inherited: &mut InheritedSockets) -> Result<BoundServer, Error> {
+pub fn bind_or_take(
+    settings: &Settings,
+    inherited: &mut InheritedSockets,
+    challenges: &Arc<Challenges>,
+) -> Result<BoundServer, Error> {
     let workers = match settings.workers {
         0 => std::thread::available_parallelism().map_or(1, NonZero::get),
         workers => workers,
@@ -45,7 +50,7 @@ pub fn bind_or_take(settings: &Settings, inherited: &mut InheritedSockets) -> Re
     let mut addresses = Vec::new();
     let (mut tls, mut clients, mut offers) = (Vec::new(), Vec::new(), Vec::new());
     for (index, entry) in settings.listen.iter().enumerate() {
-        let acceptor = Tls::load(entry)?;
+        let acceptor = Tls::load(entry, &settings.acme, challenges)?;
         let of_clients = Arc::new(ClientConnections::new(entry));
         let networks: Arc<[ipnet::IpNet]> = entry.proxy_protocol_from.clone().into();
         let sockets = listen::take_or_bind(entry.address, SocketUse::Clients, (workers, &mut *inherited))?;
@@ -80,7 +85,8 @@ pub fn bind_or_take(settings: &Settings, inherited: &mut InheritedSockets) -> Re
 
 /// Returns an error for each listener with unusable certificates.
 pub fn check(settings: &Settings) -> Vec<Error> {
-    settings.listen.iter().filter_map(|entry| Tls::load(entry).err()).collect()
+    let load = |entry: &Listen| Tls::load(entry, &settings.acme, &Arc::default()).err();
+    settings.listen.iter().filter_map(load).collect()
 }
 
 /// Listening sockets that do not accept connections yet.
@@ -216,6 +222,11 @@ impl RunningServer {
         &self.addresses
     }
 
+    /// Returns the states of the certificates of each `listen` entry.
+    pub fn certificates(&self) -> Vec<Vec<CertificateState>> {
+        self.control.tls.iter().map(|tls| tls.as_ref().map(Tls::states).unwrap_or_default()).collect()
+    }
+
     /// Returns a handle that applies new settings.
     pub fn reloader(&self) -> Reloader {
         self.reloader.clone()
@@ -295,8 +306,8 @@ impl Reloader {
         let listeners = settings.listen.iter().zip(&self.control.tls);
         let secured = listeners.filter_map(|(entry, tls)| Some((entry, tls.as_ref()?)));
         let read = secured
-            .filter(|(entry, _)| !entry.tls.is_empty())
-            .map(|(entry, tls)| Ok((tls, tls.read(entry)?)));
+            .filter(|(entry, _)| entry.is_tls())
+            .map(|(entry, tls)| Ok((tls, tls.read(entry, &settings.acme)?)));
         for (tls, read) in read.collect::<Result<Vec<_>, Error>>()? {
             tls.replace(read)?;
         }

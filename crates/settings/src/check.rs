@@ -3,6 +3,7 @@
 //! A rule reports nothing about a setting with an earlier mistake, since the setting's value is
 //! then not the intended one.
 
+mod acme;
 mod admin;
 mod cluster;
 mod compress;
@@ -36,6 +37,7 @@ pub(crate) fn check(
     }
     rules.mirrors(settings);
     rules.forward(settings);
+    rules.acme(settings);
     rules.intercept(settings);
     rules.cache(settings);
     rules.compress(settings);
@@ -99,7 +101,7 @@ impl Rules<'_> {
         }
         for (index, listen) in settings.listen.iter().enumerate() {
             let earlier = &settings.listen[..index];
-            if listen.client_ca.is_some() && listen.tls.is_empty() {
+            if listen.client_ca.is_some() && !listen.is_tls() {
                 let hint = Some("add [[listen.tls]] with a certificate and a key".into());
                 let key = format!("listen[{index}].client_ca");
                 self.fault_with(&key, "clients present certificates over TLS alone", hint);
@@ -361,6 +363,9 @@ impl Rules<'_> {
         files.extend(mirrors.filter_map(|(index, mirror)| {
             Some((format!("mirror[{index}].ca_file"), mirror.ca_file.as_ref()?))
         }));
+        files.extend(settings.acme.ca_file.iter().map(|path| ("acme.ca_file".into(), path)));
+        let binding_key = settings.acme.binding_key_file.iter();
+        files.extend(binding_key.map(|path| ("acme.binding_key_file".into(), path)));
         files.extend(settings.upstream.ca_file.iter().map(|path| ("upstream.ca_file".into(), path)));
         for (key, path) in files {
             let result = readable(path).map_err(|why| format!("cannot read {}: {why}", path.display()));

@@ -3,6 +3,7 @@
 //! The reference page and the sample file are printed from these definitions: see
 //! [`crate::Settings::sample`].
 
+mod acme;
 mod choices;
 mod cluster;
 mod compress;
@@ -17,6 +18,7 @@ mod rule;
 mod upstream_server;
 
 use crate::Ports;
+pub use acme::{ACME_NAMES_MAX, Acme, AcmeCertificate, AcmeChallenge};
 pub use choices::{Admission, HeuristicQuery, SegmentAccess, SegmentPolicy, SetCookie};
 pub use cluster::{Cluster, ParentNodes, Placement, SharedMemory};
 pub use compress::{Compress, TextCoding};
@@ -68,6 +70,8 @@ section! {
         pub rule: Vec<Rule> = Vec::new(),
         /// Rules of forward mode.
         pub forward: Forward = Forward::default(),
+        /// Certificates that the node orders itself.
+        pub acme: Acme = Acme::default(),
         /// https of forward clients that this node answers itself; nothing by default.
         pub intercept: Intercept = Intercept::default(),
         /// The RAM cache, and rules for the reuse of responses.

@@ -114,6 +114,9 @@ impl Settings {
         }
         let hosts = self.site.iter_mut().flat_map(|site| &mut site.hosts);
         let hosts = hosts.chain(self.mirror.iter_mut().flat_map(|mirror| &mut mirror.hosts));
+        let listen = self.listen.iter_mut();
+        let certified = listen.flat_map(|listen| &mut listen.acme).flat_map(|entry| &mut entry.names);
+        let hosts = hosts.chain(certified);
         let forward = &mut self.forward;
         let destinations =
             forward.deny_destinations.iter_mut().chain(&mut forward.allow_private_destinations);

@@ -97,6 +97,8 @@ pub enum SetupError {
     CaFile(PathBuf, io::Error),
     /// `ca_file` of a mirror cannot be read, or holds no certificate.
     MirrorCaFile(PathBuf, io::Error),
+    /// `acme.ca_file` cannot be read, or holds no certificate.
+    AcmeCaFile(PathBuf, io::Error),
     /// `upstream.pinned_certificates` cannot be read, or holds no certificate.
     PinnedCertificates(PathBuf, io::Error),
 }
@@ -121,6 +123,7 @@ impl Upstreams {
     ) -> Result<Self, SetupError> {
         let scopes =
             settings.mirror.iter().filter_map(|mirror| AuthorityScope::of_mirror(mirror).transpose());
+        let scopes = scopes.chain(AuthorityScope::of_acme(&settings.acme).transpose());
         let scopes = scopes.collect::<Result<Vec<_>, _>>()?;
         let settings = settings.upstream.clone();
         let pinned = settings.pinned_certificates.as_deref();
@@ -221,6 +224,7 @@ impl fmt::Display for SetupError {
             Self::MirrorCaFile(path, source) => {
                 write!(f, "mirror.ca_file {}: {source}", path.display())
             }
+            Self::AcmeCaFile(path, source) => write!(f, "acme.ca_file {}: {source}", path.display()),
             Self::PinnedCertificates(path, source) => {
                 write!(f, "upstream.pinned_certificates {}: {source}", path.display())
             }

@@ -12,7 +12,7 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use shoal_settings::Mirror;
+use shoal_settings::{Acme, Mirror};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -124,6 +124,17 @@ impl AuthorityScope {
         let hosts = registry.into_iter().chain(mirror.file_hosts.iter().map(String::as_str));
         let hosts = hosts.filter_map(|host| HostPattern::parse(host).ok()).collect();
         Ok(Some(Self { hosts, authorities }))
+    }
+
+    /// Reads the authorities for the host that orders of certificates go to, if any are named.
+    pub fn of_acme(acme: &Acme) -> Result<Option<Self>, SetupError> {
+        let Some(path) = acme.ca_file.as_ref().filter(|_| !acme.directory.is_empty()) else {
+            return Ok(None);
+        };
+        let authorities = read(path).map_err(|error| SetupError::AcmeCaFile(path.clone(), error))?;
+        let directory = Target::parse(&acme.directory).ok();
+        let host = directory.as_ref().map(Target::host).and_then(|host| HostPattern::parse(host).ok());
+        Ok(Some(Self { hosts: host.into_iter().collect(), authorities }))
     }
 }
 

@@ -22,5 +22,6 @@ mod mirrored_npm;
 mod mirrored_python;
 mod npm;
 mod pip;
+mod post_quantum;
 mod rounds;
 mod workshop;

@@ -2,6 +2,8 @@
 //! origin, counters expected as well as answers. Where an RFC is the judge, its sentence stands
 //! beside the test.
 
+mod acme;
+mod acme_hostile;
 mod architectures;
 mod bad_clients;
 mod bad_configuration;

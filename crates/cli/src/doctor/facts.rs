@@ -115,6 +115,8 @@ pub enum Need {
     Read,
     /// Folder in which the node makes files.
     WriteIn,
+    /// Certificate with its key, which the node writes when it has come.
+    Ordered,
 }
 
 /// State of a file.

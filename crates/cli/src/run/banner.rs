@@ -175,11 +175,11 @@ fn reverse(text: &mut String, settings: &Settings, listen: &Listen, address: Soc
         let reachable = reachable(address);
         // Host name in place of a wildcard for subdomains.
         let name = host.replacen('*', "www", 1);
-        let _ = match (host.as_str(), listen.tls.is_empty()) {
-            ("*", true) => writeln!(text, "  curl http://{reachable}{path}"),
-            ("*", false) => writeln!(text, "  curl https://{reachable}{path}"),
-            (_, true) => writeln!(text, "  curl -H 'Host: {name}' http://{reachable}{path}"),
-            (_, false) => {
+        let _ = match (host.as_str(), listen.is_tls()) {
+            ("*", false) => writeln!(text, "  curl http://{reachable}{path}"),
+            ("*", true) => writeln!(text, "  curl https://{reachable}{path}"),
+            (_, false) => writeln!(text, "  curl -H 'Host: {name}' http://{reachable}{path}"),
+            (_, true) => {
                 let port = address.port();
                 writeln!(text, "  curl --connect-to ::{reachable} https://{name}:{port}{path}")
             }

@@ -32,6 +32,7 @@ pub fn screen(look: &NodeLook, findings: &[Finding], is_whole: bool) -> String {
     if let Some(cluster) = &look.cluster {
         self::cluster(&mut text, cluster);
     }
+    certificates(&mut text, look);
     origins(&mut text, status);
     prefetching(&mut text, status);
     let shown = if is_whole { usize::MAX } else { ROWS };
@@ -121,6 +122,17 @@ fn interception(text: &mut String, status: &Status) {
         show::count(interception.open),
         show::count(interception.refused)
     );
+}
+
+/// Writes the certificate that ends first.
+fn certificates(text: &mut String, look: &NodeLook) {
+    let all = &look.status.certificates;
+    let ends = all.iter().filter_map(|certificate| Some((certificate.not_after?, certificate)));
+    let Some((end, first)) = ends.min_by_key(|(end, _)| *end) else { return };
+    let name = first.names.first().map_or(first.path.as_str(), String::as_str);
+    let left = show::duration(end.saturating_sub(look.own_unix_ms / 1000));
+    let all = show::counted(all.len() as u64, "certificate");
+    let _ = writeln!(text, "TLS      {all}; that for {name} ends first, in {left}");
 }
 
 fn disk(text: &mut String, store: &StoreStatus) {

@@ -1,5 +1,7 @@
 //! Verdict on a node: findings out of its documents, and nothing else.
 
+mod certificates;
+
 use super::look::NodeLook;
 use crate::finding::{Finding, Level};
 use crate::show;
@@ -17,6 +19,8 @@ pub fn judge(look: &NodeLook) -> Vec<Finding> {
     }
     findings.extend(origins(&status.upstreams));
     findings.extend(look.cluster.as_ref().map(cluster).unwrap_or_default());
+    let now = if look.own_unix_ms > 0 { look.own_unix_ms } else { status.process.unix_ms } / 1000;
+    findings.extend(certificates::judge(&status.certificates, now));
     findings.extend(process(&status.process));
     findings.extend(clock(status.process.unix_ms, look.own_unix_ms));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));

@@ -28,7 +28,7 @@ fn brotli(mut body: &[u8], out: &mut BoundedBuffer) -> io::Result<()> {
     // A window of no more than the body keeps the encoder small.
     let lgwin = (usize::BITS - body.len().leading_zeros()).clamp(BROTLI_WINDOW_MIN, BROTLI_WINDOW_MAX) as i32;
     let parameters = brotli::enc::BrotliEncoderParams {
-        quality: BROTLI_QUALITY,
+        quality: if body.len() <= STRONGEST_MAX { BROTLI_STRONGEST } else { BROTLI_STRONG },
         lgwin,
         size_hint: body.len(),
         ..Default::default()
@@ -37,7 +37,8 @@ fn brotli(mut body: &[u8], out: &mut BoundedBuffer) -> io::Result<()> {
 }
 
 fn zstd(body: &[u8], out: &mut BoundedBuffer) -> io::Result<()> {
-    let mut encoder = zstd::Encoder::new(out, ZSTD_LEVEL)?;
+    let level = if body.len() <= STRONGEST_MAX { ZSTD_STRONGEST } else { ZSTD_STRONG };
+    let mut encoder = zstd::Encoder::new(out, level)?;
     encoder.set_pledged_src_size(Some(body.len() as u64))?;
     encoder.write_all(body)?;
     encoder.finish().map(drop)
@@ -63,13 +64,19 @@ impl Write for BoundedBuffer {
     }
 }
 
-/// Strong, since a body is coded once; the next levels take several times as long for little.
-const BROTLI_QUALITY: i32 = 9;
+/// Largest body that is coded as strongly as can be, in bytes. A body is coded once, in the
+/// background: 12,000 instructions a byte by brotli, about a second for this size.
+const STRONGEST_MAX: usize = 256 << 10;
+/// A tenth smaller than [`BROTLI_STRONG`], for 36 times its instructions.
+const BROTLI_STRONGEST: i32 = 11;
+const BROTLI_STRONG: i32 = 9;
 const BROTLI_WINDOW_MIN: u32 = 10;
 const BROTLI_WINDOW_MAX: u32 = 22;
 
-/// Likewise. RFC 9659 limits the window to 8 MB, which no body here has.
-const ZSTD_LEVEL: i32 = 12;
+/// A thirtieth smaller than [`ZSTD_STRONG`], for 7 times its instructions. RFC 9659 limits the
+/// window to 8 MB, which no body here has.
+const ZSTD_STRONGEST: i32 = 19;
+const ZSTD_STRONG: i32 = 12;
 
 #[cfg(test)]
 mod tests {

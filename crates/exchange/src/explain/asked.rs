@@ -54,7 +54,7 @@ pub(super) fn read(source: &ExplainSource<'_>, request: &ExplainRequest) -> Resu
         certificate: None,
         intercepted: None,
     };
-    if tls && listen.tls.is_empty() {
+    if tls && !listen.is_tls() {
         notes.push("No listener of sites speaks TLS: this holds if a trusted proxy says https.".into());
     }
     if https && !tls && !tunnel {
@@ -66,7 +66,7 @@ pub(super) fn read(source: &ExplainSource<'_>, request: &ExplainRequest) -> Resu
     debug_assert!(at < source.settings.listen.len());
     debug_assert!(target.is_ok() || tunnel, "a URL that was read names a target");
     let mode = listen.mode.name().to_owned();
-    let listener = ListenerView { address: listen.address.to_string(), mode, tls: !listen.tls.is_empty() };
+    let listener = ListenerView { address: listen.address.to_string(), mode, tls: listen.is_tls() };
     let response = request.response.as_ref().map(supposed).transpose()?;
     Ok(ListenerRequest { head, client, target, listener, notes, response })
 }
@@ -91,7 +91,7 @@ fn listener<'a>(
     };
     let of_mode = || source.settings.listen.iter().enumerate().filter(|(_, listen)| listen.mode == mode);
     let https = url.is_some_and(|url| url.https);
-    let fits = |(_, listen): &(usize, &Listen)| mode == Mode::Forward || https != listen.tls.is_empty();
+    let fits = |(_, listen): &(usize, &Listen)| mode == Mode::Forward || https == listen.is_tls();
     let chosen = of_mode().find(fits).or_else(|| of_mode().next());
     if of_mode().nth(1).is_some() && request.mode.is_none() && has(Mode::Forward) && has(Mode::Reverse) {
         notes.push(format!("Several listeners are in {mode} mode; this is about the first that fits."));

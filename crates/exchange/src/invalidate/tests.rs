@@ -40,6 +40,7 @@ fn exchange(world: &World) -> Arc<CacheEngine> {
     CacheEngine::new(CacheEngineParts {
         cluster: None,
         neighbours: None,
+        challenges: Arc::default(),
         live: ExchangeSettings::new(&settings, &[], 1).expect("the defaults"),
         objects: Arc::clone(&world.objects),
         purge_table: Arc::new(PurgeTable::in_memory(Timestamp::from_seconds(10))),

@@ -1,6 +1,6 @@
 //! The admin listener's calls to a node: requests and answers, free of HTTP.
 
-use super::{ExplainRequest, Explanation, HintsFailure, ProcessStatus};
+use super::{CertificateStatus, ExplainRequest, Explanation, HintsFailure, ProcessStatus};
 use super::{MirrorStatus, SiteStatus, TopMisses, TopRequest};
 use crate::cluster::ClusterReport;
 use crate::dashboard::Dashboard;
@@ -158,6 +158,9 @@ pub struct Status {
     /// Fetches before clients ask.
     #[serde(default)]
     pub prefetch: PrefetchStatus,
+    /// Certificates of listeners.
+    #[serde(default)]
+    pub certificates: Vec<CertificateStatus>,
 }
 
 /// Interception of https.

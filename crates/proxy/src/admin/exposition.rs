@@ -1,5 +1,6 @@
 //! The page of `GET /metrics`: the counters, then current values of the node and the process.
 
+use super::certificates;
 use super::hints;
 use super::mirrors;
 use super::process;
@@ -31,6 +32,7 @@ pub(super) fn page(metrics: &Metrics, status: &Status) -> String {
     if let Some(store) = &status.store {
         disks(&mut page, &store.disks);
     }
+    certificates::write(&mut page, &status.certificates);
     sites::write(&mut page, &status.sites);
     mirrors::write(&mut page, &status.mirrors);
     hints::write(&mut page, &status.prefetch);

@@ -7,6 +7,7 @@
 //! requests that another site's page made a browser send.
 
 mod access;
+mod certificates;
 mod control;
 mod exposition;
 mod guard;
@@ -31,6 +32,7 @@ pub use crate::exchange::explain::{
 };
 pub use crate::purge::{PurgeOutcome, PurgeRequest};
 pub use access::AdminAccess;
+pub use certificates::{CertificateStatus, OrderStatus};
 pub use control::{
     Control, DiskRequest, DiskStatus, InterceptionStatus, Ram, Readiness, Responses, Space, Status,
     StoreStatus, UpstreamStatus,

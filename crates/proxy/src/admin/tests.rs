@@ -1,6 +1,7 @@
 //! The admin listener asked over its sockets, in front of a scripted node.
 
 mod contrib;
+mod ends;
 
 use super::*;
 use crate::by_site::{Cost, SiteMeter};
@@ -110,13 +111,12 @@ impl Control for Scripted {
             corrupt: 2,
             ..Default::default()
         };
-        let (service, why) = (ServiceState::InService, String::new());
         let state = DiskState {
             number: 0,
             path: "/d1".into(),
             bytes: 700,
-            service,
-            why,
+            service: ServiceState::InService,
+            why: String::new(),
             usage,
             failures: 0,
             is_recovering: false,
@@ -168,6 +168,7 @@ impl Control for Scripted {
             sites: vec![SiteStatus::of(&self.site.0.read())],
             mirrors: vec![MirrorStatus { name: "npm".into(), ..MirrorStatus::default() }],
             prefetch: hinted(),
+            certificates: ends::ends(),
         }
     }
 

@@ -1,10 +1,27 @@
 //! A node as a member of a cluster.
 
-use super::Node;
+use super::{Node, NodeError};
 use crate::cluster::{ClusterHandle, ClusterReport};
-use crate::exchange::{HandOver, Whereabouts};
+use crate::exchange::{CacheEngine, HandOver, Whereabouts};
+use crate::neighbours::{DriverOrders, NeighbourCaches, NeighbourThread};
+use crate::upstream::Upstreams;
+use shoal_handover::InheritedSockets;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Starts the thread for neighbours, if there are any.
+pub(super) fn start_neighbours(
+    parts: Option<(Arc<NeighbourCaches>, DriverOrders)>,
+    exchange: &Arc<CacheEngine>,
+    upstreams: &Arc<Upstreams>,
+    sockets: &mut InheritedSockets,
+) -> Result<Option<NeighbourThread>, NodeError> {
+    let start = |parts| {
+        let (engine, metrics) = (Arc::clone(exchange), Arc::clone(exchange.metrics()));
+        NeighbourThread::start(parts, engine, Arc::clone(upstreams), metrics, sockets)
+    };
+    parts.map(start).transpose().map_err(NodeError::Neighbours)
+}
 
 impl Node {
     /// Returns the state of the cluster as this node sees it; `None` if it is in none.

@@ -42,10 +42,11 @@ fn listeners(old: &[Listen], new: &[Listen]) -> Vec<Listen> {
     let taken_up = |(index, listen): (usize, &Listen)| {
         let before = old[..index].iter().filter(of_address(listen)).count();
         let Some(entry) = new.iter().filter(of_address(listen)).nth(before) else { return listen.clone() };
-        let same_transport = entry.tls.is_empty() == listen.tls.is_empty();
-        let tls = if same_transport { entry.tls.clone() } else { listen.tls.clone() };
+        let same_transport = entry.is_tls() == listen.is_tls();
+        let certified = if same_transport { entry } else { listen };
+        let (tls, acme) = (certified.tls.clone(), certified.acme.clone());
         let proxy_protocol_from = listen.proxy_protocol_from.clone();
-        Listen { address: listen.address, proxy_protocol_from, tls, ..entry.clone() }
+        Listen { address: listen.address, proxy_protocol_from, tls, acme, ..entry.clone() }
     };
     old.iter().enumerate().map(taken_up).collect()
 }

@@ -1,5 +1,6 @@
 //! A node: every part of the proxy put together, started, reloaded and stopped.
 
+mod certificates;
 mod changing;
 mod cluster_purges;
 mod dashboard;
@@ -14,7 +15,9 @@ mod stopping;
 mod succession;
 mod tracing_out;
 mod warming;
+mod workers;
 
+use crate::acme::AcmeThread;
 use crate::admin::{
     AdminAccess, ExplainRequest, Explanation, InterceptionStatus, MirrorStatus, ProcessStatus, PurgeOutcome,
     PurgeRequest, Ram, Readiness, Responses, SiteStatus, Space, Status, StoreStatus, TopMisses, TopRequest,
@@ -27,13 +30,11 @@ use crate::dashboard::Dashboard;
 use crate::exchange::explain::{ExplainSource, explain};
 use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings};
 use crate::hybrid_cache::HybridCache;
-use crate::intercept::Interception;
 use crate::metrics::Metrics;
 use crate::neighbours::{NeighbourCaches, NeighbourThread};
 use crate::otlp::Exporter;
-use crate::per_core::own_place;
 use crate::room;
-use crate::route::{Route, Routes};
+use crate::route::Route;
 use crate::server::{self, RunningServer};
 use crate::storage::StorageStack;
 use crate::upstream::{GroupMember, Upstreams};
@@ -58,6 +59,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 pub use succession::{Inheritance, LateNews, StoreRelease};
 use tokio::runtime::{Handle, Runtime};
+use workers::{begin_worker, tell_interception, watch};
 
 /// A running node.
 pub struct Node {
@@ -86,6 +88,8 @@ pub struct Node {
     reopening: Option<RetryThread>,
     /// Thread that changes the disks; `None` without a disk store.
     changes: Option<DiskChanges>,
+    /// Thread that orders certificates; `None` if no authority is named.
+    orders: Option<AcmeThread>,
     /// Exporter of traces and metrics.
     exporter: Option<Exporter>,
     started: Instant,
@@ -118,7 +122,8 @@ impl Node {
     ) -> Result<(Self, Vec<Arc<CallTally>>), NodeError> {
         let Inheritance { mut sockets, store } = inherited;
         let metrics: Arc<Metrics> = Arc::default();
-        let bound = server::bind_or_take(&settings, &mut sockets).map_err(NodeError::Server)?;
+        let challenges = Arc::default();
+        let bound = server::bind_or_take(&settings, &mut sockets, &challenges).map_err(NodeError::Server)?;
         let addresses = bound.addresses().to_vec();
         let identity = identity(&addresses);
         let own = own_addresses(&settings, &addresses);
@@ -140,14 +145,12 @@ impl Node {
             log,
             cluster: cluster.clone(),
             neighbours: neighbours.as_ref().map(|(neighbours, _)| Arc::clone(neighbours)),
+            challenges: Arc::clone(&challenges),
         });
+        let orders = certificates::start(&settings, (&upstreams, &metrics), challenges, identity)?;
         let purged = (&settings, &*objects, disks.is_some());
         cluster_purges::start(cluster.as_ref(), &exchange, purged).map_err(NodeError::Threads)?;
-        let neighbours = neighbours.map(|parts| {
-            let (exchange, upstreams) = (Arc::clone(&exchange), Arc::clone(&upstreams));
-            NeighbourThread::start(parts, exchange, upstreams, Arc::clone(&metrics), &mut sockets)
-        });
-        let neighbours = neighbours.transpose().map_err(NodeError::Neighbours)?;
+        let neighbours = in_cluster::start_neighbours(neighbours, &exchange, &upstreams, &mut sockets)?;
         let checks = Arc::default();
         let on_worker = begin_worker(&checks, &exchange, &upstreams);
         let front = Arc::new(CacheHandler(Arc::clone(&exchange)));
@@ -174,6 +177,7 @@ impl Node {
             draining: Arc::default(),
             reopening,
             changes,
+            orders,
             exporter,
             started: Instant::now(),
             identity,
@@ -239,6 +243,7 @@ impl Node {
             if new.intercept != settings.intercept {
                 tell_interception(&self.exchange);
             }
+            self.orders.iter().for_each(|orders| orders.want(&new));
             *settings = Arc::new(new);
         }
         if let Some(handle) = self.checks.get() {
@@ -340,6 +345,7 @@ impl Node {
             ),
             mirrors: MirrorStatus::all(&live.mirrors, live.routes.meters()),
             prefetch: self.prefetch_status(),
+            certificates: self.certificates(&settings),
         }
     }
 
@@ -462,38 +468,6 @@ fn identity(addresses: &[SocketAddr]) -> u64 {
     let mut text = uname.nodename().to_bytes().to_vec();
     addresses.iter().for_each(|address| text.extend(address.to_string().bytes()));
     Key::unkeyed(&text).low()
-}
-
-/// Returns the setup of each worker before it accepts clients: the worker takes a place of its own.
-/// The first worker also checks the upstreams.
-fn begin_worker(
-    checks: &Arc<OnceLock<Handle>>,
-    exchange: &Arc<CacheEngine>,
-    upstreams: &Arc<Upstreams>,
-) -> impl Fn(usize) + Send + Sync + 'static {
-    let (checks, exchange, upstreams) = (Arc::clone(checks), Arc::clone(exchange), Arc::clone(upstreams));
-    move |worker| {
-        own_place();
-        if worker == 0 {
-            let _ = checks.set(Handle::current());
-            watch(&exchange, &upstreams, &Routes::default());
-            tell_interception(&exchange);
-        }
-    }
-}
-
-/// Logs that interception is on, which a reader of the log must know.
-fn tell_interception(exchange: &CacheEngine) {
-    exchange.live().interception.iter().for_each(Interception::tell);
-}
-
-/// Starts the active checks of every site's upstreams on the current runtime. Upstreams already
-/// watched since `previous` are left out.
-fn watch(exchange: &CacheEngine, upstreams: &Upstreams, previous: &Routes) {
-    let is_watched = |route: &Route| previous.all().iter().any(|old| Arc::ptr_eq(&old.group, &route.group));
-    for route in exchange.live().routes.all().iter().filter(|route| !is_watched(route)) {
-        upstreams.watch(&route.group);
-    }
 }
 
 #[cfg(test)]

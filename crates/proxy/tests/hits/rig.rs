@@ -76,6 +76,7 @@ impl Rig {
         let exchange = CacheEngine::new(CacheEngineParts {
             cluster: None,
             neighbours: None,
+            challenges: Arc::default(),
             live: ExchangeSettings::new(&settings, &[], SEED).expect("valid settings"),
             objects: Arc::new(HybridCache::new(
                 (memory, ledger, None),

@@ -158,6 +158,10 @@ reasons! {
             "The listener sends clients of http to https.",
             "`redirect_https` of the listener.",
             ["listen.redirect_https"];
+        Challenge = "challenge",
+            "A certificate authority asked for the proof of a name, and got it.",
+            "Nothing is wrong: the node orders a certificate.",
+            ["listen.acme"];
         Purge = "purge",
             "The request was a PURGE.",
             "`admin.purge_from` names the networks that may purge.",

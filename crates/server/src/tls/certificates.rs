@@ -1,4 +1,7 @@
 //! Certificates by server name, read from PEM files that may change at any time.
+//!
+//! A file of a certificate that the node orders itself may not be there yet, or may be damaged: it
+//! is then left out, and the order is made anew. Any other file must be sound.
 
 use crate::Error;
 use crate::message::Shown;
@@ -10,9 +13,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use shoal_settings::Certificate;
+use shoal_acme::CertificateFacts;
+use shoal_settings::{Acme, Certificate, Listen};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 use webpki::EndEntityCert;
@@ -27,11 +31,27 @@ pub(crate) struct Certificates {
 /// Certificates by their DNS names.
 #[derive(Debug)]
 struct CertificateTable {
-    /// The first certificate, for clients that name no server or an unknown one.
-    default: Arc<NamedCertificate>,
+    /// The first certificate, for clients that name no server or an unknown one; `None` until one
+    /// has come.
+    default: Option<Arc<NamedCertificate>>,
     exact: HashMap<String, Arc<NamedCertificate>>,
     /// Wildcard certificates by the name after `*.`.
     wildcard: HashMap<String, Arc<NamedCertificate>>,
+    /// States of all certificates, in the settings' order.
+    states: Vec<CertificateState>,
+}
+
+/// State of a configured certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateState {
+    /// File of the certificate.
+    pub path: PathBuf,
+    /// `true` if the node orders it itself.
+    pub is_ordered: bool,
+    /// Names: those in the certificate, or those that are ordered.
+    pub names: Vec<String>,
+    /// Last second of its validity, since 1970; `None` until the certificate has come.
+    pub not_after: Option<u64>,
 }
 
 /// Certificate with its key and its DNS names in lower case.
@@ -44,8 +64,34 @@ struct NamedCertificate {
 /// Certificate files and their last known state.
 #[derive(Debug)]
 struct Sources {
-    files: Vec<Certificate>,
+    files: Vec<Source>,
     stamps: Vec<Stamp>,
+}
+
+/// Files of a certificate.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Source {
+    pair: Certificate,
+    /// Names that the node orders; empty for a certificate that an operator gives.
+    ordered: Vec<String>,
+}
+
+impl Source {
+    /// Returns the sources of these files.
+    pub fn of(files: &[Certificate]) -> Vec<Self> {
+        files.iter().map(|pair| Self { pair: pair.clone(), ordered: Vec::new() }).collect()
+    }
+
+    /// Returns the sources of a listener: the files of the operator, then the ordered ones. Key and
+    /// chain of an ordered certificate are in one file, so that one rename replaces both.
+    pub fn of_listener(listen: &Listen, acme: &Acme) -> Vec<Self> {
+        let ordered = listen.acme.iter().map(|certificate| {
+            let file = certificate.file(&acme.folder);
+            let pair = Certificate { certificate: file.clone(), key: file };
+            Self { pair, ordered: certificate.names.clone() }
+        });
+        Self::of(&listen.tls).into_iter().chain(ordered).collect()
+    }
 }
 
 /// Modification time and length of the certificate and the key. They change when a file is
@@ -54,7 +100,7 @@ type Stamp = [Option<(SystemTime, u64)>; 2];
 
 impl Certificates {
     /// Reads all files.
-    pub fn read(files: &[Certificate]) -> Result<Self, Error> {
+    pub fn read(files: &[Source]) -> Result<Self, Error> {
         // Take the stamps first: a change during the read is then noticed later.
         let sources = Sources { files: files.to_vec(), stamps: stamps(files) };
         Ok(Self {
@@ -87,7 +133,7 @@ impl Certificates {
                 if self.sources.lock().files == files {
                     self.replace(read);
                 }
-                tracing::info!(certificate = %files[0].certificate.display(), "certificates read again");
+                tracing::info!(certificate = %files[0].pair.certificate.display(), "certificates read again");
             }
             Err(error) => tracing::error!(%error, "the certificates in use stay"),
         }
@@ -98,20 +144,40 @@ impl Certificates {
     /// Returns the current certificate for `name`.
     pub fn shown_for(&self, name: &str) -> Arc<dyn Shown> {
         let table = self.table.load_full();
-        let named = Arc::clone(table.choose(name));
+        let named = table.choose(name).cloned();
         Arc::new(ListenerCertificate { table, named })
     }
+
+    /// Returns the states of all certificates, in the settings' order.
+    pub fn states(&self) -> Vec<CertificateState> {
+        self.table.load().states.clone()
+    }
+
+    /// Returns the certificate for a server name.
+    pub fn key_for(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
+        let table = self.table.load();
+        let named = name.map_or(table.default.as_ref(), |name| table.choose(name));
+        named.map(|named| Arc::clone(&named.key))
+    }
+}
+
+/// Returns the states of these certificates as the files are now; none if one cannot be used.
+pub fn certificate_states(files: &[Certificate]) -> Vec<CertificateState> {
+    let read = CertificateTable::read(&Source::of(files)).ok();
+    read.map(|table| table.states).unwrap_or_default()
 }
 
 /// Certificate together with its listener's table.
 struct ListenerCertificate {
     table: Arc<CertificateTable>,
-    named: Arc<NamedCertificate>,
+    /// `None` if the last certificate was taken away since the handshake.
+    named: Option<Arc<NamedCertificate>>,
 }
 
 impl Shown for ListenerCertificate {
     fn is_for(&self, host: &str) -> bool {
-        self.named.is_for(host) || Arc::ptr_eq(self.table.choose(host), &self.named)
+        let (Some(named), Some(best)) = (&self.named, self.table.choose(host)) else { return false };
+        named.is_for(host) || Arc::ptr_eq(best, named)
     }
 }
 
@@ -127,35 +193,65 @@ impl NamedCertificate {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let table = self.table.load();
-        Some(Arc::clone(&hello.server_name().map_or(&table.default, |name| table.choose(name)).key))
+        self.key_for(hello.server_name())
     }
 }
 
 impl CertificateTable {
-    fn read(files: &[Certificate]) -> Result<Self, Error> {
-        let (mut exact, mut wildcard, mut default) = (HashMap::new(), HashMap::new(), None);
-        for source in files {
-            let named = Arc::new(read_one(source)?);
-            for name in &named.names {
-                match name.strip_prefix("*.") {
-                    Some(parent) => wildcard.entry(parent.to_owned()).or_insert_with(|| Arc::clone(&named)),
-                    None => exact.entry(name.clone()).or_insert_with(|| Arc::clone(&named)),
-                };
-            }
-            default.get_or_insert(named);
+    fn read(files: &[Source]) -> Result<Self, Error> {
+        if files.is_empty() {
+            let problem = "no certificate given".into();
+            return Err(Error::Certificate { path: Default::default(), problem });
         }
-        let none = || Error::Certificate { path: Default::default(), problem: "no certificate given".into() };
-        Ok(Self { default: default.ok_or_else(none)?, exact, wildcard })
+        let mut table = Self {
+            default: None,
+            exact: HashMap::new(),
+            wildcard: HashMap::new(),
+            states: Vec::with_capacity(files.len()),
+        };
+        for source in files {
+            match read_one(&source.pair) {
+                Ok(named) => table.add(source, Arc::new(named)),
+                Err(error) if source.ordered.is_empty() => return Err(error),
+                Err(error) => {
+                    if source.pair.certificate.exists() {
+                        tracing::error!(%error, "a certificate that the node has ordered cannot be used");
+                    }
+                    table.states.push(source.state(source.ordered.clone(), None));
+                }
+            }
+        }
+        debug_assert_eq!(table.states.len(), files.len());
+        Ok(table)
+    }
+
+    fn add(&mut self, source: &Source, named: Arc<NamedCertificate>) {
+        for name in &named.names {
+            match name.strip_prefix("*.") {
+                Some(parent) => self.wildcard.entry(parent.to_owned()).or_insert_with(|| Arc::clone(&named)),
+                None => self.exact.entry(name.clone()).or_insert_with(|| Arc::clone(&named)),
+            };
+        }
+        debug_assert!(!named.key.cert.is_empty(), "a chain has a leaf");
+        let facts = named.key.cert.first().and_then(|leaf| CertificateFacts::read(leaf));
+        self.states.push(source.state(named.names.clone(), facts.map(|facts| facts.not_after)));
+        self.default.get_or_insert(named);
     }
 
     /// Returns the certificate for `name`: an exact match, else a wildcard, else the default. A
     /// wildcard stands for one label (RFC 6125 section 6.4.3).
-    fn choose(&self, name: &str) -> &Arc<NamedCertificate> {
+    fn choose(&self, name: &str) -> Option<&Arc<NamedCertificate>> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let parent = name.split_once('.').map(|(_, parent)| parent);
         let by_wildcard = || parent.and_then(|parent| self.wildcard.get(parent));
-        self.exact.get(&name).or_else(by_wildcard).unwrap_or(&self.default)
+        self.exact.get(&name).or_else(by_wildcard).or(self.default.as_ref())
+    }
+}
+
+impl Source {
+    fn state(&self, names: Vec<String>, not_after: Option<u64>) -> CertificateState {
+        let (path, is_ordered) = (self.pair.certificate.clone(), !self.ordered.is_empty());
+        CertificateState { path, is_ordered, names, not_after }
     }
 }
 
@@ -183,10 +279,10 @@ fn read_one(source: &Certificate) -> Result<NamedCertificate, Error> {
     Ok(NamedCertificate { key: Arc::new(certified), names })
 }
 
-fn stamps(files: &[Certificate]) -> Vec<Stamp> {
+fn stamps(files: &[Source]) -> Vec<Stamp> {
     let stamp = |path: &Path| {
         let metadata = std::fs::metadata(path).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
     };
-    files.iter().map(|source| [stamp(&source.certificate), stamp(&source.key)]).collect()
+    files.iter().map(|source| [stamp(&source.pair.certificate), stamp(&source.pair.key)]).collect()
 }

@@ -1,7 +1,9 @@
 //! TLS towards clients: rustls, with certificates chosen by server name and replaced at run time.
 
 mod certificates;
+mod challenges;
 mod client_certificates;
+mod hybrid;
 mod policy;
 mod private;
 
@@ -10,13 +12,17 @@ use super::drain::Drain;
 use crate::message::ServerName;
 use crate::transport::Rewind;
 use arc_swap::ArcSwap;
-use certificates::Certificates;
+pub use certificates::{CertificateState, certificate_states};
+use certificates::{Certificates, Source};
+use challenges::ChallengeResolver;
 use policy::TlsPolicy;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
+use rustls::server::ResolvesServerCert;
 use rustls::server::danger::ClientCertVerifier;
+use shoal_acme::Challenges;
 use shoal_rules::CertificateNames;
-use shoal_settings::Listen;
+use shoal_settings::{Acme, AcmeChallenge, Listen};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +38,15 @@ pub use private::{PrivateTls, private_tls};
 pub(super) struct Tls {
     /// Handshakes as the settings in force want them.
     acceptor: Arc<ArcSwap<Acceptor>>,
+    parts: HandshakeParts,
+}
+
+/// Parts of a listener's handshakes that a reload keeps.
+#[derive(Clone)]
+struct HandshakeParts {
     certificates: Arc<Certificates>,
+    /// Open challenges of an authority that asks over TLS; `None` if it does not.
+    challenges: Option<Arc<Challenges>>,
     policy: TlsPolicy,
 }
 
@@ -58,18 +72,23 @@ pub(super) const ALPN_H2: &[u8] = b"h2";
 
 const ALPN_HTTP1: &[u8] = b"http/1.1";
 
+/// ALPN name of a challenge (RFC 8737 section 6.2).
+const ALPN_ACME: &[u8] = b"acme-tls/1";
+
 impl Tls {
-    /// Reads the certificates. Returns `None` for a plain listener, which has none.
-    pub fn load(listen: &Listen) -> Result<Option<Self>, Error> {
-        let sources = &listen.tls;
-        if sources.is_empty() {
+    /// Reads the certificates. Returns `None` for a plain listener, which has none. `challenges`
+    /// are answered in handshakes, if the authority of `acme` asks so.
+    pub fn load(listen: &Listen, acme: &Acme, challenges: &Arc<Challenges>) -> Result<Option<Self>, Error> {
+        if !listen.is_tls() {
             return Ok(None);
         }
-        let certificates = Arc::new(Certificates::read(sources)?);
+        let certificates = Arc::new(Certificates::read(&Source::of_listener(listen, acme))?);
         let verifier = client_certificates::verifier(listen)?;
-        let policy = TlsPolicy::of(listen);
-        let acceptor = Acceptor::new(&certificates, verifier, &sources[0].certificate, &policy)?;
-        Ok(Some(Self { acceptor: Arc::new(ArcSwap::from_pointee(acceptor)), certificates, policy }))
+        let is_asked = acme.challenge == AcmeChallenge::TlsAlpn01 && !acme.directory.is_empty();
+        let challenges = is_asked.then(|| Arc::clone(challenges));
+        let parts = HandshakeParts { certificates, challenges, policy: TlsPolicy::of(listen) };
+        let acceptor = parts.acceptor(verifier, &first_file(listen, acme))?;
+        Ok(Some(Self { acceptor: Arc::new(ArcSwap::from_pointee(acceptor)), parts }))
     }
 
     /// Performs the TLS handshake. Returns the stream with the names in the client's certificate.
@@ -79,6 +98,10 @@ impl Tls {
     ) -> std::io::Result<(Stream, Option<Arc<CertificateNames>>)> {
         let acceptor = self.acceptor.load_full();
         let stream = acceptor.acceptor.accept(io).await?;
+        if stream.get_ref().1.alpn_protocol() == Some(ALPN_ACME) {
+            // The handshake is the whole protocol (RFC 8737, section 4).
+            return Err(std::io::Error::other("it was a challenge of the authority, and is answered"));
+        }
         let names = match &acceptor.verifier {
             None => None,
             Some(verifier) => {
@@ -90,16 +113,21 @@ impl Tls {
 
     /// Returns the requested server name with the certificate shown for it.
     pub fn server_name(&self, name: &str) -> ServerName {
-        ServerName::new(name, self.certificates.shown_for(name))
+        ServerName::new(name, self.parts.certificates.shown_for(name))
     }
 
     /// Reads certificates and authorities for [`Self::replace`].
-    pub fn read(&self, listen: &Listen) -> Result<ReadTls, Error> {
+    pub fn read(&self, listen: &Listen, acme: &Acme) -> Result<ReadTls, Error> {
         Ok(ReadTls {
-            certificates: Certificates::read(&listen.tls)?,
+            certificates: Certificates::read(&Source::of_listener(listen, acme))?,
             verifier: client_certificates::verifier(listen)?,
-            path: listen.tls[0].certificate.clone(),
+            path: first_file(listen, acme),
         })
+    }
+
+    /// Returns the states of the certificates, in the settings' order.
+    pub fn states(&self) -> Vec<CertificateState> {
+        self.parts.certificates.states()
     }
 
     /// Replaces the certificates in use, and the authorities of clients. Sessions that began under
@@ -109,30 +137,43 @@ impl Tls {
     /// If the system gives no key for tickets. Nothing has changed then.
     pub fn replace(&self, read: ReadTls) -> Result<(), Error> {
         if read.verifier.is_some() || self.acceptor.load().verifier.is_some() {
-            let acceptor = Acceptor::new(&self.certificates, read.verifier, &read.path, &self.policy)?;
+            let acceptor = self.parts.acceptor(read.verifier, &read.path)?;
             self.acceptor.store(Arc::new(acceptor));
         }
-        self.certificates.replace(read.certificates);
+        self.parts.certificates.replace(read.certificates);
         Ok(())
     }
 }
 
-impl Acceptor {
-    fn new(
-        certificates: &Arc<Certificates>,
+impl HandshakeParts {
+    /// Returns handshakes with the certificates in use, and this judge of clients.
+    fn acceptor(
+        &self,
         verifier: Option<Arc<dyn ClientCertVerifier>>,
         path: &Path,
-        policy: &TlsPolicy,
-    ) -> Result<Self, Error> {
-        let protocols = [ALPN_H2, ALPN_HTTP1];
-        let config = server_config(certificates, verifier.as_ref(), (path, policy), &protocols)?;
-        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), verifier })
+    ) -> Result<Acceptor, Error> {
+        let mut protocols = vec![ALPN_H2, ALPN_HTTP1];
+        let resolver: Arc<dyn ResolvesServerCert> = match &self.challenges {
+            None => Arc::clone(&self.certificates) as Arc<_>,
+            Some(challenges) => {
+                protocols.push(ALPN_ACME);
+                Arc::new(ChallengeResolver::new(&self.certificates, challenges))
+            }
+        };
+        let config = server_config(resolver, verifier.as_ref(), (path, &self.policy), &protocols)?;
+        Ok(Acceptor { acceptor: TlsAcceptor::from(Arc::new(config)), verifier })
     }
+}
+
+/// Returns the first certificate file of a listener, for messages.
+fn first_file(listen: &Listen, acme: &Acme) -> PathBuf {
+    let ordered = || listen.acme.first().map(|certificate| certificate.file(&acme.folder));
+    listen.tls.first().map(|pair| pair.certificate.clone()).or_else(ordered).unwrap_or_default()
 }
 
 /// Returns the setup of handshakes with these certificates, and protocols in order of preference.
 fn server_config(
-    certificates: &Arc<Certificates>,
+    certificates: Arc<dyn ResolvesServerCert>,
     verifier: Option<&Arc<dyn ClientCertVerifier>>,
     (path, policy): (&Path, &TlsPolicy),
     protocols: &[&[u8]],
@@ -146,7 +187,7 @@ fn server_config(
         Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
         None => builder.with_no_client_auth(),
     };
-    let mut config = builder.with_cert_resolver(Arc::clone(certificates) as Arc<_>);
+    let mut config = builder.with_cert_resolver(certificates);
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     // Tickets let clients resume on any worker without server state. Their keys change every few
     // hours.
@@ -160,7 +201,7 @@ pub(super) fn watch<'a>(all: impl Iterator<Item = &'a Tls>, drain: &Drain) {
     let all: Vec<&Tls> = all.collect();
     while !drain.wait_for(LOOK_EVERY) {
         for tls in &all {
-            tls.certificates.replace_if_changed();
+            tls.parts.certificates.replace_if_changed();
         }
     }
 }

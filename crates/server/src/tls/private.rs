@@ -1,9 +1,10 @@
 //! TLS of a listener that is not for clients: HTTP/1 alone, without names of clients.
 
-use super::certificates::Certificates;
+use super::certificates::{Certificates, Source};
 use super::{ALPN_HTTP1, TlsPolicy, server_config};
 use crate::Error;
 use parking_lot::Mutex;
+use rustls::server::ResolvesServerCert;
 use shoal_settings::Certificate;
 use std::io;
 use std::sync::Arc;
@@ -26,9 +27,10 @@ pub struct PrivateTls {
 /// If a certificate or key cannot be used.
 pub fn private_tls(sources: &[Certificate]) -> Result<Option<PrivateTls>, Error> {
     let [first, ..] = sources else { return Ok(None) };
-    let certificates = Arc::new(Certificates::read(sources)?);
-    let config =
-        server_config(&certificates, None, (&first.certificate, &TlsPolicy::default()), &[ALPN_HTTP1])?;
+    let certificates = Arc::new(Certificates::read(&Source::of(sources))?);
+    let resolver = Arc::clone(&certificates) as Arc<dyn ResolvesServerCert>;
+    let policy = TlsPolicy::default();
+    let config = server_config(resolver, None, (&first.certificate, &policy), &[ALPN_HTTP1])?;
     let acceptor = TlsAcceptor::from(Arc::new(config));
     Ok(Some(PrivateTls { acceptor, certificates, looked: Mutex::new(Instant::now()) }))
 }

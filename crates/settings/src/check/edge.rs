@@ -14,12 +14,20 @@ impl Rules<'_> {
             let hint = Some("add TLS_AES_128_GCM_SHA256, or allow version 1.2".into());
             self.fault_with(&key("tls_ciphers"), "no suite here is one of TLS 1.3", hint);
         }
+        let is_of_13_alone = |group: &String| group == "x25519mlkem768";
+        if version == TlsVersion::V12
+            && !listen.tls_groups.is_empty()
+            && listen.tls_groups.iter().all(is_of_13_alone)
+        {
+            let hint = Some("add x25519, or set tls_min_version = \"1.3\"".into());
+            self.fault_with(&key("tls_groups"), "TLS 1.2 has no group here", hint);
+        }
         if listen.redirect_https.is_none() {
             return;
         }
         if listen.mode == Mode::Forward {
             self.fault(&key("redirect_https"), "clients of a forward listener name the scheme themselves");
-        } else if !listen.tls.is_empty() {
+        } else if listen.is_tls() {
             self.fault(&key("redirect_https"), "this listener speaks https itself");
         }
     }
@@ -64,7 +72,9 @@ mod tests {
             ("tls_ciphers = ['TLS_AES_128_GCM_SHA265']", "TLS_AES_128_GCM_SHA256"),
             ("tls_ciphers = ['RC4-SHA']", "is no cipher suite"),
             ("tls_ciphers = ['TLS_AES_128_GCM_SHA256', 'TLS_AES_128_GCM_SHA256']", "listed before"),
-            ("tls_groups = ['X25519MLKEM768']", "is no group"),
+            ("tls_groups = ['X25519MLKEM768']", "did you mean x25519mlkem768"),
+            ("tls_groups = ['x448']", "is no group"),
+            ("tls_groups = ['x25519mlkem768']", "TLS 1.2 has no group here"),
             ("tls_min_version = '1.1'", "1.1"),
             (
                 "tls_min_version = '1.3'\ntls_ciphers = ['TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256']",

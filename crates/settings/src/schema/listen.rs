@@ -1,5 +1,6 @@
 //! Settings of listeners.
 
+use super::AcmeCertificate;
 use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,8 +25,12 @@ entry! {
         /// `X-Forwarded-Proto` and `Forwarded` fields: for access lists, logs, the URL's scheme,
         /// and towards upstreams. Shoal drops such fields from all other clients.
         pub trusted_proxies: Vec<IpNet> = Vec::new(),
-        /// Certificates, chosen by server name; the first is the default. Empty means plain HTTP.
+        /// Certificates, chosen by server name; the first is the default. Without
+        /// certificates here and in `acme` the listener speaks plain HTTP.
         pub tls: Vec<Certificate> = Vec::new(),
+        /// Certificates that the node orders itself, by the settings of `[acme]`. They stand behind
+        /// those of `tls`. Until the first one is there, handshakes for its names fail.
+        pub acme: Vec<AcmeCertificate> = Vec::new(),
         /// Oldest version of TLS that clients may use.
         #[takes_effect(restart)]
         pub tls_min_version: TlsVersion = TlsVersion::V12,
@@ -34,8 +39,9 @@ entry! {
         /// list.
         #[takes_effect(restart)]
         pub tls_ciphers: Vec<String> = Vec::new(),
-        /// Groups for the key exchange, best first: `x25519`, `secp256r1`, `secp384r1`. An empty
-        /// list takes all.
+        /// Groups for the key exchange, best first: `x25519mlkem768`, `x25519`, `secp256r1`,
+        /// `secp384r1`. The first is safe from quantum computers too, and is of TLS 1.3 alone. An
+        /// empty list takes all.
         #[takes_effect(restart)]
         pub tls_groups: Vec<String> = Vec::new(),
         /// Port of https to which a plain listener in reverse mode sends clients, with 308. A host
@@ -97,8 +103,8 @@ pub const TLS_CIPHERS: [&str; 9] = [
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
 ];
 
-/// Groups for the key exchange that listeners can use, by their IANA names.
-pub const TLS_GROUPS: [&str; 3] = ["x25519", "secp256r1", "secp384r1"];
+/// Groups for the key exchange that listeners can use, by their IANA names in lower case.
+pub const TLS_GROUPS: [&str; 4] = ["x25519mlkem768", "x25519", "secp256r1", "secp384r1"];
 
 choice! {
     /// Treatment of clients without a certificate.

@@ -16,6 +16,7 @@ impl Listen {
             proxy_protocol_from: Vec::new(),
             trusted_proxies: Vec::new(),
             tls: Vec::new(),
+            acme: Vec::new(),
             tls_min_version: TlsVersion::V12,
             tls_ciphers: Vec::new(),
             tls_groups: Vec::new(),
@@ -31,6 +32,11 @@ impl Listen {
     /// Makes a plain listener in reverse mode.
     pub fn reverse(address: SocketAddr) -> Self {
         Self { mode: Mode::Reverse, ..Self::forward(address) }
+    }
+
+    /// Returns `true` if the listener speaks TLS.
+    pub fn is_tls(&self) -> bool {
+        !self.tls.is_empty() || !self.acme.is_empty()
     }
 
     /// Returns the client networks that the listener serves, or `None` for all clients.

@@ -62,6 +62,8 @@ metrics! {
     accept_errors = "counter" "shoal_accept_errors_total" "" "Connections that could not be accepted.";
     proxy_protocol_refused = "counter" "shoal_proxy_protocol_refused_total" "" "Connections closed for want of a valid PROXY protocol header.";
     tls_failures = "counter" "shoal_tls_failures_total" "" "TLS handshakes with clients that failed.";
+    acme_made: shared = "counter" "shoal_acme_orders_total" "result=\"made\"" "Orders of certificates that have ended.";
+    acme_failed: shared = "counter" "shoal_acme_orders_total" "result=\"failed\"" "Orders of certificates that have ended.";
     tls_connections = "counter" "shoal_tls_connections_total" "" "TLS connections with clients, after the handshake.";
     clients_slow = "counter" "shoal_clients_slow_total" "" "Clients given up since they sent their request body, or took their response, too slowly.";
     refused = "counter" "shoal_requests_refused_total" "" "Requests refused as malformed, oversized or ambiguous.";

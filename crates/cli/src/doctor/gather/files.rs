@@ -59,8 +59,20 @@ impl FileList {
 fn of_clients(settings: &Settings, list: &mut FileList) {
     for (at, listen) in settings.listen.iter().enumerate() {
         list.add_pairs(&format!("listen[{at}].tls"), &listen.tls);
+        for (number, certificate) in listen.acme.iter().enumerate() {
+            let file = certificate.file(&settings.acme.folder);
+            list.add(format!("listen[{at}].acme[{number}].certificate"), Some(&file), Need::Ordered);
+        }
         list.add(format!("listen[{at}].client_ca"), listen.client_ca.as_deref(), Need::Read);
         list.add(format!("listen[{at}].users_file"), listen.users_file.as_deref(), Need::Secret);
+    }
+    if !settings.acme.directory.is_empty() {
+        list.add("acme.ca_file".into(), settings.acme.ca_file.as_deref(), Need::Read);
+        list.add("acme.binding_key_file".into(), settings.acme.binding_key_file.as_deref(), Need::Secret);
+        let folder = std::path::absolute(&settings.acme.folder).unwrap_or_default();
+        // The node makes a folder that is not there.
+        let there = folder.ancestors().find(|path| path.exists());
+        list.add("acme.folder".into(), there, Need::WriteIn);
     }
     list.add("forward.users_file".into(), settings.forward.users_file.as_deref(), Need::Secret);
     list.add_rules("rule", &settings.rule);
@@ -181,7 +193,9 @@ mod tests {
 
     #[test]
     fn every_file_of_the_settings_is_listed() {
-        let text = "[[listen]]\naddress = '127.0.0.1:1'\nmode = 'forward'\ntls = [{ certificate = '/c', key = '/k' }]\nusers_file = '/u'\n\
+        let text = "[[listen]]\naddress = '127.0.0.1:1'\nmode = 'forward'\ntls = [{ certificate = '/c', key = '/k' }]\nusers_file = '/u'\nacme = [{ names = ['a.test'] }]\n\
+                    [acme]\ndirectory = 'https://ca.test/'\nterms_agreed = true\nfolder = '/orders'\nchallenge = 'tls-alpn-01'\n\
+                    binding_id = 'x'\nbinding_key_file = '/orders-key'\n\
                     [admin]\nlisten = 'unix:/run/x/a.sock'\nusers = [{ name = 'a', password_file = '/p' }]\n\
                     [cluster]\nkey_file = '/ck'\n[upstream]\nca_file = '/ca'\n[log]\naccess = '/var/log/x/a.log'\n[store]\ndirectory = '/'\n";
         let settings = Settings::parse(text, "f").expect("sound");
@@ -189,7 +203,10 @@ mod tests {
             .into_iter()
             .map(|file| (file.path.display().to_string(), file.need))
             .collect();
+        let ordered = settings.listen[0].acme[0].file(Path::new("/orders"));
         for (path, need) in [
+            (ordered.to_str().expect("ASCII"), Need::Ordered),
+            ("/orders-key", Need::Secret),
             ("/etc/x.toml", Need::Read),
             ("/c", Need::Read),
             ("/k", Need::Secret),

@@ -21,6 +21,12 @@ fn one(file: &FileFact, user: &User) -> Option<Finding> {
     let whose = if user.is_nodes { "the node's user" } else { "this user" };
     let (mode, is_folder) = match &file.state {
         FileState::There { mode, is_folder, .. } => (*mode, *is_folder),
+        FileState::Absent if file.need == Need::Ordered => {
+            return Some(Finding::warn(
+                format!("{setting}: no certificate has come yet"),
+                "`shoal status` tells the state of the order",
+            ));
+        }
         FileState::Absent => {
             return Some(Finding::bad(
                 format!("{setting}: {path} is not there"),
@@ -38,7 +44,7 @@ fn one(file: &FileFact, user: &User) -> Option<Finding> {
         let kind = if is_folder { "a folder, where a file belongs" } else { "no folder" };
         return Some(Finding::bad(format!("{setting}: {path} is {kind}"), "correct the setting"));
     }
-    if file.need == Need::Secret && mode & 0o007 != 0 {
+    if matches!(file.need, Need::Secret | Need::Ordered) && mode & 0o007 != 0 {
         return Some(Finding::bad(
             format!("{setting}: every user of this machine may use {path} (mode {:03o})", mode & 0o777),
             format!("`chmod o-rwx {path}`; then make a new key or password, since it may be known"),

@@ -177,6 +177,12 @@ fn states_of_files_are_judged() {
     check(file(there(false), CertificateState::Ended), Level::Bad, "has ended");
     check(file(there(false), CertificateState::NotYet), Level::Bad, "not valid yet");
     check(file(there(false), CertificateState::EndsSoon), Level::Warn, "ends within 14 days");
+    let ordered = |facts: &mut Facts| {
+        let (setting, path) = ("listen[0].acme[0].certificate".into(), "/o".into());
+        let (need, state, certificate) = (Need::Ordered, FileState::Absent, CertificateState::Sound);
+        facts.files.push(FileFact { setting, path, need, state, certificate });
+    };
+    check(ordered, Level::Warn, "no certificate has come yet");
 }
 
 #[test]

@@ -43,6 +43,7 @@ pub(in crate::status) fn well() -> NodeLook {
         sites: Vec::new(),
         mirrors: Vec::new(),
         prefetch: Default::default(),
+        certificates: Vec::new(),
     };
     NodeLook { status, status_json: json!({}), now: None, cluster: None, own_unix_ms: 1_000_900 }
 }

@@ -1,0 +1,3 @@
+module shoal.test/handshake
+
+go 1.25
