@@ -113,7 +113,7 @@ impl HintTable {
 pub(super) fn send_again(remembered: &RememberedHints, ask: &RequestContext) {
     let takes_it = match ask.live.prefetch.early_hints {
         EarlyHints::Off => false,
-        EarlyHints::Http2 => ask.version == Version::HTTP_2,
+        EarlyHints::Http2 => ask.version >= Version::HTTP_2,
         EarlyHints::All => ask.version >= Version::HTTP_11,
     };
     let Some(sink) = ask.interim.as_ref().filter(|_| takes_it && ask.method == Method::GET) else { return };
