@@ -10,7 +10,7 @@ use crate::limits::ConnectionLimits;
 use crate::message::Handler;
 use crate::tls::Tls;
 use quinn::{
-    Endpoint, EndpointConfig, HashedConnectionIdGenerator, IdleTimeout, Incoming, ServerConfig, TokioRuntime,
+    ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig, TokioRuntime,
     TransportConfig, VarInt,
 };
 use ring::rand::{SecureRandom, SystemRandom};
@@ -63,7 +63,6 @@ pub(crate) fn listeners(
 /// Keys of a listener's endpoints: any worker recognizes packets for another one.
 pub(crate) struct EndpointKeys {
     reset: Arc<ring::hmac::Key>,
-    connection_ids: u64,
     tokens: Arc<ring::hkdf::Prk>,
 }
 
@@ -75,22 +74,16 @@ impl EndpointKeys {
     pub fn new() -> io::Result<Self> {
         let random = SystemRandom::new();
         let failed = |_| io::Error::other("the system gives no random numbers");
-        let (mut id, mut master) = ([0; 8], [0; 64]);
-        random.fill(&mut id).map_err(failed)?;
+        let mut master = [0; 64];
         random.fill(&mut master).map_err(failed)?;
         let reset = ring::hmac::Key::generate(ring::hmac::HMAC_SHA256, &random).map_err(failed)?;
         let tokens = ring::hkdf::Salt::new(ring::hkdf::HKDF_SHA256, &[]).extract(&master);
-        Ok(Self {
-            reset: Arc::new(reset),
-            connection_ids: u64::from_le_bytes(id),
-            tokens: Arc::new(tokens),
-        })
+        Ok(Self { reset: Arc::new(reset), tokens: Arc::new(tokens) })
     }
 
     fn endpoint(&self) -> EndpointConfig {
         let mut config = EndpointConfig::new(Arc::clone(&self.reset) as Arc<_>);
-        let key = self.connection_ids;
-        config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(key)));
+        config.cid_generator(|| Box::new(RandomConnectionIds));
         config
     }
 
@@ -103,6 +96,26 @@ impl EndpointKeys {
         config.incoming_buffer_size(INCOMING_BYTES_MAX);
         config.incoming_buffer_size_total(INCOMING_BYTES_ALL);
         Some(config)
+    }
+}
+
+/// Connection IDs without a meaning. A packet with an unknown one gets a stateless reset, of which
+/// QUIC sends one in 20 ms at most, each shorter than the packet.
+struct RandomConnectionIds;
+
+impl ConnectionIdGenerator for RandomConnectionIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let mut bytes = [0; CONNECTION_ID_BYTES];
+        SystemRandom::new().fill(&mut bytes).expect("the system gave random numbers at the start");
+        ConnectionId::new(&bytes)
+    }
+
+    fn cid_len(&self) -> usize {
+        CONNECTION_ID_BYTES
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
     }
 }
 
@@ -219,6 +232,9 @@ fn admit<H: Handler>(
     let arrival = Arrival { incoming, config: Arc::new(config), live, place };
     tokio::spawn(handshake::run(arrival, Arc::clone(entrance), Arc::clone(shared)));
 }
+
+/// Bytes of our connection IDs.
+const CONNECTION_ID_BYTES: usize = 8;
 
 /// Most handshakes under way at one worker.
 const HANDSHAKES_MAX: usize = 512;

@@ -60,11 +60,9 @@ pub(super) async fn run<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, s
     if !seat.count_for(&entrance.clients, client.address.ip()) {
         return full();
     }
-    for counter in
-        [&shared.metrics.connections, &shared.metrics.tls_connections, &shared.metrics.h3_connections]
-    {
-        counter.increment();
-    }
+    shared.metrics.connections.increment();
+    shared.metrics.tls_connections.increment();
+    shared.metrics.h3_connections.increment();
     let context = Arc::new(Http3Context::new(shared, live, connection, client));
     connection::serve(context).await;
     drop(seat);
