@@ -72,7 +72,6 @@ pub(super) async fn serve<H: Handler>(
             exchange.sender.reset(code);
         }
     }
-    context.note_end(Instant::now());
 }
 
 /// Waits for the head; of a GET or HEAD, for the end of the stream or the first bytes behind the
@@ -274,7 +273,11 @@ async fn send<H: Handler>(
     let sent = send_all(&mut sender, block, body).await;
     account.body_bytes = sender.sent;
     match sent.and_then(|()| sender.stream.finish()) {
-        Ok(()) => account.complete(Instant::now()),
+        Ok(()) => {
+            let now = Instant::now();
+            account.complete(now);
+            context.note_end(now);
+        }
         Err(why) => return sender.stop(why),
     }
     // The stream has its task until the client has everything: the connection stays that long.

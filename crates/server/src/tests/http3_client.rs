@@ -45,7 +45,6 @@ pub(super) async fn connect(
 
 /// Client of the crate `h3`.
 pub(super) struct H3Client {
-    pub connection: Connection,
     sender: h3::client::SendRequest<h3_quinn::OpenStreams, Bytes>,
 }
 
@@ -66,9 +65,9 @@ impl H3Client {
 
     pub async fn over(connection: Connection) -> Self {
         let (mut driver, sender) =
-            h3::client::new(h3_quinn::Connection::new(connection.clone())).await.expect("it is open");
+            h3::client::new(h3_quinn::Connection::new(connection)).await.expect("it is open");
         tokio::spawn(async move { std::future::poll_fn(|context| driver.poll_close(context)).await });
-        Self { connection, sender }
+        Self { sender }
     }
 
     /// Sends a request with a body in pieces, and trailers. Returns the response, or the error.
@@ -160,7 +159,11 @@ impl RawClient {
 
     /// Returns the code with which the server closes the connection.
     pub async fn closed(&self) -> u64 {
-        let closed = tokio::time::timeout(Duration::from_secs(10), self.0.closed()).await.expect("it ends");
+        self.closed_for("the end").await
+    }
+
+    pub async fn closed_for(&self, what: &str) -> u64 {
+        let closed = tokio::time::timeout(Duration::from_secs(10), self.0.closed()).await.expect(what);
         match closed {
             ConnectionError::ApplicationClosed(close) => close.error_code.into_inner(),
             other => panic!("{other}"),
