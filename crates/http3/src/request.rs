@@ -267,11 +267,17 @@ mod tests {
 
     #[test]
     fn parts_arrive_in_any_pieces() {
-        let stream =
-            [frame(0x21, b"grease"), frame(1, b"head"), frame(0, b"ab"), frame(0, b""), frame(0xf07, b"x"), frame(0, b"c"), frame(1, b"t")]
-                .concat();
-        let parts =
-            vec![Part::Head("head".into()), Part::Data("abc".into()), Part::Trailers("t".into())];
+        let stream = [
+            frame(0x21, b"grease"),
+            frame(1, b"head"),
+            frame(0, b"ab"),
+            frame(0, b""),
+            frame(0xf07, b"x"),
+            frame(0, b"c"),
+            frame(1, b"t"),
+        ]
+        .concat();
+        let parts = vec![Part::Head("head".into()), Part::Data("abc".into()), Part::Trailers("t".into())];
         for piece in 1..=stream.len() {
             assert_eq!(read(&stream, piece), (parts.clone(), Ok(())), "pieces of {piece}");
         }

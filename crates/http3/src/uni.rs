@@ -167,11 +167,15 @@ impl UniReader {
                 return Err(ErrorCode::DECODER_STREAM_ERROR);
             }
             let rest = &self.gathered[done + 1..];
-            let length = if first & 0x3f < 0x3f { 0 } else { match rest.iter().position(|byte| byte & 0x80 == 0) {
-                Some(last) => last + 1,
-                None if rest.len() < INTEGER_BYTES_MAX => break,
-                None => return Err(ErrorCode::DECODER_STREAM_ERROR),
-            } };
+            let length = if first & 0x3f < 0x3f {
+                0
+            } else {
+                match rest.iter().position(|byte| byte & 0x80 == 0) {
+                    Some(last) => last + 1,
+                    None if rest.len() < INTEGER_BYTES_MAX => break,
+                    None => return Err(ErrorCode::DECODER_STREAM_ERROR),
+                }
+            };
             done += 1 + length;
         }
         self.gathered.drain(..done);
@@ -256,7 +260,11 @@ mod tests {
     fn control_streams_are_read() {
         for (what, stream, expected) in [
             ("empty settings", &b"\0\x04\0"[..], Ok(true)),
-            ("settings, grease, a priority", b"\0\x04\x05\x01\x40\x64\x07\x08\x21\x01x\x80\x0f\x07\0\x02\0u", Ok(true)),
+            (
+                "settings, grease, a priority",
+                b"\0\x04\x05\x01\x40\x64\x07\x08\x21\x01x\x80\x0f\x07\0\x02\0u",
+                Ok(true),
+            ),
             ("GOAWAY", b"\0\x04\0\x07\x01\x08\x07\x01\x04", Ok(true)),
             ("a rising GOAWAY", b"\0\x04\0\x07\x01\x04\x07\x01\x08", Err(ErrorCode::ID_ERROR)),
             ("pushes", b"\0\x04\0\x0d\x01\x04\x0d\x01\x08", Ok(true)),
@@ -286,7 +294,11 @@ mod tests {
             ("an entry", b"\x02\xc0\x01x", Err(ErrorCode::ENCODER_STREAM_ERROR)),
             ("a stream cancelled", b"\x03\x44\x7f\x80\x01\x44", Ok(true)),
             ("an acknowledgement", b"\x03\x84", Err(ErrorCode::DECODER_STREAM_ERROR)),
-            ("an endless number", b"\x03\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", Err(ErrorCode::DECODER_STREAM_ERROR)),
+            (
+                "an endless number",
+                b"\x03\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+                Err(ErrorCode::DECODER_STREAM_ERROR),
+            ),
             ("a push", b"\x01", Err(ErrorCode::STREAM_CREATION_ERROR)),
             ("an unknown stream", b"\x21abc", Ok(false)),
         ] {

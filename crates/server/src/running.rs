@@ -2,10 +2,10 @@
 
 use super::client_connections::ClientConnections;
 use super::drain::Drain;
+use super::http3::{self, Http3Listener, alt_svc};
 use super::limits::ConnectionLimits;
 use super::tls::Tls;
 use super::worker::{Worker, WorkerListener};
-use super::http3::{self, Http3Listener, alt_svc};
 use super::{Error, ServerState, listen};
 use crate::access::{self, PeerDoor};
 use crate::message::{Client, Handler};

@@ -45,7 +45,9 @@ async fn run(
     let mut opened = Vec::new();
     for _ in 0..connections {
         // A socket for each, so that the kernel gives them to all workers.
-        let endpoint = Endpoint::client((if address.is_ipv4() { "127.0.0.1" } else { "::1" }.parse::<std::net::IpAddr>()?, 0).into())?;
+        let endpoint = Endpoint::client(
+            (if address.is_ipv4() { "127.0.0.1" } else { "::1" }.parse::<std::net::IpAddr>()?, 0).into(),
+        )?;
         let connection = endpoint.connect_with(config.clone(), address, "localhost")?.await?;
         let mut control = connection.open_uni().await?;
         control.write_all(b"\0\x04\0").await?;
@@ -100,7 +102,8 @@ async fn ask(connection: &Connection, request: &[u8]) -> Result<u64, Box<dyn Err
     }
     let head = &first[..first.len().min(STATUS_WITHIN)];
     // `:status` 200: as an index of the static table, or as text.
-    let is_sound = head.contains(&0xd9) || head.windows(3).any(|text| text == b"200" || text == b"\x82\x10\x01");
+    let is_sound =
+        head.contains(&0xd9) || head.windows(3).any(|text| text == b"200" || text == b"\x82\x10\x01");
     if is_sound { Ok(bytes) } else { Err("another status".into()) }
 }
 

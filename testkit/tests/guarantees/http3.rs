@@ -128,7 +128,10 @@ fn an_upgrade_moves_clients_to_the_new_process() {
     shoal.upgrade(None).expect("it takes over");
     // The old process tells its client to leave.
     let closed = client.closed();
-    assert!(matches!(&closed, quinn::ConnectionError::ApplicationClosed(close) if close.error_code.into_inner() == 0x100), "{closed}");
+    assert!(
+        matches!(&closed, quinn::ConnectionError::ApplicationClosed(close) if close.error_code.into_inner() == 0x100),
+        "{closed}"
+    );
     wait::until("the new process serves HTTP/3", || {
         let Ok(mut client) = H3Connection::try_open(shoal.address("tls"), "a.test", &config) else {
             return false;

@@ -133,7 +133,12 @@ mod tests {
         assert_eq!(read(b"\0\0\x51\x0b/index.html"), shown(&[(":path", "/index.html")]));
         assert_eq!(
             read(b"\0\0\xd1\xd7\xc1\x50\x8c\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff"),
-            shown(&[(":method", "GET"), (":scheme", "https"), (":path", "/"), (":authority", "www.example.com")])
+            shown(&[
+                (":method", "GET"),
+                (":scheme", "https"),
+                (":path", "/"),
+                (":authority", "www.example.com")
+            ])
         );
         assert_eq!(read(b"\0\0\x23abc\x01x"), shown(&[("abc", "x")]));
         assert_eq!(read(b"\0\0\x27\x03abcdefghij\0"), shown(&[("abcdefghij", "")]));

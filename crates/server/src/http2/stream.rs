@@ -145,7 +145,12 @@ impl<H: Handler> StreamTask<'_, H> {
         }
         let bodiless = self.method == Method::HEAD || is_bodiless(status) || tunnels;
         let length = content_length(&self.method, status, &reply.head, &reply.body);
-        let (status, fields) = reply_fields::head(reply.head, length, streams.shared.alt_svc(&streams.client).as_ref(), self.received);
+        let (status, fields) = reply_fields::head(
+            reply.head,
+            length,
+            streams.shared.alt_svc(&streams.client).as_ref(),
+            self.received,
+        );
         account.head_bytes = reply_fields::head_bytes(&fields);
         let ends = !tunnels && (bodiless || is_empty(&reply.body));
         if self.sending.head(reply_fields::block::<Hpack>(status, &fields), ends).is_err() {

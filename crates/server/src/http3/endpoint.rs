@@ -3,15 +3,15 @@
 use super::handshake::{self, Arrival};
 use super::sockets::{self, LateSockets, UdpListener};
 use super::{SEND_WINDOW, UNI_STREAMS_MAX};
-use crate::{Error, ServerState};
 use crate::client_connections::ClientConnections;
 use crate::http2::{CONNECTION_WINDOW, STREAM_WINDOW};
 use crate::limits::ConnectionLimits;
 use crate::message::Handler;
 use crate::tls::Tls;
+use crate::{Error, ServerState};
 use quinn::{
-    ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig, TokioRuntime,
-    TransportConfig, VarInt,
+    ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig,
+    TokioRuntime, TransportConfig, VarInt,
 };
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io;
@@ -57,7 +57,10 @@ pub(crate) fn listeners(
         let late = LateSockets::new(local, workers);
         return Ok((0..workers).map(|_| listener(UdpListener::Late(Arc::clone(&late)))).collect());
     }
-    Ok(sockets::bind(local, workers)?.into_iter().map(|socket| listener(UdpListener::Bound(socket))).collect())
+    Ok(sockets::bind(local, workers)?
+        .into_iter()
+        .map(|socket| listener(UdpListener::Bound(socket)))
+        .collect())
 }
 
 /// Keys of a listener's endpoints: any worker recognizes packets for another one.

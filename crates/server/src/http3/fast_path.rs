@@ -98,7 +98,10 @@ impl QueuedReply {
         if is_copied {
             block.extend_from_slice(hit.content);
         } else if let Some(hold) = hit.keeper.hold(length) {
-            held = Bytes::from_owner(HeldBody { bytes: hit.body.bytes().slice(hit.content_place()), _hold: hold });
+            held = Bytes::from_owner(HeldBody {
+                bytes: hit.body.bytes().slice(hit.content_place()),
+                _hold: hold,
+            });
         } else {
             body = hit.keep(0);
         }

@@ -38,9 +38,9 @@ mod uni_streams;
 
 pub(super) use endpoint::{Http3Listener, listeners, serve};
 
+use http::HeaderValue;
 use shoal_settings::Listen;
 use std::net::SocketAddr;
-use http::HeaderValue;
 
 use super::ServerState;
 use super::http2::held_heads::HeldHeads;

@@ -54,7 +54,11 @@ impl StreamSender {
     }
 
     /// Writes some bytes. Returns their number.
-    fn poll_write(&mut self, buffers: &mut [Bytes], context: &mut Context<'_>) -> Poll<Result<usize, SendError>> {
+    fn poll_write(
+        &mut self,
+        buffers: &mut [Bytes],
+        context: &mut Context<'_>,
+    ) -> Poll<Result<usize, SendError>> {
         let first = buffers.iter().position(|buffer| !buffer.is_empty()).unwrap_or(buffers.len());
         debug_assert!(first < buffers.len(), "something is written");
         let written = pin!(self.stream.write_chunks(&mut buffers[first..])).poll(context);

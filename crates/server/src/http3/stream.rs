@@ -102,7 +102,8 @@ fn begins_a_lookup(request: &RequestStream) -> bool {
         if qpack::decode(section, fields, FIELD_BYTES_LOOKED_AT).is_err() {
             return false;
         }
-        let is_lookup = fields.iter().any(|(name, value)| name == b":method" && matches!(value, b"GET" | b"HEAD"));
+        let is_lookup =
+            fields.iter().any(|(name, value)| name == b":method" && matches!(value, b"GET" | b"HEAD"));
         is_lookup && fields.iter().all(|(name, _)| name != b"content-length")
     })
 }

@@ -39,7 +39,10 @@ async fn requests_get_replies() {
         assert!(came.fields.contains_key("date"), "{path}");
     }
     let came = client.get("/stored").await;
-    assert_eq!((&came.fields["age"], &came.fields["date"]), (&"17".parse().expect("a value"), &"then".parse().expect("a value")));
+    assert_eq!(
+        (&came.fields["age"], &came.fields["date"]),
+        (&"17".parse().expect("a value"), &"then".parse().expect("a value"))
+    );
     assert_eq!(client.get("/trailers").await.trailers.expect("trailers")["x-sum"], "7");
     let came = client.ask(("HEAD", "/memory/7"), &[], None).await.expect("a response");
     assert_eq!((&came.fields["content-length"], came.body.len()), (&"7".parse().expect("a value"), 0));
@@ -136,7 +139,8 @@ async fn certificates_are_chosen_and_reloaded() {
     let new = Authority::new();
     let mut settings = shoal_settings::Settings::default();
     let listen = shoal_settings::Listen::reverse(server.address());
-    settings.listen = vec![shoal_settings::Listen { tls: vec![new.issue("a", &["a.test"])], http3: true, ..listen }];
+    settings.listen =
+        vec![shoal_settings::Listen { tls: vec![new.issue("a", &["a.test"])], http3: true, ..listen }];
     server.running().reloader().reload(&settings).expect("sound files");
     connect(server.address(), trusting(&authority), "a.test").await.expect_err("the old one is gone");
     H3Client::connect(&server, &new).await.get("/hit/1").await;

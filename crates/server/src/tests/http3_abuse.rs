@@ -27,7 +27,10 @@ async fn malformed_heads_end_their_stream() {
         ("an extended CONNECT", with((":protocol", "websocket"))),
         ("a status", with((":status", "200"))),
         ("a pseudo-field behind a field", section(&[&[("x", "y")], &get[..]].concat())),
-        ("a request line in the method", section(&[&[(":method", "GET / HTTP/1.1\r\n")], &get[1..]].concat())),
+        (
+            "a request line in the method",
+            section(&[&[(":method", "GET / HTTP/1.1\r\n")], &get[1..]].concat()),
+        ),
         ("a line end in a value", with(("x", "a\r\nb: c"))),
         ("upper case", with(("X", "y"))),
         ("connection", with(("connection", "close"))),
@@ -41,7 +44,11 @@ async fn malformed_heads_end_their_stream() {
     // Refused with an answer, as over HTTP/2.
     for (what, bytes, status) in [
         ("another host", with(("host", "b.test")), b"\xff\x04".as_slice()),
-        ("two lengths", section(&[&get[..], &[("content-length", "0"), ("content-length", "0")]].concat()), b"\xff\x04"),
+        (
+            "two lengths",
+            section(&[&get[..], &[("content-length", "0"), ("content-length", "0")]].concat()),
+            b"\xff\x04",
+        ),
     ] {
         let came = raw.ask(&bytes).await.expect(what);
         assert!(came.windows(2).any(|two| two == status), "{what}: 400 in {came:?}");
@@ -61,8 +68,16 @@ async fn frames_out_of_place_end_the_connection() {
         ("half a frame", head("POST", "/count", &[])[..5].to_vec(), 0x106),
         ("a section that needs a table", frame(1, b"\x02\0\x80"), 0x200),
         ("a section of nonsense", frame(1, b"\xff\xff\xff\xff\xff\xff\xff"), 0x200),
-        ("frames that bring nothing", [&head("POST", "/count", &[])[..], &frame(0x21, b"").repeat(2000)].concat(), EXCESSIVE_LOAD),
-        ("empty data", [&head("POST", "/count", &[])[..], &frame(0, b"").repeat(2000)].concat(), EXCESSIVE_LOAD),
+        (
+            "frames that bring nothing",
+            [&head("POST", "/count", &[])[..], &frame(0x21, b"").repeat(2000)].concat(),
+            EXCESSIVE_LOAD,
+        ),
+        (
+            "empty data",
+            [&head("POST", "/count", &[])[..], &frame(0, b"").repeat(2000)].concat(),
+            EXCESSIVE_LOAD,
+        ),
     ] {
         let raw = RawClient::connect(&server, &authority).await;
         let (mut send, _receive) = raw.open(&bytes).await;
@@ -134,10 +149,7 @@ async fn reset_flood_ends_the_connection() {
     }
     assert_eq!(raw.closed().await, EXCESSIVE_LOAD);
     assert_eq!(server.metrics.h3_given_up.value(), 1);
-    until("the handlers", || {
-        server.handler.dropped.load(SeqCst) == server.handler.begun.load(SeqCst)
-    })
-    .await;
+    until("the handlers", || server.handler.dropped.load(SeqCst) == server.handler.begun.load(SeqCst)).await;
     assert!(server.handler.begun.load(SeqCst) <= 40);
 }
 

@@ -88,7 +88,10 @@ mod tests {
                 "no suite here is one of TLS 1.3",
             ),
             ("http3 = true", "needs certificates"),
-            ("http3 = true\nproxy_protocol_from = ['10.0.0.0/8']\ntls = [{ certificate = 'a', key = 'b' }]", "PROXY"),
+            (
+                "http3 = true\nproxy_protocol_from = ['10.0.0.0/8']\ntls = [{ certificate = 'a', key = 'b' }]",
+                "PROXY",
+            ),
             (
                 "http3 = true\ntls = [{ certificate = 'a', key = 'b' }]\n\
                  tls_ciphers = ['TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256']",
