@@ -71,7 +71,7 @@ impl<H: Handler> Http3Connection<H> {
                 }
                 () = poll_fn(|context| self.look.poll_passed(context)) => {
                     if self.look_around() {
-                        return;
+                        return tokio::time::sleep(LAST_WORD_TIME).await;
                     }
                 }
             }
@@ -156,6 +156,9 @@ const LEAVE_TIME: Duration = Duration::from_secs(2);
 
 /// Least time between the steps of an end.
 const MOMENT_MIN: Duration = Duration::from_millis(200);
+
+/// Time in which QUIC's task tells the client of the end. The runtime may end with this task.
+const LAST_WORD_TIME: Duration = Duration::from_millis(5);
 
 /// Number of a stream in the first GOAWAY: the largest that a client can open.
 const STREAM_MAX: u64 = (1 << 62) - 4;

@@ -197,10 +197,14 @@ async fn bound(socket: UdpListener, index: usize) -> UdpSocket {
                 tracing::debug!(listener = index, "HTTP/3 taken over");
                 return socket;
             }
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            Err(error) => tracing::warn!(%error, listener = index, "HTTP/3 waits for its port"),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, listener = index, "HTTP/3 has no port");
+                tokio::time::sleep(FAILURE_PAUSE).await;
+            }
         }
-        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
@@ -255,5 +259,8 @@ const SILENCE_MIN: Duration = Duration::from_secs(5);
 
 /// Interval between two looks for a free port, and for the end of the last connection.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Pause after a port could not be bound although it is free.
+const FAILURE_PAUSE: Duration = Duration::from_secs(10);
 
 const _: () = assert!(HANDSHAKES_UNPROVEN_MAX < HANDSHAKES_MAX);

@@ -17,6 +17,8 @@ pub(super) struct RequestStream {
     chunk: Bytes,
     /// Field section of the head, once it has arrived.
     head: Option<Bytes>,
+    /// Part behind the head that was read to see if there is one.
+    next: Option<Part>,
     /// The client has ended the stream, and everything was read.
     is_ended: bool,
     /// Reason for reading no more. It stays: the reader has lost its place.
@@ -38,14 +40,15 @@ impl RequestStream {
     /// Creates the half of a new stream.
     pub fn new(stream: RecvStream, limits: &HeadLimits) -> Self {
         let reader = RequestReader::new(limits.head_bytes_max);
-        Self { stream, reader, chunk: Bytes::new(), head: None, is_ended: false, failed: None }
+        Self { stream, reader, chunk: Bytes::new(), head: None, next: None, is_ended: false, failed: None }
     }
 
     /// Reads what has arrived. Returns `true` if that is a whole request without a body.
     pub async fn arrived(&mut self) -> bool {
         poll_fn(|context| {
             let has_head = matches!(self.poll_head(context), Poll::Ready(Ok(())));
-            Poll::Ready(has_head && self.chunk.is_empty() && self.poll_end(context))
+            let has_more = has_head && matches!(self.poll_body_or_end(context), Poll::Ready(Ok(())));
+            Poll::Ready(has_more && self.is_ended)
         })
         .await
     }
@@ -74,27 +77,22 @@ impl RequestStream {
         }
     }
 
-    /// Waits until the stream has ended or bytes behind the head have arrived.
-    pub fn poll_body_or_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.is_ended || !self.chunk.is_empty() || self.failed.is_some() {
-            return Poll::Ready(());
+    /// Waits until the stream has ended or a part behind the head has arrived. Unknown frames are no
+    /// part: clients send some behind a head, so that servers learn to skip them.
+    pub fn poll_body_or_end(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ReceiveError>> {
+        debug_assert!(self.head.is_some(), "the head comes first");
+        if self.next.is_none() && !self.is_ended {
+            self.next = ready!(self.poll_part(context))?;
+            debug_assert!(self.next.is_some() || self.is_ended);
         }
-        // QUIC tells errors and the end again when the body is read.
-        match ready!(self.poll_chunk(context)) {
-            Ok(true) | Err(_) => Poll::Ready(()),
-            Ok(false) => {
-                self.is_ended = self.reader.end().is_ok();
-                Poll::Ready(())
-            }
-        }
-    }
-
-    fn poll_end(&mut self, context: &mut Context<'_>) -> bool {
-        matches!(self.poll_body_or_end(context), Poll::Ready(())) && self.is_ended
+        Poll::Ready(Ok(()))
     }
 
     /// Returns the next part; `None` at the end.
     pub fn poll_part(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Part>, ReceiveError>> {
+        if let Some(part) = self.next.take() {
+            return Poll::Ready(Ok(Some(part)));
+        }
         if let Some(error) = self.failed {
             return Poll::Ready(Err(error));
         }

@@ -83,7 +83,7 @@ async fn arrival<H: Handler>(
     let mut deadline = Deadline::after(context.live.head_timeout);
     poll_fn(|task| {
         let arrived = match request.poll_head(task) {
-            Poll::Ready(Ok(())) if begins_a_lookup(request) => request.poll_body_or_end(task).map(Ok),
+            Poll::Ready(Ok(())) if begins_a_lookup(request) => request.poll_body_or_end(task),
             polled => polled,
         };
         if arrived.is_pending() && deadline.poll_passed(task).is_ready() {

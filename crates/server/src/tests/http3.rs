@@ -172,6 +172,22 @@ async fn clients_show_certificates() {
     assert_eq!(server.metrics.h3_connections.value(), 1);
 }
 
+/// Anyone who has seen early data can send it again (RFC 8470).
+#[tokio::test]
+async fn early_data_is_not_offered() {
+    let authority = Authority::new();
+    let server = serving(&authority, |_| {});
+    let endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).expect("loopback is there");
+    let config = trusting(&authority);
+    let connect =
+        || endpoint.connect_with(config.clone(), server.address(), "a.test").expect("a sound setup");
+    let first = connect().await.expect("a handshake");
+    let mut client = H3Client::over(first).await;
+    client.get("/hit/1").await;
+    let resumed = connect().into_0rtt().err().expect("no early data");
+    H3Client::over(resumed.await.expect("a handshake")).await.get("/hit/1").await;
+}
+
 /// A request on its way at the drain is answered; the connection then ends without an error.
 #[tokio::test]
 async fn drain_ends_connections_in_order() {

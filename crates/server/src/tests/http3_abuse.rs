@@ -101,6 +101,21 @@ async fn frames_out_of_place_end_the_connection() {
     assert_eq!(raw.closed().await, 0x103, "a second control stream");
 }
 
+/// Clients send unknown frames so that servers learn to skip them: they are no body.
+#[tokio::test]
+async fn unknown_frames_are_no_body() {
+    let authority = Authority::new();
+    let server = serving(&authority, |_| {});
+    let raw = RawClient::connect(&server, &authority).await;
+    let bytes = [&head("GET", "/count", &[])[..], &frame(0x21, b"grease"), &frame(0, b"")].concat();
+    assert!(raw.ask(&bytes).await.expect("a response").ends_with(b"none"));
+    let (mut send, receive) = raw.open(&bytes).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    send.finish().expect("open");
+    assert!(read(receive).await.expect("a response").ends_with(b"none"), "the end comes later");
+    assert_eq!(server.handler.records.lock().len(), 2);
+}
+
 #[tokio::test]
 async fn lengths_that_lie_are_no_whole_requests() {
     let authority = Authority::new();
