@@ -17,7 +17,7 @@ pub(crate) enum FrameKind {
     GoAway,
     /// Pushes that the client takes.
     MaxPushId,
-    /// A frame that only servers send, or whose number HTTP/2 uses otherwise: "These frame types
+    /// A frame of servers alone, or with a number that HTTP/2 uses otherwise: "These frame types
     /// MUST NOT be sent, and their receipt MUST be treated as a connection error of type
     /// H3_FRAME_UNEXPECTED" (section 7.2.8).
     Forbidden,

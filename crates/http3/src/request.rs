@@ -37,7 +37,7 @@ pub struct RequestReader {
     section_bytes_max: usize,
     expects: Expectation,
     place: Place,
-    /// Beginning of a frame head or field section whose rest has not arrived.
+    /// Beginning of a frame head or field section, until the rest arrives.
     gathered: Vec<u8>,
     /// Bytes of skipped frames, and a share for each frame that carries nothing.
     useless: u64,
@@ -332,7 +332,7 @@ mod tests {
     }
 
     proptest! {
-        /// Pieces make no difference, whatever arrives.
+        /// Pieces make no difference to any stream.
         #[test]
         fn any_stream_reads_the_same_in_pieces(stream in prop::collection::vec(0u8..8, 0..60), piece in 1usize..9) {
             let (whole, end) = read(&stream, usize::MAX);

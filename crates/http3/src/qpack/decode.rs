@@ -18,8 +18,7 @@ pub fn decode(section: &[u8], list: &mut FieldList, size_max: usize) -> Result<(
 }
 
 /// Reads the prefix. A section that needs entries of the dynamic table is an error: there is none.
-/// "An endpoint MUST treat a field block with a Sign bit of 1 as invalid if the value of Required
-/// Insert Count is less than or equal to the value of Delta Base" (section 4.5.1.2).
+/// So is a sign bit of 1, since the base would be negative (section 4.5.1.2).
 fn prefix(reader: &mut Reader<'_>) -> Option<()> {
     let needed = reader.integer(8)?;
     let is_negative = reader.rest.first()? & 0x80 != 0;
@@ -46,7 +45,7 @@ fn fields(reader: &mut Reader<'_>, list: &mut FieldList) -> Option<()> {
         }
         let text = list.text_mut();
         if first & 0x40 != 0 {
-            // A literal whose name is in the static table.
+            // A literal with a name of the static table.
             let index = reader.integer(4)?;
             let (name, _) = STATIC.get(index).filter(|_| first & 0x10 != 0)?;
             text.extend_from_slice(name.as_bytes());

@@ -5,7 +5,7 @@
 //! ```
 
 use super::receive::RequestStream;
-use super::send::StreamSender;
+use super::send::QuicSender;
 use super::uni_streams::{self, ControlSender};
 use super::{Http3Context, fast_path, stream};
 use crate::message::Handler;
@@ -66,7 +66,7 @@ impl<H: Handler> Http3Connection<H> {
                     Err(_) => return,
                 },
                 () = drain.draining(), if self.stage == Stage::Open => {
-                    // A client may send its next request, and learns from GOAWAY that it is the last.
+                    // The client learns from GOAWAY that its next request is the last.
                     self.leave();
                 }
                 () = poll_fn(|context| self.look.poll_passed(context)) => {
@@ -88,7 +88,7 @@ impl<H: Handler> Http3Connection<H> {
         let (context, received) = (&self.context, Instant::now());
         let number = u64::from(VarInt::from(send.id()));
         let mut request = RequestStream::new(receive, &context.live.limits);
-        let mut sender = StreamSender::new(send);
+        let mut sender = QuicSender::new(send);
         if self.stage == Stage::Final {
             context.shared.metrics.h3_streams_refused.increment();
             sender.reset(ErrorCode::REQUEST_REJECTED);

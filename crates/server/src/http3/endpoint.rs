@@ -36,8 +36,8 @@ pub(crate) struct Http3Listener {
     pub keys: Arc<EndpointKeys>,
 }
 
-/// Binds HTTP/3 of one listener for each of `workers`, or leaves that to them if `is_late`: then the
-/// process before this one still has the port.
+/// Binds HTTP/3 of one listener for each of `workers`. With `is_late`, the process before this one
+/// still has the port, and the workers bind it later.
 ///
 /// # Errors
 /// If the address cannot be bound.
@@ -221,7 +221,7 @@ fn admit<H: Handler>(
         metrics.connections_full.increment();
         return incoming.refuse();
     }
-    // A few handshakes may begin at once. Beyond them a client must show that it gets what is sent
+    // A few handshakes may begin at once. Beyond them a client must show that it gets packets sent
     // to its address (RFC 9000 section 8.1.2).
     let under_way = HANDSHAKES_MAX - shaking.available_permits();
     if !incoming.remote_address_validated() && under_way >= HANDSHAKES_UNPROVEN_MAX {

@@ -1,12 +1,12 @@
 //! Fast path of a stream: a hit in RAM is passed to QUIC as soon as its request is read.
 //!
 //! Head, frame head and a small body are one buffer. A larger body is a reference to its bytes in
-//! the RAM tier, charged to it until the client has acknowledged them. What QUIC does not take at
-//! once is sent by a task.
+//! the RAM tier, charged to it until the client has acknowledged them. A task sends the
+//! bytes that QUIC does not take at once.
 
 use super::Http3Context;
 use super::receive::RequestStream;
-use super::send::{ReplySender, StreamSender};
+use super::send::{Http3Reply, QuicSender};
 use crate::message::{AccessRecord, FastPathOutcome, Handler, Hold, RamHit, ReplyBody, SendProgress};
 use crate::reply_fields::{self, FieldEncoding, Qpack};
 use crate::reply_guard::ReplyGuard;
@@ -25,9 +25,9 @@ use std::time::Instant;
 pub(super) fn answer<H: Handler>(
     context: &Arc<Http3Context<H>>,
     request: &RequestStream,
-    mut sender: StreamSender,
+    mut sender: QuicSender,
     received: Instant,
-) -> Result<(), StreamSender> {
+) -> Result<(), QuicSender> {
     let (outcome, rest) = match glance(context, request, &mut sender, received) {
         None | Some((FastPathOutcome::NotTaken, _)) => return Err(sender),
         Some(glance) => glance,
@@ -47,7 +47,7 @@ pub(super) fn answer<H: Handler>(
 fn glance<H: Handler>(
     context: &Http3Context<H>,
     request: &RequestStream,
-    sender: &mut StreamSender,
+    sender: &mut QuicSender,
     received: Instant,
 ) -> Option<(FastPathOutcome, Option<QueuedReply>)> {
     let section = request.head().filter(|_| request.is_ended())?;
@@ -110,7 +110,7 @@ impl QueuedReply {
     }
 
     /// Passes the reply to QUIC, and ends the stream. Returns the rest if there is one.
-    fn send_now(mut self, sender: &mut StreamSender) -> (SendProgress, Option<Self>) {
+    fn send_now(mut self, sender: &mut QuicSender) -> (SendProgress, Option<Self>) {
         let is_written = sender.write_now(&mut self.buffers) == Ok(true);
         if is_written && matches!(self.body, ReplyBody::Empty) && sender.finish().is_ok() {
             debug_assert_eq!(self.queued, self.length, "a reply without its body");
@@ -135,7 +135,7 @@ impl AsRef<[u8]> for HeldBody {
 /// Sends the rest of a reply and completes its record.
 async fn finish<H: Handler>(
     context: &Http3Context<H>,
-    sender: StreamSender,
+    sender: QuicSender,
     rest: Option<QueuedReply>,
     record: Option<Box<AccessRecord>>,
     received: Instant,
@@ -143,7 +143,7 @@ async fn finish<H: Handler>(
     let mut account = ReplyGuard::open(&context.shared, record, received);
     let Some(QueuedReply { mut buffers, body, head_bytes, queued, length }) = rest else { return };
     account.head_bytes = head_bytes;
-    let mut sender = ReplySender::new(sender, &context.live.patience);
+    let mut sender = Http3Reply::new(sender, &context.live.patience);
     let mut sent = sender.write(&mut buffers).await;
     // The body is behind the head.
     let left = buffers.iter().map(Bytes::len).sum::<usize>();

@@ -7,19 +7,19 @@
 //! ```
 //!
 //! `quinn` has the packets, their loss and congestion, and the handshake. `shoal_http3` reads and
-//! writes the frames; the checks of heads are those of HTTP/2. A hit in RAM whose request is there
-//! is answered by the connection's task: head and body go to QUIC in one call, the body as a
+//! writes the frames; the checks of heads are those of HTTP/2. A hit in RAM is
+//! answered by the connection's task: head and body go to QUIC in one call, the body as a
 //! reference to its pages.
 //!
 //! A packet reaches the worker that has its connection as long as the client keeps its address and
-//! port: the kernel chooses the socket by both. A client whose port changes may reach another
+//! port: the kernel chooses the socket by both. A client with a new port may reach another
 //! worker. That worker answers with a stateless reset, by a key that all share, and the client
 //! connects anew.
 //!
 //! The following have limits, since a client may abuse them:
 //!
 //! - handshakes under way: beyond a few, addresses must be proven first by Retry,
-//! - bytes to an unproven address: three times what it sent (RFC 9000 section 8.1),
+//! - bytes to an unproven address: three times the bytes from it (RFC 9000 section 8.1),
 //! - streams open at once, reset before their reply, or in error,
 //! - the fields of a head, and heads of requests that wait for a reply,
 //! - bytes that the client sends before they are read, or that it does not acknowledge,
@@ -74,7 +74,7 @@ struct Http3Context<H> {
 }
 
 /// Stream with a task, counted until dropped.
-struct StreamTask<H: Handler>(Arc<Http3Context<H>>);
+struct TaskPermit<H: Handler>(Arc<Http3Context<H>>);
 
 impl<H: Handler> Http3Context<H> {
     fn new(
@@ -117,7 +117,7 @@ impl<H: Handler> Http3Context<H> {
         Arc::clone(&client)
     }
 
-    /// Ends the connection for what the client did.
+    /// Ends the connection for a fault or abuse of the client.
     fn give_up(&self, code: ErrorCode) {
         if self.connection.close_reason().is_none() {
             self.shared.metrics.h3_given_up.increment();
@@ -159,13 +159,13 @@ impl<H: Handler> Http3Context<H> {
         }
     }
 
-    fn begin_task(self: &Arc<Self>) -> StreamTask<H> {
+    fn begin_task(self: &Arc<Self>) -> TaskPermit<H> {
         self.tasks.fetch_add(1, Relaxed);
-        StreamTask(Arc::clone(self))
+        TaskPermit(Arc::clone(self))
     }
 }
 
-impl<H: Handler> Drop for StreamTask<H> {
+impl<H: Handler> Drop for TaskPermit<H> {
     fn drop(&mut self) {
         let before = self.0.tasks.fetch_sub(1, Relaxed);
         debug_assert!(before > 0, "a task ends once");

@@ -43,7 +43,7 @@ impl RequestStream {
         Self { stream, reader, chunk: Bytes::new(), head: None, next: None, is_ended: false, failed: None }
     }
 
-    /// Reads what has arrived. Returns `true` if that is a whole request without a body.
+    /// Reads the bytes that are there. Returns `true` if they are a whole request without a body.
     pub async fn arrived(&mut self) -> bool {
         poll_fn(|context| {
             let has_head = matches!(self.poll_head(context), Poll::Ready(Ok(())));
@@ -77,8 +77,8 @@ impl RequestStream {
         }
     }
 
-    /// Waits until the stream has ended or a part behind the head has arrived. Unknown frames are no
-    /// part: clients send some behind a head, so that servers learn to skip them.
+    /// Waits until the stream has ended or a part behind the head has arrived. Unknown frames are
+    /// no part: clients send some behind a head, so that servers learn to skip them.
     pub fn poll_body_or_end(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ReceiveError>> {
         debug_assert!(self.head.is_some(), "the head comes first");
         if self.next.is_none() && !self.is_ended {

@@ -31,7 +31,7 @@ pub(super) struct H3Body<H: Handler> {
 type BodyFrame = Option<Result<Frame<Bytes>, BodyError>>;
 
 impl<H: Handler> H3Body<H> {
-    /// Creates the body of a stream whose head was read.
+    /// Creates the body of a stream after its head.
     pub fn new(
         stream: RequestStream,
         context: Arc<Http3Context<H>>,
@@ -84,8 +84,7 @@ impl<H: Handler> H3Body<H> {
         }
     }
 
-    /// RFC 9114 section 4.1.2: "A request or response that is defined as having content when it
-    /// contains a Content-Length header field … is malformed if the value of the Content-Length
+    /// RFC 9114 section 4.1.2: a request "is malformed if the value of the Content-Length
     /// header field does not equal the sum of the DATA frame lengths received."
     fn lie(&mut self) -> Poll<BodyFrame> {
         self.context.note_error();

@@ -15,14 +15,14 @@ use std::task::{Context, Poll, Waker, ready};
 
 /// Writes one stream. When dropped before the end, the client sees a reset: no part of a reply
 /// looks whole.
-pub(super) struct StreamSender {
+pub(super) struct QuicSender {
     stream: SendStream,
     is_over: bool,
 }
 
 /// Reason for not sending a whole reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SendError {
+pub(super) enum ReplyError {
     /// The client stopped the stream or closed the connection.
     ByClient,
     /// The client took nothing for too long, or was too slow overall.
@@ -31,7 +31,7 @@ pub(super) enum SendError {
     Body(ErrorCode),
 }
 
-impl StreamSender {
+impl QuicSender {
     /// Creates the half of a new stream.
     pub fn new(stream: SendStream) -> Self {
         Self { stream, is_over: false }
@@ -39,7 +39,7 @@ impl StreamSender {
 
     /// Writes as much as QUIC takes at once. Returns `true` if nothing is left; written buffers are
     /// empty then.
-    pub fn write_now(&mut self, buffers: &mut [Bytes]) -> Result<bool, SendError> {
+    pub fn write_now(&mut self, buffers: &mut [Bytes]) -> Result<bool, ReplyError> {
         let mut context = Context::from_waker(Waker::noop());
         loop {
             if buffers.iter().all(Bytes::is_empty) {
@@ -58,23 +58,23 @@ impl StreamSender {
         &mut self,
         buffers: &mut [Bytes],
         context: &mut Context<'_>,
-    ) -> Poll<Result<usize, SendError>> {
+    ) -> Poll<Result<usize, ReplyError>> {
         let first = buffers.iter().position(|buffer| !buffer.is_empty()).unwrap_or(buffers.len());
         debug_assert!(first < buffers.len(), "something is written");
         let written = pin!(self.stream.write_chunks(&mut buffers[first..])).poll(context);
         Poll::Ready(match ready!(written) {
             Ok(written) => Ok(written.bytes),
             Err(WriteError::Stopped(_) | WriteError::ConnectionLost(_) | WriteError::ClosedStream) => {
-                Err(SendError::ByClient)
+                Err(ReplyError::ByClient)
             }
-            Err(WriteError::ZeroRttRejected) => Err(SendError::ByClient),
+            Err(WriteError::ZeroRttRejected) => Err(ReplyError::ByClient),
         })
     }
 
     /// Ends the stream in order.
-    pub fn finish(&mut self) -> Result<(), SendError> {
+    pub fn finish(&mut self) -> Result<(), ReplyError> {
         debug_assert!(!self.is_over, "a stream ends once");
-        self.stream.finish().map_err(|_| SendError::ByClient)?;
+        self.stream.finish().map_err(|_| ReplyError::ByClient)?;
         self.is_over = true;
         Ok(())
     }
@@ -87,8 +87,8 @@ impl StreamSender {
         }
     }
 
-    /// Returns a future that ends when the client has stopped the stream or closed the connection,
-    /// or, behind the end of the stream, when it has acknowledged everything.
+    /// Returns a future that ends when the client has stopped the stream or closed the connection.
+    /// After the end of the stream, it ends when the client has acknowledged everything.
     pub fn stopped(&self) -> impl Future<Output = ()> + use<> {
         let stopped = self.stream.stopped();
         async move {
@@ -97,15 +97,15 @@ impl StreamSender {
     }
 }
 
-impl Drop for StreamSender {
+impl Drop for QuicSender {
     fn drop(&mut self) {
         self.reset(ErrorCode::INTERNAL_ERROR);
     }
 }
 
 /// State of sending one reply.
-pub(super) struct ReplySender<'p> {
-    pub stream: StreamSender,
+pub(super) struct Http3Reply<'p> {
+    pub stream: QuicSender,
     patience: &'p SlowClientPolicy,
     stall: Deadline,
     pace: ClientProgress,
@@ -113,21 +113,21 @@ pub(super) struct ReplySender<'p> {
     pub sent: u64,
 }
 
-impl<'p> ReplySender<'p> {
+impl<'p> Http3Reply<'p> {
     /// Creates a sender on `stream`. `patience` sets the minimum speed of the client.
-    pub fn new(stream: StreamSender, patience: &'p SlowClientPolicy) -> Self {
+    pub fn new(stream: QuicSender, patience: &'p SlowClientPolicy) -> Self {
         let mut stall = Deadline::after(patience.pause);
         stall.lift();
         Self { stream, patience, stall, pace: ClientProgress::default(), sent: 0 }
     }
 
     /// Sends a field section, made by [`reply_fields`] with room for its frame's head.
-    pub async fn section(&mut self, block: Vec<u8>) -> Result<(), SendError> {
+    pub async fn section(&mut self, block: Vec<u8>) -> Result<(), ReplyError> {
         self.write(&mut [frame_of(block)]).await.map(drop)
     }
 
     /// Sends a body in memory, with its frame.
-    pub async fn bytes(&mut self, bytes: Bytes) -> Result<(), SendError> {
+    pub async fn bytes(&mut self, bytes: Bytes) -> Result<(), ReplyError> {
         let (mut head, length) = (Vec::new(), bytes.len() as u64);
         data_head(&mut head, length);
         let mut buffers = [head.into(), bytes];
@@ -136,8 +136,8 @@ impl<'p> ReplySender<'p> {
         written
     }
 
-    /// Sends bytes of a frame whose head was sent.
-    pub async fn data(&mut self, bytes: Bytes) -> Result<(), SendError> {
+    /// Sends bytes of a frame after its head.
+    pub async fn data(&mut self, bytes: Bytes) -> Result<(), ReplyError> {
         let before = bytes.len() as u64;
         let mut buffers = [bytes];
         let written = self.write(&mut buffers).await;
@@ -147,7 +147,7 @@ impl<'p> ReplySender<'p> {
 
     /// Sends a body that arrives in frames. `length` is its announced length. With it, the body is
     /// one frame of HTTP/3.
-    pub async fn frames(&mut self, frames: StreamBody, length: Option<u64>) -> Result<(), SendError> {
+    pub async fn frames(&mut self, frames: StreamBody, length: Option<u64>) -> Result<(), ReplyError> {
         if let Some(length) = length.filter(|length| *length > 0) {
             let mut head = Vec::new();
             data_head(&mut head, length);
@@ -161,19 +161,19 @@ impl<'p> ReplySender<'p> {
         &mut self,
         mut frames: StreamBody,
         mut due: Option<u64>,
-    ) -> Result<(), SendError> {
+    ) -> Result<(), ReplyError> {
         let mut stopped = pin!(self.stream.stopped());
         loop {
             let frame = tokio::select! {
                 biased;
                 frame = frames.frame() => frame,
-                () = &mut stopped => return Err(SendError::ByClient),
+                () = &mut stopped => return Err(ReplyError::ByClient),
             };
             let frame = match frame {
                 Some(Ok(frame)) => frame,
                 Some(Err(error)) => {
                     tracing::debug!(%error, "reply cut");
-                    return Err(SendError::Body(code_for(&error)));
+                    return Err(ReplyError::Body(code_for(&error)));
                 }
                 None => return self.end(due, None).await,
             };
@@ -182,7 +182,7 @@ impl<'p> ReplySender<'p> {
                 Ok(data) => match &mut due {
                     Some(due) => {
                         let rest = due.checked_sub(data.len() as u64);
-                        *due = rest.ok_or(SendError::Body(ErrorCode::INTERNAL_ERROR))?;
+                        *due = rest.ok_or(ReplyError::Body(ErrorCode::INTERNAL_ERROR))?;
                         self.data(data).await?;
                     }
                     None => self.bytes(data).await?,
@@ -193,9 +193,9 @@ impl<'p> ReplySender<'p> {
     }
 
     /// Sends the trailers. Fails if announced bytes are missing.
-    async fn end(&mut self, due: Option<u64>, trailers: Option<HeaderMap>) -> Result<(), SendError> {
+    async fn end(&mut self, due: Option<u64>, trailers: Option<HeaderMap>) -> Result<(), ReplyError> {
         if due.is_some_and(|due| due > 0) {
-            return Err(SendError::Body(ErrorCode::INTERNAL_ERROR));
+            return Err(ReplyError::Body(ErrorCode::INTERNAL_ERROR));
         }
         match trailers.and_then(reply_fields::trailers::<Qpack>) {
             Some(block) => self.section(block).await,
@@ -204,15 +204,15 @@ impl<'p> ReplySender<'p> {
     }
 
     /// Ends the stream with a code for the reason.
-    pub fn stop(&mut self, why: SendError) {
+    pub fn stop(&mut self, why: ReplyError) {
         match why {
-            SendError::ByClient | SendError::Stalled => self.stream.reset(ErrorCode::REQUEST_CANCELLED),
-            SendError::Body(code) => self.stream.reset(code),
+            ReplyError::ByClient | ReplyError::Stalled => self.stream.reset(ErrorCode::REQUEST_CANCELLED),
+            ReplyError::Body(code) => self.stream.reset(code),
         }
     }
 
     /// Writes all buffers, at the client's pace.
-    pub async fn write(&mut self, buffers: &mut [Bytes]) -> Result<(), SendError> {
+    pub async fn write(&mut self, buffers: &mut [Bytes]) -> Result<(), ReplyError> {
         while buffers.iter().any(|buffer| !buffer.is_empty()) {
             let written = poll_fn(|context| {
                 if let Poll::Ready(written) = self.stream.poll_write(buffers, context) {
@@ -220,11 +220,11 @@ impl<'p> ReplySender<'p> {
                     return Poll::Ready(written);
                 }
                 let TooSlow = ready!(self.pace.poll_stalled(&mut self.stall, context, self.patience));
-                Poll::Ready(Err(SendError::Stalled))
+                Poll::Ready(Err(ReplyError::Stalled))
             });
             let written = written.await?;
             debug_assert!(written > 0, "no room is waited for");
-            self.pace.moved(written, self.patience).map_err(|TooSlow| SendError::Stalled)?;
+            self.pace.moved(written, self.patience).map_err(|TooSlow| ReplyError::Stalled)?;
         }
         Ok(())
     }
@@ -237,7 +237,7 @@ pub(super) fn frame_of(mut block: Vec<u8>) -> Bytes {
 }
 
 /// Returns the error code for a failed body: a cancellation or overload at the origin matters to
-/// clients, as in HTTP/2, whose codes the origin uses (RFC 9113 section 7).
+/// clients. The origin uses the codes of HTTP/2 (RFC 9113 section 7).
 fn code_for(error: &BodyError) -> ErrorCode {
     match error {
         BodyError::Reset(8) => ErrorCode::REQUEST_CANCELLED,

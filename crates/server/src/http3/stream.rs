@@ -2,8 +2,8 @@
 
 use super::receive::{ReceiveError, RequestStream};
 use super::request_body::H3Body;
-use super::send::{ReplySender, SendError, StreamSender, frame_of};
-use super::{Http3Context, StreamTask, fast_path};
+use super::send::{Http3Reply, QuicSender, ReplyError, frame_of};
+use super::{Http3Context, TaskPermit, fast_path};
 use crate::http2::check;
 use crate::http2::held_heads::HeldHead;
 use crate::message::{Handler, InterimSink, Reply, ReplyBody, Request, StreamBody};
@@ -38,8 +38,8 @@ enum ReadHead {
 
 /// Answers one stream.
 pub(super) async fn serve<H: Handler>(
-    task: StreamTask<H>,
-    sender: StreamSender,
+    task: TaskPermit<H>,
+    sender: QuicSender,
     mut request: RequestStream,
     received: Instant,
 ) {
@@ -111,7 +111,7 @@ fn begins_a_lookup(request: &RequestStream) -> bool {
 /// Ends a stream that brought no whole head.
 async fn end_early<H: Handler>(
     context: &Http3Context<H>,
-    mut sender: StreamSender,
+    mut sender: QuicSender,
     mut request: RequestStream,
     error: ReceiveError,
     received: Instant,
@@ -174,8 +174,8 @@ fn announced_length(parts: &Parts) -> Option<u64> {
 }
 
 struct Exchange<'t, H: Handler> {
-    task: &'t StreamTask<H>,
-    sender: StreamSender,
+    task: &'t TaskPermit<H>,
+    sender: QuicSender,
     method: Method,
     received: Instant,
 }
@@ -243,7 +243,7 @@ impl<H: Handler> Exchange<'_, H> {
         if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
             let frame = frame_of(reply_fields::interim::<Qpack>(status, fields));
             let (length, mut buffers) = (frame.len(), [frame]);
-            // Half a frame would spoil what follows.
+            // Half a frame would spoil the frames behind it.
             if self.sender.write_now(&mut buffers) == Ok(false) && buffers[0].len() < length {
                 self.sender.reset(ErrorCode::INTERNAL_ERROR);
             }
@@ -254,7 +254,7 @@ impl<H: Handler> Exchange<'_, H> {
 /// Sends a reply and completes its record.
 async fn send<H: Handler>(
     context: &Http3Context<H>,
-    mut sender: StreamSender,
+    mut sender: QuicSender,
     reply: Reply,
     (method, received): (&Method, Instant),
 ) {
@@ -270,7 +270,7 @@ async fn send<H: Handler>(
     let block = reply_fields::block::<Qpack>(status, &fields);
     let is_bodiless = method == Method::HEAD || is_bodiless(status) || is_empty(&reply.body);
     let body = if is_bodiless { ReplyBody::Empty } else { reply.body };
-    let mut sender = ReplySender::new(sender, &context.live.patience);
+    let mut sender = Http3Reply::new(sender, &context.live.patience);
     let sent = send_all(&mut sender, block, body).await;
     account.body_bytes = sender.sent;
     match sent.and_then(|()| sender.stream.finish()) {
@@ -286,7 +286,7 @@ async fn send<H: Handler>(
     let _ = tokio::time::timeout(context.live.patience.pause, acknowledged).await;
 }
 
-async fn send_all(sender: &mut ReplySender<'_>, block: Vec<u8>, body: ReplyBody) -> Result<(), SendError> {
+async fn send_all(sender: &mut Http3Reply<'_>, block: Vec<u8>, body: ReplyBody) -> Result<(), ReplyError> {
     sender.section(block).await?;
     match body {
         ReplyBody::Memory(bytes) => sender.bytes(bytes).await,

@@ -172,7 +172,7 @@ async fn clients_show_certificates() {
     assert_eq!(server.metrics.h3_connections.value(), 1);
 }
 
-/// Anyone who has seen early data can send it again (RFC 8470).
+/// Early data can be sent again by others (RFC 8470).
 #[tokio::test]
 async fn early_data_is_not_offered() {
     let authority = Authority::new();

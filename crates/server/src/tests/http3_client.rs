@@ -50,7 +50,7 @@ pub(super) struct H3Client {
 
 /// Response with its whole body.
 #[derive(Debug)]
-pub(super) struct Came {
+pub(super) struct Http3Response {
     pub status: StatusCode,
     pub fields: HeaderMap,
     pub body: Vec<u8>,
@@ -76,7 +76,7 @@ impl H3Client {
         (method, path): (&str, &str),
         pieces: &[Bytes],
         trailers: Option<HeaderMap>,
-    ) -> Result<Came, h3::error::StreamError> {
+    ) -> Result<Http3Response, h3::error::StreamError> {
         let request = Request::builder().method(method).uri(format!("https://a.test{path}"));
         let mut stream = self.sender.send_request(request.body(()).expect("sound")).await?;
         for piece in pieces {
@@ -92,10 +92,10 @@ impl H3Client {
             body.extend_from_slice(&data.copy_to_bytes(data.remaining()));
         }
         let trailers = stream.recv_trailers().await?;
-        Ok(Came { status: head.status, fields: head.headers, body, trailers })
+        Ok(Http3Response { status: head.status, fields: head.headers, body, trailers })
     }
 
-    pub async fn get(&mut self, path: &str) -> Came {
+    pub async fn get(&mut self, path: &str) -> Http3Response {
         self.ask(("GET", path), &[], None).await.expect("a response")
     }
 }
