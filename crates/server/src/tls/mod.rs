@@ -173,8 +173,8 @@ impl QuicHandshakes {
     }
 }
 
-/// Returns the setup of handshakes over QUIC (RFC 9001): TLS 1.3, and no early data, since a
-/// request in it can be sent again by anyone who has seen it (RFC 8470).
+/// Returns the setup of handshakes over QUIC (RFC 9001): TLS 1.3, and no early data, since others
+/// can send a request in it again (RFC 8470).
 fn quic_config(
     certificates: &Arc<Certificates>,
     verifier: Option<&Arc<dyn ClientCertVerifier>>,
@@ -183,7 +183,7 @@ fn quic_config(
     let policy = TlsPolicy { versions: &policy::TLS13_ALONE, ..policy.clone() };
     let config = server_config(certificates, verifier, (path, &policy), &[ALPN_H3])?;
     debug_assert_eq!(config.max_early_data_size, 0);
-    // The first packets are protected by this suite, whatever the list of suites says.
+    // This suite protects the first packets, also where the listener's own list lacks it.
     let initial = TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
     let problem = || Error::Certificate { path: path.to_owned(), problem: "no suite for QUIC".into() };
     let config = QuicServerConfig::with_initial(Arc::new(config), initial.ok_or_else(problem)?);
