@@ -16,6 +16,7 @@ pub mod dashboard;
 pub mod gossip;
 pub mod hints;
 mod hit_ways;
+pub mod http3;
 pub mod lists;
 pub mod mirrors;
 pub mod neighbours;
@@ -47,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "response_head", run: wire::response_head, replays: QUICK },
     Target { name: "http2", run: wire::http2, replays: QUICK },
     Target { name: "http1_connection", run: http1_connection, replays: MIDDLING },
+    Target { name: "http3", run: http3::http3, replays: QUICK },
     Target { name: "http2_connection", run: http2_connection, replays: MIDDLING },
     Target { name: "hit_ways", run: hit_ways, replays: MIDDLING },
     Target { name: "chunked", run: wire::chunked, replays: QUICK },

@@ -152,7 +152,8 @@ fn head(data: &[u8], piece: usize) -> Option<Result<Head, RequestRefusal>> {
     None
 }
 
-const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 8192, fields_max: 64, target_bytes_max: 2048 };
+pub(crate) const LIMITS: HeadLimits =
+    HeadLimits { head_bytes_max: 8192, fields_max: 64, target_bytes_max: 2048 };
 
 /// A response head is taken or not, and means the same, however it is cut into reads, but that a
 /// refusal may come sooner or later; it keeps its limits, and no value holds a line end.
@@ -290,7 +291,7 @@ pub fn http2(mut data: &[u8]) {
     }
 }
 
-fn check_fields(list: &FieldList) {
+pub(crate) fn check_fields(list: &FieldList) {
     let mut block = vec![encode::NO_TABLE];
     list.iter().for_each(|(name, value)| encode::field(&mut block, name, value));
     let mut again = FieldList::default();

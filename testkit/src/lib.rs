@@ -20,6 +20,7 @@ pub mod cluster;
 pub mod disk;
 pub mod fields;
 pub mod h2;
+pub mod h3;
 pub mod hanging_disk;
 pub mod hosts;
 pub mod interception;

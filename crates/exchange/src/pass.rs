@@ -230,7 +230,7 @@ fn relayed(
 
 /// Returns `true` if a connection that a login authenticates is kept for the client.
 fn pins(ask: &RequestContext) -> bool {
-    ask.version != Version::HTTP_2
+    ask.version < Version::HTTP_2
 }
 
 /// Returns `true` if the client knows the proxy through which it may log in.

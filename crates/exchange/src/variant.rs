@@ -40,7 +40,7 @@ pub fn push_plain(
 ) -> Option<()> {
     let [names] = &*note.lists else { return None };
     let nominated = NominatedFields::of(plain, names);
-    if plain.version == Version::HTTP_2 && nominated.values(&COOKIE).nth(1).is_some() {
+    if plain.version >= Version::HTTP_2 && nominated.values(&COOKIE).nth(1).is_some() {
         return None;
     }
     push_generation(full, note.generation);

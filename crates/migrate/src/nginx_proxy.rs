@@ -135,7 +135,7 @@ fn add_header(nginx: &mut Nginx<'_>, directive: &Directive, block: LineId, respo
         let why = "Shoal judges answers after their fields are set; nginx changes only what clients see";
         nginx.ledger.left_out(line, why);
     } else if name.eq_ignore_ascii_case("alt-svc") {
-        nginx.ledger.left_out(line, "it announces HTTP/3, which Shoal does not speak");
+        nginx.ledger.left_out(line, "Shoal announces HTTP/3 itself, where a listener has http3 = true");
     } else {
         match template(value, block, nginx).filter(|value| !value.contains("$client")) {
             Some(value) => {

@@ -133,7 +133,7 @@ fn listeners(nginx: &mut Nginx<'_>, levels: &[&[Directive]], (hosts, line): (&[S
             continue;
         };
         if directive.words.iter().any(|word| word == "quic") {
-            nginx.ledger.left_out(id, "Shoal does not speak HTTP/3");
+            nginx.ledger.left_out(id, "set http3 = true in the listener of this port with TLS");
             continue;
         }
         let is_tls = ssl_on || directive.words.iter().any(|word| word == "ssl");

@@ -5,7 +5,7 @@
 //! The chosen protocol's future is boxed. A connection therefore uses the memory of its own
 //! protocol, not of the largest possible one.
 
-use super::client_connections::ClientSeat;
+use super::client_connections::{ClientConnections, ClientSeat};
 use super::client_io::ClientIo;
 use super::http1::StartState;
 use super::http1::fast_path::FastReply;
@@ -354,14 +354,19 @@ impl ConnectionPermit {
 
     /// Counts the connection for its client. Returns `false` if the client has too many.
     fn count(&mut self, entrance: &ListenerContext, client: IpAddr) -> bool {
-        match entrance.clients.admit(client) {
+        self.count_for(&entrance.clients, client)
+    }
+
+    /// Counts the connection in `clients` likewise.
+    pub fn count_for(&mut self, clients: &Arc<ClientConnections>, client: IpAddr) -> bool {
+        match clients.admit(client) {
             Ok(seat) => {
                 self.client = seat.map(Box::new);
                 true
             }
             Err(limit) => {
                 self.metrics.limited_connections.increment();
-                entrance.clients.tell(client, limit);
+                clients.tell(client, limit);
                 false
             }
         }

@@ -30,7 +30,13 @@ impl<H: Handler> StreamServer<H> {
     /// Creates a server that answers through `handler` and applies `limits` to clients.
     pub fn new(handler: Arc<H>, metrics: Arc<Metrics>, limits: &ClientLimits) -> Self {
         let live = ArcSwap::from_pointee(ConnectionLimits::new(limits, Arc::clone(&metrics)));
-        Self(Arc::new(ServerState { handler, metrics, live, drain: Drain::default() }))
+        Self(Arc::new(ServerState {
+            handler,
+            metrics,
+            live,
+            drain: Drain::default(),
+            alt_svc: Default::default(),
+        }))
     }
 
     /// Serves one HTTP/1 connection to its end.

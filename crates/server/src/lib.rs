@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!   listen ──► worker ──► connection ──► http1 ──┐
-//!   (sockets)  (thread)   PROXY, TLS    http2 ──┴──► Handler ──► Reply
-//!                 │           ▲ │                        ▲
-//!                 └────► waiting ◄┘ ──── hits in RAM ────┘
+//!   (sockets)  (thread)   PROXY, TLS    http2 ──┼──► Handler ──► Reply
+//!                 └────► QUIC ────────► http3 ──┘        ▲
+//!                             ▲ │                        │
+//!                        waiting ◄┘ ──── hits in RAM ────┘
 //! ```
 //!
 //! Each worker is an OS thread with its own runtime and one `SO_REUSEPORT` listener per address. A
@@ -29,12 +30,14 @@ mod error;
 pub mod fuzzing;
 mod http1;
 mod http2;
+mod http3;
 mod idle;
 mod intercepted;
 mod limits;
 mod listen;
 mod peers;
 mod proxied;
+mod reply_fields;
 mod reply_guard;
 mod running;
 mod slow_clients;
@@ -68,9 +71,21 @@ struct ServerState<H> {
     metrics: Arc<Metrics>,
     live: arc_swap::ArcSwap<limits::ConnectionLimits>,
     drain: drain::Drain,
+    /// Alt-Svc of each `listen` entry that offers HTTP/3.
+    alt_svc: arc_swap::ArcSwap<Vec<Option<http::HeaderValue>>>,
 }
 
 impl<H: Handler> ServerState<H> {
+    /// Returns the value of Alt-Svc for replies to this client, if there is one.
+    #[inline]
+    fn alt_svc(&self, client: &message::Client) -> Option<http::HeaderValue> {
+        // Cleartext hits need no look at the table.
+        if !client.tls || client.intercepted.is_some() {
+            return None;
+        }
+        self.alt_svc.load().get(client.listener)?.clone()
+    }
+
     /// Returns the server's own error reply to bytes that are not a valid request.
     fn refuse(
         &self,

@@ -1,8 +1,9 @@
 //! Record of a reply that is being sent. The handler gets the record back however sending ends.
 
 use super::ServerState;
-use crate::message::{AccessRecord, CacheResult, Handler};
+use crate::message::{AccessRecord, CacheResult, Client, Handler};
 use crate::metrics::Metrics;
+use http::HeaderValue;
 use std::time::Instant;
 
 /// Completes a record. A guard dropped before [`ReplyGuard::complete`] counts the reply as cut.
@@ -54,6 +55,11 @@ impl<'s, H: Handler> ReplyGuard<'s, H> {
         }
         self.shared.metrics.tunnels_open.increment();
         OpenTunnel(Some(&self.shared.metrics))
+    }
+
+    /// Returns the value of Alt-Svc for replies to this client, if there is one.
+    pub fn alt_svc(&self, client: &Client) -> Option<HeaderValue> {
+        self.shared.alt_svc(client)
     }
 
     /// Returns the record to the handler: the whole reply was sent at `now`.

@@ -2,6 +2,7 @@
 
 use super::client_connections::ClientConnections;
 use super::drain::Drain;
+use super::http3::{self, Http3Listener, alt_svc};
 use super::limits::ConnectionLimits;
 use super::tls::{CertificateState, Tls};
 use super::worker::{Worker, WorkerListener};
@@ -13,7 +14,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use shoal_acme::Challenges;
 use shoal_handover::{InheritedSockets, SocketName, SocketUse};
-use shoal_settings::{ClientLimits, Listen, Settings};
+use shoal_settings::{Listen, Settings};
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZero;
 use std::os::fd::OwnedFd;
@@ -47,15 +48,25 @@ pub fn bind_or_take(
         workers => workers,
     };
     let mut per_worker: Vec<Vec<WorkerListener>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut http3: Vec<Vec<Http3Listener>> = (0..workers).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
     let (mut tls, mut clients, mut offers) = (Vec::new(), Vec::new(), Vec::new());
     for (index, entry) in settings.listen.iter().enumerate() {
         let acceptor = Tls::load(entry, &settings.acme, challenges)?;
         let of_clients = Arc::new(ClientConnections::new(entry));
         let networks: Arc<[ipnet::IpNet]> = entry.proxy_protocol_from.clone().into();
+        let inherited_before = inherited.left().count();
         let sockets = listen::take_or_bind(entry.address, SocketUse::Clients, (workers, &mut *inherited))?;
         let source = |source| Error::Listen { address: entry.address, source };
         addresses.push(sockets[0].local_addr().map_err(source)?);
+        if let Some(tls) = acceptor.as_ref().filter(|_| entry.http3) {
+            let local = addresses[index];
+            let is_late = inherited.left().count() < inherited_before;
+            let listeners = http3::listeners(index, local, (tls, &of_clients), (workers, is_late))?;
+            for (number, listener) in listeners.into_iter().enumerate() {
+                http3[number].push(listener);
+            }
+        }
         offers.extend(listen::offers(entry.address, SocketUse::Clients, &sockets).map_err(source)?);
         debug_assert!(sockets.len() >= workers, "a worker without a listener");
         for (number, socket) in sockets.into_iter().enumerate() {
@@ -80,7 +91,8 @@ pub fn bind_or_take(
             per_worker[number % workers].push(WorkerListener { index, socket, proxies, tls: None, clients });
         }
     }
-    Ok(BoundServer { settings: settings.clone(), per_worker, addresses, offers, tls, clients, door: None })
+    let settings = settings.clone();
+    Ok(BoundServer { settings, per_worker, http3, addresses, offers, tls, clients, door: None })
 }
 
 /// Returns an error for each listener with unusable certificates.
@@ -93,6 +105,7 @@ pub fn check(settings: &Settings) -> Vec<Error> {
 pub struct BoundServer {
     settings: Settings,
     per_worker: Vec<Vec<WorkerListener>>,
+    http3: Vec<Vec<Http3Listener>>,
     addresses: Vec<SocketAddr>,
     offers: Vec<(SocketName, TcpListener)>,
     tls: Vec<Option<Tls>>,
@@ -142,6 +155,7 @@ impl BoundServer {
             live: ArcSwap::from_pointee(ConnectionLimits::new(&self.settings.client, Arc::clone(&metrics))),
             metrics,
             drain: control.drain.clone(),
+            alt_svc: ArcSwap::from_pointee(alt_svc(&self.settings.listen, &self.addresses)),
         });
         super::intercepted::join(&shared);
         let on_worker: Arc<dyn Fn(usize) + Send + Sync> = Arc::new(on_worker);
@@ -149,8 +163,11 @@ impl BoundServer {
         let places = Arc::new(Semaphore::new(places_max as usize));
         let peer_places = Arc::new(Semaphore::new(PEER_CONNECTIONS_MAX as usize));
         let live = Arc::clone(&shared);
-        let set_live = move |limits: &_| {
-            live.live.store(Arc::new(ConnectionLimits::new(limits, Arc::clone(&live.metrics))));
+        let bound = self.addresses.clone();
+        let set_live = move |settings: &Settings| {
+            let limits = ConnectionLimits::new(&settings.client, Arc::clone(&live.metrics));
+            live.live.store(Arc::new(limits));
+            live.alt_svc.store(Arc::new(alt_svc(&settings.listen, &bound)));
         };
         let mut running = RunningServer {
             addresses: self.addresses,
@@ -159,10 +176,11 @@ impl BoundServer {
             reloader: Reloader { set_live: Arc::new(set_live), control: Arc::clone(&control) },
             control: Arc::clone(&control),
         };
-        for (number, listening) in self.per_worker.into_iter().enumerate() {
+        for (number, (listening, http3)) in self.per_worker.into_iter().zip(self.http3).enumerate() {
             let worker = Worker {
                 number,
                 listening,
+                http3,
                 shared: Arc::clone(&shared),
                 control: Arc::clone(&control),
                 places: Arc::clone(&places),
@@ -212,7 +230,7 @@ pub struct RunningServer {
 /// block, and a stopping server must not wait for files.
 #[derive(Clone)]
 pub struct Reloader {
-    set_live: Arc<dyn Fn(&ClientLimits) + Send + Sync>,
+    set_live: Arc<dyn Fn(&Settings) + Send + Sync>,
     control: Arc<ServerControl>,
 }
 
@@ -314,7 +332,7 @@ impl Reloader {
         for (entry, clients) in settings.listen.iter().zip(&self.control.clients) {
             clients.limit(entry);
         }
-        (self.set_live)(&settings.client);
+        (self.set_live)(settings);
         Ok(())
     }
 }

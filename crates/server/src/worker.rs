@@ -4,6 +4,7 @@
 use super::client_connections::ClientConnections;
 use super::connection::{self, AcceptedConnection, ConnectionPermit};
 use super::drain::DrainWatch;
+use super::http3::{self, Http3Listener};
 use super::running::{PEER_CONNECTIONS_MAX, ServerControl};
 use super::tls::Tls;
 use super::{ServerState, idle};
@@ -26,6 +27,8 @@ pub(super) struct Worker<H> {
     pub number: usize,
     /// Listeners of the worker.
     pub listening: Vec<WorkerListener>,
+    /// HTTP/3 of listeners that offer it.
+    pub http3: Vec<Http3Listener>,
     /// State shared by all connections.
     pub shared: Arc<ServerState<H>>,
     /// Drain signal and cut time.
@@ -82,6 +85,9 @@ impl<H: Handler> Worker<H> {
             };
             let places = (Arc::clone(places), Arc::clone(&overtime));
             tokio::spawn(accept_all(listening, Arc::clone(&self.shared), places, door));
+        }
+        for listener in self.http3 {
+            tokio::spawn(http3::serve(listener, Arc::clone(&self.shared), Arc::clone(&self.places)));
         }
         self.control.drain.watch().draining().await;
         let cut_at = self.control.cut_at.lock().unwrap_or_else(Instant::now);

@@ -441,7 +441,7 @@ section! {
         /// Longest time that an idle connection is kept.
         #[limits(Duration::ZERO..=Duration::from_secs(86_400))]
         pub keep_alive: Duration = Duration::from_secs(75),
-        /// Concurrent HTTP/2 streams per connection.
+        /// Concurrent streams of an HTTP/2 or HTTP/3 connection.
         #[limits(1..=10_000)]
         pub h2_streams: u32 = 128,
         /// Longest time without data in a tunnel (CONNECT, or an upgraded connection).

@@ -25,7 +25,7 @@ pub struct AccessRecord {
     pub method: Option<Method>,
     /// Target URL of the client's request: an absolute URL, or the authority for CONNECT.
     pub url: Arc<str>,
-    /// HTTP version: 1.0, 1.1 or 2.
+    /// HTTP version: 1.0, 1.1, 2 or 3.
     pub version: &'static str,
     /// Final status; 499, which is never sent, for a request abandoned before its answer.
     pub status: u16,

@@ -175,6 +175,7 @@ fn exchange(settings: &Settings, metrics: &Arc<Metrics>) -> Arc<CacheEngine> {
         neighbours: None,
         live: ExchangeSettings::new(settings, &[], SEED).expect("valid settings"),
         objects: Arc::new(HybridCache::new((memory, ledger, None), None, pools, Arc::clone(metrics), limits)),
+        challenges: Arc::default(),
         purge_table: Arc::new(PurgeTable::in_memory(Timestamp::from_seconds(10))),
         upstreams: Arc::new(Upstreams::new(settings, Arc::clone(metrics)).expect("upstreams")),
         metrics: Arc::clone(metrics),

@@ -35,6 +35,7 @@ mod failing_calls;
 mod forward_mode;
 mod freshness;
 mod hanging_disk;
+mod http3;
 mod idle_connections;
 mod interception;
 mod interception_mirrors;

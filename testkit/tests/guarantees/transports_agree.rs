@@ -1,9 +1,10 @@
 //! However a request arrives, the answer is the same up to the clock: on the short way and the
-//! ordinary way of HTTP/1, over TLS, and over HTTP/2. The requests are made of a seed: methods,
+//! ordinary way of HTTP/1, over TLS, over HTTP/2, and over HTTP/3. The requests are made of a seed: methods,
 //! conditions, ranges, directives.
 
 use shoal_testkit::certificates::Authority;
 use shoal_testkit::h2::H2Connection;
+use shoal_testkit::h3::H3Connection;
 use shoal_testkit::seeded::{Random, body};
 use shoal_testkit::{Answer, Connection, Origin, Request, Response, Setup};
 
@@ -131,7 +132,8 @@ fn stored_responses_are_alike_over_every_transport() {
     authority.issue(&["a.test"]).write(setup.folder(), "a.test");
     let file = |name: &str| setup.folder().join(name).to_string_lossy().into_owned();
     let pair = format!("{{ certificate = '{}', key = '{}' }}", file("a.test.pem"), file("a.test.key"));
-    let shoal = setup.listen("tls", &format!("mode = 'reverse'\ntls = [{pair}]")).start();
+    let listen = format!("mode = 'reverse'\ntls = [{pair}]");
+    let shoal = setup.listen("tls", &listen).listen("h3", &format!("{listen}\nhttp3 = true")).start();
     let mut plain = shoal.connect();
     let tls_address = shoal.address("tls");
     // It asks nothing but what a connection is served where it waits.
@@ -139,6 +141,7 @@ fn stored_responses_are_alike_over_every_transport() {
     let mut tls = Connection::open_tls(tls_address, "a.test", authority.client(&["http/1.1"]));
     let mut h2 = H2Connection::open(shoal.address("reverse"));
     let mut h2_tls = H2Connection::open_tls(tls_address, "a.test", authority.client(&["h2"]));
+    let mut h3 = H3Connection::open(shoal.address("h3"), "a.test", &authority.client(&[]));
     for request in stored() {
         // http and https are kept apart
         plain.ask(&request, "a.test");
@@ -165,8 +168,11 @@ fn stored_responses_are_alike_over_every_transport() {
         for (way, other) in exact_others {
             other.expect_like(exact.clone(), &format!("{way}: {request:?}"));
         }
-        let others =
-            [("HTTP/2", h2.ask(&request, "a.test")), ("HTTP/2 over TLS", h2_tls.ask(&request, "a.test"))];
+        let others = [
+            ("HTTP/2", h2.ask(&request, "a.test")),
+            ("HTTP/2 over TLS", h2_tls.ask(&request, "a.test")),
+            ("HTTP/3", h3.ask(&request, "a.test")),
+        ];
         for (way, other) in others {
             assert_eq!(picture(&other), picture(&first), "{way}: {request:?}");
         }

@@ -123,7 +123,7 @@ impl HintTable {
 pub(super) fn takes(setting: EarlyHints, version: Version) -> bool {
     match setting {
         EarlyHints::Off => false,
-        EarlyHints::Http2 => version == Version::HTTP_2,
+        EarlyHints::Http2 => version >= Version::HTTP_2,
         EarlyHints::All => version >= Version::HTTP_11,
     }
 }

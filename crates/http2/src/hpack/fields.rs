@@ -45,7 +45,7 @@ impl FieldList {
 
     /// Returns `true` if the block is too large to be a client's honest request. Reading a field
     /// costs its length, and one byte of the block may stand for thousands.
-    pub(super) fn is_absurd(&self) -> bool {
+    pub fn is_absurd(&self) -> bool {
         self.size > self.size_max.max(ABSURD_SIZE_MIN).saturating_mul(ABSURD_SHARE)
     }
 
@@ -57,18 +57,20 @@ impl FieldList {
         self.fields.shrink_to(FIELDS_KEPT);
     }
 
-    pub(super) fn begin(&mut self, size_max: usize) {
+    /// Begins a new block, of which at most `size_max` bytes are kept.
+    pub fn begin(&mut self, size_max: usize) {
         self.text.clear();
         self.fields.clear();
         (self.size, self.size_max) = (0, size_max);
     }
 
-    pub(super) fn text_mut(&mut self) -> &mut Vec<u8> {
+    /// Returns the text, to which a decoder appends the next name and value.
+    pub fn text_mut(&mut self) -> &mut Vec<u8> {
         &mut self.text
     }
 
     /// Adds the text from `name` on as a field; its value begins at `value`.
-    pub(super) fn push(&mut self, name: usize, value: usize) {
+    pub fn push(&mut self, name: usize, value: usize) {
         debug_assert!(name <= value && value <= self.text.len());
         debug_assert!(self.fields.last().is_none_or(|last| last.end as usize <= name), "fields overlap");
         self.size += self.text.len() - name + FIELD_OVERHEAD;

@@ -8,7 +8,7 @@
 
 /// Appends the text that `coded` stands for. `None` when `coded` is invalid: padding of eight bits
 /// or more, padding with a zero bit, or the symbol that ends a string.
-pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
+pub fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
     // Bits read and not yet decoded, left-aligned.
     let (mut bits, mut count) = (0u64, 0u32);
     let mut rest = coded.iter();

@@ -14,7 +14,7 @@
 mod decode;
 pub mod encode;
 mod fields;
-mod huffman;
+pub mod huffman;
 mod tables;
 
 pub use decode::{BadBlock, Decoder};

@@ -13,6 +13,7 @@ use crate::reply_guard::ReplyGuard;
 use crate::socket::{BufferedConnection, INPUT_BYTES, LostClient, SENT_AT_ONCE};
 use crate::transport::{MessageOutput, Rest};
 use bytes::{Buf, Bytes};
+use http::HeaderValue;
 use http_body::Body;
 use shoal_memory::LENT_MIN;
 use shoal_wire::FastPathRequest;
@@ -267,9 +268,10 @@ pub(crate) fn answer<H: Handler>(
     (reply, output): (&mut Vec<u8>, &mut MessageOutput),
     write: impl FnOnce(&[IoSlice<'_>]) -> WriteOutcome,
 ) -> Option<FastReply> {
-    let glance = shared
-        .handler
-        .try_fast_path(plain, client, received, |hit| send(output, hit, received, reply, write));
+    let alt_svc = shared.alt_svc(client);
+    let when = (alt_svc.as_ref(), received);
+    let glance =
+        shared.handler.try_fast_path(plain, client, received, |hit| send(output, hit, when, reply, write));
     let glanced = match glance {
         FastPathOutcome::NotTaken => return None,
         FastPathOutcome::Sent => FastReply::Sent,
@@ -292,7 +294,7 @@ pub(crate) fn answer_ask<H: Handler>(
     debug_assert!(client.is_peer() && plain.absolute, "an ask of a node");
     let glance = shared
         .handler
-        .try_ask_fast_path(plain, client, received, |hit| send(output, hit, received, reply, write));
+        .try_ask_fast_path(plain, client, received, |hit| send(output, hit, (None, received), reply, write));
     match glance {
         FastPathOutcome::NotTaken => None,
         FastPathOutcome::Sent => Some(FastReply::Sent),
@@ -315,12 +317,12 @@ pub(crate) struct WriteOutcome {
 fn send(
     output: &mut MessageOutput,
     hit: &RamHit<'_>,
-    received: Instant,
+    (alt_svc, received): (Option<&HeaderValue>, Instant),
     reply: &mut Vec<u8>,
     write: impl FnOnce(&[IoSlice<'_>]) -> WriteOutcome,
 ) -> SendProgress {
     let (start, content) = (reply.len(), hit.content);
-    head::hit(reply, hit, received);
+    head::hit(reply, hit, alt_svc, received);
     let head_bytes = reply.len() - start;
     let whole = head_bytes + content.len();
     let written = match content.len() <= COPIED_MAX {

@@ -3,7 +3,7 @@
 use super::RequestSummary;
 use crate::dates::with_date;
 use crate::message::{RamHit, ReplyBody, ReplyForm, ReplyHead, VARY_OF_CODINGS};
-use http::{Method, StatusCode, Version, header};
+use http::{HeaderValue, Method, StatusCode, Version, header};
 use shoal_cluster::ANSWER_FIELD;
 use shoal_wire::response::{self, Persistence, ResponseFraming};
 use shoal_wire::{push_decimal, push_labelled};
@@ -27,7 +27,7 @@ pub(super) fn write(
     head: &ReplyHead,
     framing: (ResponseFraming, Persistence),
     declared: Option<u64>,
-    now: Instant,
+    (alt_svc, now): (Option<&HeaderValue>, Instant),
 ) {
     let dated = match head {
         ReplyHead::Built(status, fields) => {
@@ -63,6 +63,9 @@ pub(super) fn write(
     if !dated {
         with_date(now, |date| response::field(out, "date", date));
     }
+    if let Some(alt_svc) = alt_svc {
+        response::field(out, "alt-svc", alt_svc.as_bytes());
+    }
     if let Some(length) = declared {
         response::number_field(out, "content-length", length);
     }
@@ -71,7 +74,7 @@ pub(super) fn write(
 }
 
 /// Appends the whole head of a hit in RAM, equal to the output of [`write`] for the same reply.
-pub(super) fn hit(out: &mut Vec<u8>, hit: &RamHit<'_>, now: Instant) {
+pub(super) fn hit(out: &mut Vec<u8>, hit: &RamHit<'_>, alt_svc: Option<&HeaderValue>, now: Instant) {
     let lines = hit.lines();
     out.reserve(lines.len() + HIT_FIELDS_BYTES);
     response::status_line(out, hit.status());
@@ -83,6 +86,9 @@ pub(super) fn hit(out: &mut Vec<u8>, hit: &RamHit<'_>, now: Instant) {
     content_range(out, hit.form);
     if !hit.stored.is_dated() {
         with_date(now, |date| response::field(out, "date", date));
+    }
+    if let Some(alt_svc) = alt_svc {
+        response::field(out, "alt-svc", alt_svc.as_bytes());
     }
     match hit.length() {
         Some(length) => {

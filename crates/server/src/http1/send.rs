@@ -107,9 +107,10 @@ impl<T: ClientIo> Connection<T> {
             _ => head::persistence(asked, sending.keep, status),
         };
         let declared = head::declared(asked, reply_head, body);
+        let alt_svc = sending.account.alt_svc(&self.client);
         let out = &mut self.socket.output.head;
         let before = out.len();
-        head::write(out, reply_head, (framing, persistence), declared, asked.received);
+        head::write(out, reply_head, (framing, persistence), declared, (alt_svc.as_ref(), asked.received));
         sending.account.head_bytes = (out.len() - before) as u64;
     }
 

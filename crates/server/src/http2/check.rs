@@ -6,7 +6,7 @@ use http::{HeaderValue, Method, header};
 use shoal_wire::{Authority, BODY_BYTES_MAX, HeadLimits, RequestRefusal};
 
 /// Checks a request head, and joins its cookies as HTTP/1 and the exchange expect.
-pub(super) fn head(parts: &mut Parts, limits: &HeadLimits) -> Result<(), RequestRefusal> {
+pub(crate) fn head(parts: &mut Parts, limits: &HeadLimits) -> Result<(), RequestRefusal> {
     if target_bytes(parts) > limits.target_bytes_max {
         return Err(RequestRefusal::target_too_long());
     }

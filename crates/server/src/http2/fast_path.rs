@@ -7,10 +7,12 @@
 
 use super::StreamContext;
 use super::output::{COPIED_MAX, FrameOutput};
-use super::send::{self, BodySender};
+use super::send::BodySender;
 use super::sending::StreamSender;
 use crate::message::{AccessRecord, FastPathOutcome, Handler, Hold, RamHit, ReplyBody, SendProgress};
+use crate::reply_fields::{self, Hpack};
 use crate::reply_guard::ReplyGuard;
+use http::HeaderValue;
 use shoal_wire::FastPathRequest;
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,6 +28,7 @@ pub(super) fn answer<H: Handler>(
 ) -> Option<()> {
     let mut rest = None;
     let handler = &streams.shared.handler;
+    let alt_svc = streams.shared.alt_svc(&streams.client);
     let glance = handler.try_fast_path(plain, &streams.client, received, |hit| {
         // A copied body needs no memory charge.
         let is_copied = hit.content.len() <= COPIED_MAX;
@@ -35,12 +38,12 @@ pub(super) fn answer<H: Handler>(
             let frame_bytes_max = state.frame_bytes_max();
             if state.take_room(hit.content.len()) {
                 drop(state);
-                return frame(output, (id, frame_bytes_max), (hit, hold), received);
+                return frame(output, (id, frame_bytes_max), (hit, hold), (alt_svc.as_ref(), received));
             }
         }
         let (sending, _) = streams.link.open(id, true, None);
         let mut block = Vec::new();
-        let head_bytes = send::hit(&mut block, hit, received);
+        let head_bytes = reply_fields::hit::<Hpack>(&mut block, hit, alt_svc.as_ref(), received);
         rest = Some(RemainingReply { sending, block, body: hit.keep(0), head_bytes });
         SendProgress::Partly
     });
@@ -60,12 +63,14 @@ fn frame(
     output: &mut FrameOutput,
     (id, frame_bytes_max): (u32, usize),
     (hit, hold): (&RamHit<'_>, Option<Hold>),
-    received: Instant,
+    (alt_svc, received): (Option<&HeaderValue>, Instant),
 ) -> SendProgress {
     debug_assert!(hold.is_some() || hit.content.len() <= COPIED_MAX, "a body that is sent and not held");
     let mut head_bytes = 0;
     let is_empty = hit.content.is_empty();
-    output.fields(id, is_empty, frame_bytes_max, |block| head_bytes = send::hit(block, hit, received));
+    output.fields(id, is_empty, frame_bytes_max, |block| {
+        head_bytes = reply_fields::hit::<Hpack>(block, hit, alt_svc, received);
+    });
     if !is_empty {
         output.body(id, (hit.body, hit.content_place(), hold), frame_bytes_max);
     }

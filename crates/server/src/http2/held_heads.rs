@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes held by the streams of one connection.
 #[derive(Default)]
-pub(super) struct HeldHeads(Arc<AtomicUsize>);
+pub(crate) struct HeldHeads(Arc<AtomicUsize>);
 
 /// Share of one stream, released when dropped.
-pub(super) struct HeldHead {
+pub(crate) struct HeldHead {
     connection: Arc<AtomicUsize>,
     bytes: usize,
 }

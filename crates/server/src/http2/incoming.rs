@@ -414,12 +414,12 @@ fn trailers<H>(
 /// Maximum number of streams reset before their reply, less the streams answered. A browser that
 /// leaves a page cancels all its open requests, perhaps twice in a row. Above the limit the
 /// connection ends.
-fn resets_max(streams_max: u32) -> u32 {
+pub(crate) fn resets_max(streams_max: u32) -> u32 {
     2 * streams_max.max(10)
 }
 
 /// Maximum number of streams reset for the client's errors, less the streams answered.
-const ERRORS_MAX: u32 = 512;
+pub(crate) const ERRORS_MAX: u32 = 512;
 
 /// Inverse of the minimum share of received bytes that must be field blocks or bodies. Bytes of our
 /// responses count too. The first [`USELESS_BYTES`] bytes are exempt.

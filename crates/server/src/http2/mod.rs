@@ -20,10 +20,10 @@
 //! - frames that ask for nothing,
 //! - bytes that the client does not take.
 
-mod check;
+pub(super) mod check;
 mod connection;
 mod fast_path;
-mod held_heads;
+pub(super) mod held_heads;
 mod incoming;
 mod monitor;
 mod output;
@@ -46,7 +46,7 @@ use state::SharedState;
 use std::future::poll_fn;
 use std::sync::Arc;
 
-#[cfg(any(test, feature = "fuzzing"))]
+pub(super) use incoming::{ERRORS_MAX, resets_max};
 pub(super) use state::{CONNECTION_WINDOW, STREAM_WINDOW};
 
 /// Serves one connection to its end. `input` holds bytes already read from it.

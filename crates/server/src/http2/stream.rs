@@ -3,17 +3,17 @@
 use super::held_heads::HeldHead;
 use super::receiving::StreamReceiver;
 use super::request_body::H2Body;
-use super::send::{self, BodySender};
+use super::send::BodySender;
 use super::sending::StreamSender;
 use super::tunnel_io::{StreamIo, TunnelPeer};
 use super::{StreamContext, check};
-use crate::message::{Handler, InterimSink, Reply, ReplyBody, ReplyHead, Request, StreamBody, TunnelIo};
+use crate::message::{Handler, InterimSink, Reply, ReplyBody, Request, StreamBody, TunnelIo};
+use crate::reply_fields::{self, Hpack, content_length, is_empty};
 use crate::reply_guard::ReplyGuard;
 use crate::tunnel;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, header};
-use http_body::Body as _;
 use shoal_http2::ErrorCode;
 use shoal_wire::RequestRefusal;
 use shoal_wire::response::is_bodiless;
@@ -129,7 +129,7 @@ impl<H: Handler> StreamTask<'_, H> {
         // informational status code".
         if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
             // Fails if the stream has ended; the next poll notices.
-            let _ = self.sending.interim(send::interim(status, fields));
+            let _ = self.sending.interim(reply_fields::interim::<Hpack>(status, fields));
         }
     }
 
@@ -144,11 +144,16 @@ impl<H: Handler> StreamTask<'_, H> {
             return;
         }
         let bodiless = self.method == Method::HEAD || is_bodiless(status) || tunnels;
-        let length = self.content_length(status, &reply.head, &reply.body);
-        let (status, fields) = send::head(reply.head, length, self.received);
-        account.head_bytes = send::head_bytes(&fields);
+        let length = content_length(&self.method, status, &reply.head, &reply.body);
+        let (status, fields) = reply_fields::head(
+            reply.head,
+            length,
+            streams.shared.alt_svc(&streams.client).as_ref(),
+            self.received,
+        );
+        account.head_bytes = reply_fields::head_bytes(&fields);
         let ends = !tunnels && (bodiless || is_empty(&reply.body));
-        if self.sending.head(send::block(status, &fields), ends).is_err() {
+        if self.sending.head(reply_fields::block::<Hpack>(status, &fields), ends).is_err() {
             return;
         }
         if ends {
@@ -176,22 +181,6 @@ impl<H: Handler> StreamTask<'_, H> {
             Err(why) => sender.stop(&why),
         }
     }
-
-    /// Returns the Content-Length to send, if any. As in HTTP/1, 1xx, 204 and 2xx to CONNECT have
-    /// none.
-    fn content_length(&self, status: StatusCode, head: &ReplyHead, body: &ReplyBody) -> Option<u64> {
-        let bodiless = self.method == Method::HEAD || status == StatusCode::NOT_MODIFIED;
-        match body {
-            _ if is_bodiless(status) && status != StatusCode::NOT_MODIFIED => None,
-            ReplyBody::Empty if bodiless => head.declared_length(),
-            // The end of the stream gives the length. A relayed head keeps the origin's field.
-            ReplyBody::Empty if matches!(head, ReplyHead::Relayed(_)) => head.declared_length(),
-            ReplyBody::Empty => Some(0),
-            ReplyBody::Memory(bytes) => Some(bytes.len() as u64),
-            ReplyBody::Stream { length, .. } => *length,
-            ReplyBody::Tunnel(_) => None,
-        }
-    }
 }
 
 async fn tunnel<H: Handler>(
@@ -206,17 +195,6 @@ async fn tunnel<H: Handler>(
     account.body_bytes = carried.to_client;
     open.received(carried.from_client);
     account.complete(Instant::now());
-}
-
-/// Returns `true` if the stream ends with the head. A gRPC client takes an empty DATA frame behind
-/// a head with `grpc-status` as a response without trailers.
-fn is_empty(body: &ReplyBody) -> bool {
-    match body {
-        ReplyBody::Empty => true,
-        ReplyBody::Memory(bytes) => bytes.is_empty(),
-        ReplyBody::Stream { frames, length } => length.unwrap_or(0) == 0 && frames.is_end_stream(),
-        ReplyBody::Tunnel(_) => false,
-    }
 }
 
 /// Maximum number of queued interim responses; more are dropped.

@@ -18,6 +18,7 @@ pub(super) struct Authority {
     folder: tempfile::TempDir,
     issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
     root: CertificateDer<'static>,
+    root_pem: String,
 }
 
 impl Authority {
@@ -25,9 +26,10 @@ impl Authority {
         let key = rcgen::KeyPair::generate().expect("randomness");
         let mut parameters = rcgen::CertificateParams::new(Vec::new()).expect("no names");
         parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let root = parameters.self_signed(&key).expect("sound").der().clone();
+        let signed = parameters.self_signed(&key).expect("sound");
+        let (root, root_pem) = (signed.der().clone(), signed.pem());
         let issuer = rcgen::Issuer::new(parameters, key);
-        Self { folder: tempfile::tempdir().expect("a folder"), issuer, root }
+        Self { folder: tempfile::tempdir().expect("a folder"), issuer, root, root_pem }
     }
 
     /// Writes a certificate for `names` into files called `file`.
@@ -47,6 +49,13 @@ impl Authority {
         let mut roots = RootCertStore::empty();
         roots.add(self.root.clone()).expect("a sound root");
         roots
+    }
+
+    /// Writes the root. Returns its file.
+    pub(super) fn write_root(&self) -> std::path::PathBuf {
+        let path = self.folder.path().join("root.pem");
+        std::fs::write(&path, &self.root_pem).expect("room");
+        path
     }
 
     /// Returns a client configuration that trusts the authority.

@@ -60,13 +60,27 @@ pub(super) fn proven(
     session: &ServerConnection,
     verifier: &dyn ClientCertVerifier,
 ) -> Result<Option<Arc<CertificateNames>>, rustls::Error> {
-    let Some([leaf, intermediates @ ..]) = session.peer_certificates() else {
+    let is_resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
+    proven_chain(session.peer_certificates(), is_resumed, verifier)
+}
+
+/// Returns the names in the certificate at the front of `chain`. With `judges` set, the certificate
+/// is judged once more.
+///
+/// # Errors
+/// If the certificate is missing, or no longer accepted.
+pub(super) fn proven_chain(
+    chain: Option<&[CertificateDer<'static>]>,
+    judges: bool,
+    verifier: &dyn ClientCertVerifier,
+) -> Result<Option<Arc<CertificateNames>>, rustls::Error> {
+    let Some([leaf, intermediates @ ..]) = chain else {
         return match verifier.client_auth_mandatory() {
             true => Err(rustls::Error::NoCertificatesPresented),
             false => Ok(None),
         };
     };
-    if session.handshake_kind() == Some(HandshakeKind::Resumed) {
+    if judges {
         verifier.verify_client_cert(leaf, intermediates, UnixTime::now())?;
     }
     Ok(names(leaf).map(Arc::new))

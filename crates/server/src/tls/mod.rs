@@ -16,8 +16,11 @@ pub use certificates::{CertificateState, certificate_states};
 use certificates::{Certificates, Source};
 use challenges::ChallengeResolver;
 use policy::TlsPolicy;
+use quinn::crypto::rustls::QuicServerConfig;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
+use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::pki_types::CertificateDer;
 use rustls::server::ResolvesServerCert;
 use rustls::server::danger::ClientCertVerifier;
 use shoal_acme::Challenges;
@@ -53,6 +56,8 @@ struct HandshakeParts {
 /// Handshakes, and the judge of clients' certificates.
 pub(super) struct Acceptor {
     acceptor: TlsAcceptor,
+    /// Handshakes over QUIC, if the listener offers HTTP/3.
+    quic: Option<Arc<QuicServerConfig>>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
 }
 
@@ -69,6 +74,9 @@ pub(super) type Stream = TlsStream<Rewind<TcpStream>>;
 
 /// ALPN name of HTTP/2 over TLS (RFC 9113 section 3.1).
 pub(super) const ALPN_H2: &[u8] = b"h2";
+
+/// ALPN name of HTTP/3 (RFC 9114 section 3.1).
+const ALPN_H3: &[u8] = b"h3";
 
 const ALPN_HTTP1: &[u8] = b"http/1.1";
 
@@ -109,6 +117,13 @@ impl Tls {
             }
         };
         Ok((stream, names))
+    }
+
+    /// Returns the handshakes over QUIC in force; `None` if the listener does not offer HTTP/3.
+    pub fn quic(&self) -> Option<QuicHandshakes> {
+        let acceptor = self.acceptor.load_full();
+        let crypto = Arc::clone(acceptor.quic.as_ref()?);
+        Some(QuicHandshakes { crypto, verifier: acceptor.verifier.clone() })
     }
 
     /// Returns the requested server name with the certificate shown for it.
@@ -161,7 +176,11 @@ impl HandshakeParts {
             }
         };
         let config = server_config(resolver, verifier.as_ref(), (path, &self.policy), &protocols)?;
-        Ok(Acceptor { acceptor: TlsAcceptor::from(Arc::new(config)), verifier })
+        let quic = match self.policy.http3 {
+            true => Some(quic_config(&self.certificates, verifier.as_ref(), (path, &self.policy))?),
+            false => None,
+        };
+        Ok(Acceptor { acceptor: TlsAcceptor::from(Arc::new(config)), quic, verifier })
     }
 }
 
@@ -169,6 +188,47 @@ impl HandshakeParts {
 fn first_file(listen: &Listen, acme: &Acme) -> PathBuf {
     let ordered = || listen.acme.first().map(|certificate| certificate.file(&acme.folder));
     listen.tls.first().map(|pair| pair.certificate.clone()).or_else(ordered).unwrap_or_default()
+}
+
+/// Handshakes over QUIC, with the judge of clients' certificates.
+pub(super) struct QuicHandshakes {
+    /// Setup of the handshakes.
+    pub crypto: Arc<QuicServerConfig>,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+impl QuicHandshakes {
+    /// Returns the names in the certificate that the client has proven. A resumed session may carry
+    /// an old one, so each is judged again.
+    ///
+    /// # Errors
+    /// If the certificate is not accepted.
+    pub fn proven(
+        &self,
+        chain: Option<&[CertificateDer<'static>]>,
+    ) -> Result<Option<Arc<CertificateNames>>, rustls::Error> {
+        match &self.verifier {
+            None => Ok(None),
+            Some(verifier) => client_certificates::proven_chain(chain, true, &**verifier),
+        }
+    }
+}
+
+/// Returns the setup of handshakes over QUIC (RFC 9001): TLS 1.3, and no early data, since others
+/// can send a request in it again (RFC 8470).
+fn quic_config(
+    certificates: &Arc<Certificates>,
+    verifier: Option<&Arc<dyn ClientCertVerifier>>,
+    (path, policy): (&Path, &TlsPolicy),
+) -> Result<Arc<QuicServerConfig>, Error> {
+    let policy = TlsPolicy { versions: &policy::TLS13_ALONE, ..policy.clone() };
+    let config = server_config(Arc::clone(certificates) as Arc<_>, verifier, (path, &policy), &[ALPN_H3])?;
+    debug_assert_eq!(config.max_early_data_size, 0);
+    // This suite protects the first packets, also where the listener's own list lacks it.
+    let initial = TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
+    let problem = || Error::Certificate { path: path.to_owned(), problem: "no suite for QUIC".into() };
+    let config = QuicServerConfig::with_initial(Arc::new(config), initial.ok_or_else(problem)?);
+    Ok(Arc::new(config.map_err(|_| problem())?))
 }
 
 /// Returns the setup of handshakes with these certificates, and protocols in order of preference.

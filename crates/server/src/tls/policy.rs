@@ -14,11 +14,13 @@ pub(super) struct TlsPolicy {
     pub versions: &'static [&'static SupportedProtocolVersion],
     /// Cipher suites and groups, best first, with their code.
     pub provider: Arc<CryptoProvider>,
+    /// `true` for handshakes over QUIC as well.
+    pub http3: bool,
 }
 
 impl Default for TlsPolicy {
     fn default() -> Self {
-        Self { versions: &BOTH, provider: Arc::new(provider()) }
+        Self { versions: &BOTH, provider: Arc::new(provider()), http3: false }
     }
 }
 
@@ -37,7 +39,7 @@ impl TlsPolicy {
             TlsVersion::V12 => &BOTH[..],
             TlsVersion::V13 => &BOTH[..1],
         };
-        Self { versions, provider: Arc::new(provider) }
+        Self { versions, provider: Arc::new(provider), http3: listen.http3 }
     }
 }
 
@@ -65,6 +67,9 @@ fn cipher_name(suite: &SupportedCipherSuite) -> String {
 fn group_name(group: NamedGroup) -> String {
     format!("{group:?}").to_ascii_lowercase()
 }
+
+/// The version of QUIC.
+pub(super) static TLS13_ALONE: [&SupportedProtocolVersion; 1] = [&TLS13];
 
 static BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
 

@@ -22,6 +22,9 @@ impl Rules<'_> {
             let hint = Some("add x25519, or set tls_min_version = \"1.3\"".into());
             self.fault_with(&key("tls_groups"), "TLS 1.2 has no group here", hint);
         }
+        if listen.http3 {
+            self.http3(&key("http3"), listen);
+        }
         if listen.redirect_https.is_none() {
             return;
         }
@@ -29,6 +32,20 @@ impl Rules<'_> {
             self.fault(&key("redirect_https"), "clients of a forward listener name the scheme themselves");
         } else if listen.is_tls() {
             self.fault(&key("redirect_https"), "this listener speaks https itself");
+        }
+    }
+
+    fn http3(&mut self, key: &str, listen: &Listen) {
+        let ciphers = &listen.tls_ciphers;
+        if !listen.is_tls() {
+            self.fault_with(key, "HTTP/3 needs certificates", Some("set tls or acme".into()));
+        } else if listen.mode == Mode::Forward {
+            self.fault(key, "clients of a forward listener do not speak HTTP/3 with it");
+        } else if !listen.proxy_protocol_from.is_empty() {
+            self.fault(key, "packets of HTTP/3 have no PROXY protocol header");
+        } else if !ciphers.is_empty() && !ciphers.iter().any(|it| is_of_13(it)) {
+            let hint = Some("add TLS_AES_128_GCM_SHA256 to tls_ciphers".into());
+            self.fault_with(key, "HTTP/3 needs a suite of TLS 1.3", hint);
         }
     }
 
@@ -80,6 +97,18 @@ mod tests {
                 "tls_min_version = '1.3'\ntls_ciphers = ['TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256']",
                 "no suite here is one of TLS 1.3",
             ),
+            ("http3 = true", "needs certificates"),
+            (
+                "http3 = true\nproxy_protocol_from = ['10.0.0.0/8']\ntls = [{ certificate = 'a', key = 'b' }]",
+                "PROXY",
+            ),
+            (
+                "http3 = true\ntls = [{ certificate = 'a', key = 'b' }]\n\
+                 tls_ciphers = ['TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256']",
+                "suite of TLS 1.3",
+            ),
+            ("http3_max_age = '2 years'", "http3_max_age"),
+            ("http3_port = 0", "http3_port"),
             ("redirect_https = 0", "redirect_https"),
             ("redirect_https = 443\ntls = [{ certificate = 'a', key = 'b' }]", "https itself"),
         ] {

@@ -4,6 +4,7 @@ use super::AcmeCertificate;
 use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 entry! {
     /// One listening address.
@@ -44,6 +45,20 @@ entry! {
         /// empty list takes all.
         #[takes_effect(restart)]
         pub tls_groups: Vec<String> = Vec::new(),
+        /// Serve HTTP/3 as well, over UDP on the same port, with the certificates of `tls`. For
+        /// listeners in reverse mode. Clients learn of it from the field Alt-Svc in responses over
+        /// TLS, and use HTTP/2 where UDP does not pass.
+        #[takes_effect(restart)]
+        pub http3: bool = false,
+        /// Time for which clients may remember that the listener serves HTTP/3 (Alt-Svc). Zero
+        /// withdraws: clients are told to forget it. Keep zero for as long as the time was before
+        /// `http3` is switched off.
+        #[limits(Duration::ZERO..=Duration::from_secs(31_536_000))]
+        pub http3_max_age: Duration = Duration::from_secs(86_400),
+        /// Port of HTTP/3 that clients are told, if packets to another port are forwarded here.
+        /// With `none`, the port of `address`.
+        #[limits(Some(1)..=Some(65_535))]
+        pub http3_port: Option<u16> = None,
         /// Port of https to which a plain listener in reverse mode sends clients, with 308. A host
         /// without a site, the method PURGE, and challenges of certificate authorities below
         /// `/.well-known/acme-challenge/` are answered as without this setting. `none` redirects

@@ -21,7 +21,7 @@ pub struct LogEntry<'a> {
     pub method: &'a str,
     /// Target URL of the client's request.
     pub url: &'a [u8],
-    /// HTTP version: 1.0, 1.1 or 2.
+    /// HTTP version: 1.0, 1.1, 2 or 3.
     pub version: &'static str,
     /// Final status.
     pub status: u16,

@@ -70,6 +70,12 @@ metrics! {
     responses_cut = "counter" "shoal_responses_cut_total" "" "Responses that were begun and not sent to their end: the client left or was too slow, or the body failed.";
     h2_given_up = "counter" "shoal_http2_given_up_total" "" "HTTP/2 connections given up for what the client sent, or did not send to its end in time.";
     h2_streams_refused = "counter" "shoal_http2_streams_refused_total" "" "HTTP/2 requests refused since their connection had client.h2_streams open.";
+    h3_connections: shared = "counter" "shoal_http3_connections_total" "" "HTTP/3 connections with clients, after the handshake.";
+    h3_requests = "counter" "shoal_http3_requests_total" "" "Requests received over HTTP/3.";
+    h3_retries: shared = "counter" "shoal_http3_retries_total" "" "Clients that had to prove their address first, since many handshakes were under way.";
+    h3_handshakes_refused: shared = "counter" "shoal_http3_handshakes_refused_total" "" "Packets for new HTTP/3 connections that were dropped, since too many handshakes were under way.";
+    h3_given_up: shared = "counter" "shoal_http3_given_up_total" "" "HTTP/3 connections given up for what the client sent.";
+    h3_streams_refused: shared = "counter" "shoal_http3_streams_refused_total" "" "HTTP/3 requests refused since their connection was ending; clients send them again.";
     hits_memory = "counter" "shoal_responses_total" "result=\"memory_hit\"" "Responses by what the cache did.";
     hits_disk = "counter" "shoal_responses_total" "result=\"hit\"" "Responses by what the cache did.";
     hits_peer = "counter" "shoal_responses_total" "result=\"peer_hit\"" "Responses by what the cache did.";

@@ -1,0 +1,266 @@
+//! QUIC endpoint of one worker: its keys and limits, and the connections that come in.
+
+use super::handshake::{self, Arrival};
+use super::sockets::{self, LateSockets, UdpListener};
+use super::{SEND_WINDOW, UNI_STREAMS_MAX};
+use crate::client_connections::ClientConnections;
+use crate::http2::{CONNECTION_WINDOW, STREAM_WINDOW};
+use crate::limits::ConnectionLimits;
+use crate::message::Handler;
+use crate::tls::Tls;
+use crate::{Error, ServerState};
+use quinn::{
+    ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig,
+    TokioRuntime, TransportConfig, VarInt,
+};
+use ring::rand::{SecureRandom, SystemRandom};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// HTTP/3 of one listener at one worker.
+pub(crate) struct Http3Listener {
+    /// Index of the `listen` entry.
+    pub index: usize,
+    /// Address of the listener; its host may be unspecified.
+    pub local: SocketAddr,
+    /// Socket of the worker.
+    pub socket: UdpListener,
+    /// TLS setup of the listener.
+    pub tls: Tls,
+    /// Connections of each client, over all workers and protocols.
+    pub clients: Arc<ClientConnections>,
+    /// Keys that all workers share.
+    pub keys: Arc<EndpointKeys>,
+}
+
+/// Binds HTTP/3 of one listener for each of `workers`. With `is_late`, the process before this one
+/// still has the port, and the workers bind it later.
+///
+/// # Errors
+/// If the address cannot be bound.
+pub(crate) fn listeners(
+    index: usize,
+    local: SocketAddr,
+    (tls, clients): (&Tls, &Arc<ClientConnections>),
+    (workers, is_late): (usize, bool),
+) -> Result<Vec<Http3Listener>, Error> {
+    let keys = EndpointKeys::new().map_err(|source| Error::Listen { address: local, source })?;
+    let keys = Arc::new(keys);
+    let listener = |socket| {
+        let (tls, clients, keys) = (tls.clone(), Arc::clone(clients), Arc::clone(&keys));
+        Http3Listener { index, local, socket, tls, clients, keys }
+    };
+    if is_late {
+        let late = LateSockets::new(local, workers);
+        return Ok((0..workers).map(|_| listener(UdpListener::Late(Arc::clone(&late)))).collect());
+    }
+    Ok(sockets::bind(local, workers)?
+        .into_iter()
+        .map(|socket| listener(UdpListener::Bound(socket)))
+        .collect())
+}
+
+/// Keys of a listener's endpoints: any worker recognizes packets for another one.
+pub(crate) struct EndpointKeys {
+    reset: Arc<ring::hmac::Key>,
+    tokens: Arc<ring::hkdf::Prk>,
+}
+
+impl EndpointKeys {
+    /// Draws new keys.
+    ///
+    /// # Errors
+    /// If the system gives no random numbers.
+    pub fn new() -> io::Result<Self> {
+        let random = SystemRandom::new();
+        let failed = |_| io::Error::other("the system gives no random numbers");
+        let mut master = [0; 64];
+        random.fill(&mut master).map_err(failed)?;
+        let reset = ring::hmac::Key::generate(ring::hmac::HMAC_SHA256, &random).map_err(failed)?;
+        let tokens = ring::hkdf::Salt::new(ring::hkdf::HKDF_SHA256, &[]).extract(&master);
+        Ok(Self { reset: Arc::new(reset), tokens: Arc::new(tokens) })
+    }
+
+    fn endpoint(&self) -> EndpointConfig {
+        let mut config = EndpointConfig::new(Arc::clone(&self.reset) as Arc<_>);
+        config.cid_generator(|| Box::new(RandomConnectionIds));
+        config
+    }
+
+    /// Returns the setup of one connection under the limits in force.
+    fn server(&self, tls: &Tls, live: &ConnectionLimits) -> Option<ServerConfig> {
+        let crypto = tls.quic()?.crypto;
+        let mut config = ServerConfig::new(crypto, Arc::clone(&self.tokens) as Arc<_>);
+        config.transport_config(Arc::new(transport(live)));
+        config.max_incoming(INCOMING_MAX);
+        config.incoming_buffer_size(INCOMING_BYTES_MAX);
+        config.incoming_buffer_size_total(INCOMING_BYTES_ALL);
+        Some(config)
+    }
+}
+
+/// Connection IDs without a meaning. A packet with an unknown one gets a stateless reset, of which
+/// QUIC sends one in 20 ms at most, each shorter than the packet.
+struct RandomConnectionIds;
+
+impl ConnectionIdGenerator for RandomConnectionIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let mut bytes = [0; CONNECTION_ID_BYTES];
+        SystemRandom::new().fill(&mut bytes).expect("the system gave random numbers at the start");
+        ConnectionId::new(&bytes)
+    }
+
+    fn cid_len(&self) -> usize {
+        CONNECTION_ID_BYTES
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// Returns the limits of QUIC: those of HTTP/2, where both have them.
+fn transport(live: &ConnectionLimits) -> TransportConfig {
+    let mut config = TransportConfig::default();
+    // A client that is gone is found by its silence. One that waits for a reply sends PINGs.
+    let silence = live.keep_alive.max(2 * live.patience.pause).max(SILENCE_MIN);
+    config
+        .max_concurrent_bidi_streams(VarInt::from_u32(live.h2_streams))
+        .max_concurrent_uni_streams(VarInt::from_u32(UNI_STREAMS_MAX))
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+        .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+        .send_window(SEND_WINDOW)
+        .max_idle_timeout(Some(IdleTimeout::try_from(silence).unwrap_or(VarInt::MAX.into())))
+        // No datagrams (RFC 9221), so no WebTransport.
+        .datagram_receive_buffer_size(None)
+        .datagram_send_buffer_size(0);
+    config
+}
+
+/// Serves one listener's HTTP/3 at this worker. Ends once the server drains and the last connection
+/// has ended.
+pub(crate) async fn serve<H: Handler>(
+    listening: Http3Listener,
+    shared: Arc<ServerState<H>>,
+    places: Arc<Semaphore>,
+) {
+    let Http3Listener { index, local, socket, tls, clients, keys } = listening;
+    let mut drain = shared.drain.watch();
+    let socket = tokio::select! {
+        biased;
+        () = drain.draining() => return,
+        socket = bound(socket, index) => socket,
+    };
+    let config = keys.server(&tls, &shared.live.load());
+    let endpoint = Endpoint::new(keys.endpoint(), config, socket, Arc::new(TokioRuntime));
+    let endpoint = match endpoint {
+        Ok(endpoint) => endpoint,
+        Err(error) => {
+            tracing::error!(%error, listener = index, "could not serve HTTP/3");
+            return;
+        }
+    };
+    let shaking = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    let entrance = Arc::new(handshake::Entrance { index, local, tls, clients, places });
+    loop {
+        tokio::select! {
+            biased;
+            () = drain.draining() => break,
+            incoming = endpoint.accept() => {
+                let Some(incoming) = incoming else { return };
+                admit(incoming, &entrance, &keys, &shaking, &shared);
+            }
+        }
+    }
+    // A client that is refused uses another protocol, or comes back.
+    while endpoint.open_connections() > 0 {
+        let pause = tokio::time::sleep(LOOK_EVERY);
+        tokio::select! {
+            Some(incoming) = endpoint.accept() => incoming.refuse(),
+            () = pause => {}
+        }
+    }
+}
+
+/// Returns the worker's socket, once the process before this one has closed its own.
+async fn bound(socket: UdpListener, index: usize) -> UdpSocket {
+    let late = match socket {
+        UdpListener::Bound(socket) => return socket,
+        UdpListener::Late(late) => late,
+    };
+    loop {
+        match late.take() {
+            Ok(socket) => {
+                tracing::debug!(listener = index, "HTTP/3 taken over");
+                return socket;
+            }
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, listener = index, "HTTP/3 has no port");
+                tokio::time::sleep(FAILURE_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Decides about a client's first packet, before any state is kept for it.
+fn admit<H: Handler>(
+    incoming: Incoming,
+    entrance: &Arc<handshake::Entrance>,
+    keys: &EndpointKeys,
+    shaking: &Arc<Semaphore>,
+    shared: &Arc<ServerState<H>>,
+) {
+    let metrics = &shared.metrics;
+    if entrance.places.available_permits() == 0 {
+        metrics.connections_full.increment();
+        return incoming.refuse();
+    }
+    // A few handshakes may begin at once. Beyond them a client must show that it gets packets sent
+    // to its address (RFC 9000 section 8.1.2).
+    let under_way = HANDSHAKES_MAX - shaking.available_permits();
+    if !incoming.remote_address_validated() && under_way >= HANDSHAKES_UNPROVEN_MAX {
+        metrics.h3_retries.increment();
+        // The address is not proven, so a Retry is allowed.
+        let _ = incoming.retry();
+        return;
+    }
+    let Ok(place) = Arc::clone(shaking).try_acquire_owned() else {
+        metrics.h3_handshakes_refused.increment();
+        return incoming.ignore();
+    };
+    let live = shared.live.load_full();
+    let Some(config) = keys.server(&entrance.tls, &live) else { return incoming.refuse() };
+    let arrival = Arrival { incoming, config: Arc::new(config), live, place };
+    tokio::spawn(handshake::run(arrival, Arc::clone(entrance), Arc::clone(shared)));
+}
+
+/// Bytes of our connection IDs.
+const CONNECTION_ID_BYTES: usize = 8;
+
+/// Most handshakes under way at one worker.
+const HANDSHAKES_MAX: usize = 512;
+
+/// Handshakes under way from which on addresses must be proven.
+const HANDSHAKES_UNPROVEN_MAX: usize = 32;
+
+/// First packets that wait for [`admit`], and bytes that clients send before it.
+const INCOMING_MAX: usize = 1024;
+const INCOMING_BYTES_MAX: u64 = 16 * 1024;
+const INCOMING_BYTES_ALL: u64 = 1 << 20;
+
+/// Shortest silence after which a client counts as gone.
+const SILENCE_MIN: Duration = Duration::from_secs(5);
+
+/// Interval between two looks for a free port, and for the end of the last connection.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Pause after a port could not be bound although it is free.
+const FAILURE_PAUSE: Duration = Duration::from_secs(10);
+
+const _: () = assert!(HANDSHAKES_UNPROVEN_MAX < HANDSHAKES_MAX);

@@ -1,0 +1,143 @@
+//! Request body on an HTTP/3 stream.
+
+use super::Http3Context;
+use super::receive::{ReceiveError, RequestStream};
+use crate::message::{BodyError, Handler, InterimSink};
+use crate::slow_clients::{ClientProgress, TooSlow};
+use crate::transport::Deadline;
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use shoal_http2::hpack::FieldList;
+use shoal_http3::{ErrorCode, Part, StreamFault, qpack};
+use shoal_wire::chunk::may_trail;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// Reads data and trailers. QUIC opens the stream's window only for the bytes taken.
+pub(super) struct H3Body<H: Handler> {
+    stream: RequestStream,
+    context: Arc<Http3Context<H>>,
+    /// Sink for `100 Continue` once the body is wanted, if the client waits for it.
+    continue_to: Option<InterimSink>,
+    /// Bytes still to come, if the client announced the length.
+    remaining: Option<u64>,
+    stall: Option<Deadline>,
+    pace: ClientProgress,
+    is_over: bool,
+}
+
+type BodyFrame = Option<Result<Frame<Bytes>, BodyError>>;
+
+impl<H: Handler> H3Body<H> {
+    /// Creates the body of a stream after its head.
+    pub fn new(
+        stream: RequestStream,
+        context: Arc<Http3Context<H>>,
+        continue_to: Option<InterimSink>,
+        length: Option<u64>,
+    ) -> Self {
+        let (stall, pace, is_over) = (None, ClientProgress::default(), false);
+        Self { stream, context, continue_to, remaining: length, stall, pace, is_over }
+    }
+
+    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<BodyFrame> {
+        let patience = &self.context.live.patience;
+        let Poll::Ready(part) = self.stream.poll_part(context) else {
+            let stall = self.stall.get_or_insert_with(|| Deadline::after(patience.pause));
+            let TooSlow = ready!(self.pace.poll_stalled(stall, context, patience));
+            return self.fail(ErrorCode::REQUEST_CANCELLED, BodyError::Timeout);
+        };
+        if let Some(stall) = &mut self.stall {
+            stall.lift();
+        }
+        match part {
+            Ok(Some(Part::Data(data))) => {
+                if self.pace.moved(data.len(), patience) == Err(TooSlow) {
+                    return self.fail(ErrorCode::REQUEST_CANCELLED, BodyError::Timeout);
+                }
+                if let Some(remaining) = &mut self.remaining {
+                    match remaining.checked_sub(data.len() as u64) {
+                        Some(rest) => *remaining = rest,
+                        None => return self.lie(),
+                    }
+                }
+                Poll::Ready(Some(Ok(Frame::data(data))))
+            }
+            Ok(Some(Part::Trailers(section))) => self.trailers(&section),
+            Ok(Some(Part::Head(_))) => unreachable!("the head was read"),
+            Ok(None) if self.remaining.is_some_and(|remaining| remaining > 0) => self.lie(),
+            Ok(None) => {
+                self.is_over = true;
+                Poll::Ready(None)
+            }
+            Err(error) => {
+                match error {
+                    ReceiveError::Fault(StreamFault::Connection(code)) => self.context.give_up(code),
+                    ReceiveError::Fault(_) => self.context.note_error(),
+                    ReceiveError::Reset => self.context.note_reset(),
+                    ReceiveError::Gone => {}
+                }
+                self.fail(ErrorCode::MESSAGE_ERROR, error.into())
+            }
+        }
+    }
+
+    /// RFC 9114 section 4.1.2: a request "is malformed if the value of the Content-Length
+    /// header field does not equal the sum of the DATA frame lengths received."
+    fn lie(&mut self) -> Poll<BodyFrame> {
+        self.context.note_error();
+        self.fail(ErrorCode::MESSAGE_ERROR, BodyError::Malformed("body differs from its Content-Length"))
+    }
+
+    fn trailers(&mut self, section: &[u8]) -> Poll<BodyFrame> {
+        let mut fields = FieldList::default();
+        if qpack::decode(section, &mut fields, self.context.live.limits.head_bytes_max).is_err() {
+            self.context.give_up(ErrorCode::DECOMPRESSION_FAILED);
+            return self.fail(ErrorCode::MESSAGE_ERROR, BodyError::Malformed("invalid trailers"));
+        }
+        let read = shoal_http2::trailers(&fields).ok().filter(|_| !fields.is_too_large());
+        let Some(trailers) = read else {
+            self.context.note_error();
+            return self.fail(ErrorCode::MESSAGE_ERROR, BodyError::Malformed("invalid trailers"));
+        };
+        let kept: HeaderMap = trailers
+            .iter()
+            .filter(|(name, _)| may_trail(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        Poll::Ready(Some(Ok(Frame::trailers(kept))))
+    }
+
+    fn fail(&mut self, code: ErrorCode, error: BodyError) -> Poll<BodyFrame> {
+        self.is_over = true;
+        self.stream.stop(code);
+        Poll::Ready(Some(Err(error)))
+    }
+}
+
+impl<H: Handler> Body for H3Body<H> {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<BodyFrame> {
+        if let Some(sink) = self.continue_to.take() {
+            // A full channel means that the client has got other interim responses and does not
+            // wait.
+            let _ = sink.try_send((StatusCode::CONTINUE, HeaderMap::new()));
+        }
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        self.poll_data(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_over || self.stream.is_ended() && self.remaining.is_none_or(|remaining| remaining == 0)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.remaining.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
