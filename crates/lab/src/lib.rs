@@ -22,6 +22,7 @@ pub mod progress;
 pub mod replay;
 pub mod report;
 pub mod simulator;
+pub mod successors;
 pub mod sweep;
 pub mod wide_area;
 pub mod workload;

@@ -13,6 +13,8 @@ pub mod maltzahn;
 pub mod policies;
 mod seeds;
 pub mod specweb99;
+pub mod successors;
+pub mod today;
 pub mod traffic;
 pub mod voelker_ch2;
 pub mod voelker_ch3;
@@ -48,6 +50,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     maltzahn::differences::EXPERIMENT,
     policies::EXPERIMENT,
     specweb99::EXPERIMENT,
+    successors::EXPERIMENT,
+    today::EXPERIMENT,
     traffic::EXPERIMENT,
     voelker_ch2::EXPERIMENT,
     voelker_ch3::EXPERIMENT,
