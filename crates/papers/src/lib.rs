@@ -8,6 +8,7 @@
 
 mod drawing;
 pub mod forecast;
+pub mod internet;
 pub mod machine;
 pub mod maltzahn;
 pub mod policies;
@@ -45,6 +46,7 @@ pub struct Experiment {
 /// Every experiment.
 pub const EXPERIMENTS: &[Experiment] = &[
     forecast::EXPERIMENT,
+    internet::EXPERIMENT,
     machine::EXPERIMENT,
     maltzahn::EXPERIMENT,
     maltzahn::differences::EXPERIMENT,

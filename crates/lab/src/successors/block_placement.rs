@@ -87,7 +87,7 @@ fn bisect(part: &mut [u32], left: usize, queries_of: &[Vec<u32>], counts: &mut [
                 .sum::<f64>()
         };
         let gains = |range: std::ops::Range<usize>, side| {
-            let mut found: Vec<(f64, usize)> = range.map(|at| (-gain(&part[at], side), at)).collect();
+            let mut found: Vec<(f64, usize)> = range.map(|at| (gain(&part[at], side), at)).collect();
             found.sort_by(|a, b| b.0.total_cmp(&a.0));
             found
         };

@@ -184,6 +184,8 @@ pub struct Baleen {
     age: usize,
     worth: HashMap<Facts, f64>,
     threshold: f64,
+    /// Worth just below the threshold, of which this share is admitted too.
+    margin: (f64, f64),
 }
 
 impl Baleen {
@@ -200,7 +202,7 @@ impl Baleen {
             sum.1 += request.bytes.max(1) as f64;
         }
         let worth: HashMap<Facts, f64> = sums.into_iter().map(|(facts, (saved, bytes))| (facts, saved / bytes)).collect();
-        let mut trained = Self { age, worth, threshold: f64::INFINITY };
+        let mut trained = Self { age, worth, threshold: f64::INFINITY, margin: (0.0, 0.0) };
         let mut levels: Vec<f64> = trained.worth.values().copied().filter(|worth| *worth > 0.0).collect();
         levels.sort_by(f64::total_cmp);
         // The lowest threshold whose writes are within the budget; writes fall as it rises.
@@ -211,21 +213,37 @@ impl Baleen {
             if trained.run(requests, cache_bytes).written_bytes > budget_bytes { low = middle + 1 } else { high = middle }
         }
         trained.threshold = levels.get(low).copied().unwrap_or(f64::INFINITY);
+        let Some(next) = low.checked_sub(1) else { return trained };
+        // What is left of the budget goes to a part of the next level.
+        let (mut least, mut most) = (0.0, 1.0);
+        for _ in 0..MARGIN_STEPS {
+            let middle = f64::midpoint(least, most);
+            trained.margin = (levels[next], middle);
+            if trained.run(requests, cache_bytes).written_bytes > budget_bytes { most = middle } else { least = middle }
+        }
+        trained.margin.1 = least;
         trained
     }
 
     /// Runs requests through a cache with this admission.
     pub fn run(&self, requests: &[Request], cache_bytes: u64) -> FlashResult {
-        let mut watch = Watch::default();
+        let (mut watch, mut credit) = (Watch::default(), 0.0);
         run(requests, cache_bytes, |at, request| {
             let facts = watch.facts(at, request, self.age);
-            self.worth.get(&facts).is_some_and(|worth| *worth >= self.threshold)
+            let worth = self.worth.get(&facts).copied().unwrap_or(0.0);
+            let is_on_margin = worth > 0.0 && worth == self.margin.0 && worth < self.threshold;
+            credit += if is_on_margin { self.margin.1 } else { 0.0 };
+            let is_its_turn = is_on_margin && credit >= 1.0;
+            credit -= if is_its_turn { 1.0 } else { 0.0 };
+            worth >= self.threshold || is_its_turn
         })
     }
 }
 
 /// Parts of a run, of which the worst is the peak.
 const PARTS: usize = 20;
+/// Halvings of the share that is admitted of the last level.
+const MARGIN_STEPS: usize = 6;
 /// Most requests that facts tell apart.
 const MOST_COUNTED: u32 = 6;
 
@@ -234,20 +252,30 @@ mod tests {
     use super::*;
     use crate::simulator::ZipfTrace;
 
-    /// Small objects that are asked for in long runs, and large ones in short runs, twice or thrice.
+    /// Small popular objects, middling ones that are asked for six times or so, and large ones that
+    /// are asked for twice: the second time tells nothing good of these.
     fn made(requests: usize, seed: u64) -> Vec<Request> {
         let mut popular = ZipfTrace::new(3000, 0.7, 1, seed);
         let mut random = Random::new(seed);
         let mut recent: Vec<u32> = vec![100_000; 64];
+        let mut twice = std::collections::VecDeque::new();
         let mut fresh = 100_000u32 + (seed as u32) * 10_000_000;
         (0..requests)
             .map(|at| {
                 let (object, bytes) = match random.below(10) {
-                    0..5 => (popular.next().map_or(0, |one| one.object as u32), 50_000),
-                    5..8 => (recent[random.below(64) as usize], 1_000_000),
+                    0..4 => (popular.next().map_or(0, |one| one.object as u32), 50_000),
+                    4..7 => {
+                        let at = random.below(64) as usize;
+                        if random.below(6) == 0 {
+                            fresh += 1;
+                            recent[at] = fresh;
+                        }
+                        (recent[at], 300_000)
+                    }
+                    _ if twice.len() > 32 && random.below(2) == 0 => (twice.pop_front().unwrap_or(0), 1_000_000),
                     _ => {
                         fresh += 1;
-                        recent[random.below(64) as usize] = fresh;
+                        twice.push_back(fresh);
                         (fresh, 1_000_000)
                     }
                 };
@@ -256,7 +284,7 @@ mod tests {
             .collect()
     }
 
-    /// The headline: about an eighth less peak disk-head time for no more flash writes.
+    /// The headline: an eighth less peak disk-head time, or more, for no more flash writes.
     #[test]
     fn learned_admission_spares_disk_heads() {
         let (training, later) = (made(40_000, 1), made(40_000, 2));
@@ -266,7 +294,7 @@ mod tests {
         let learned = Baleen::train(&training, cache, age, budget).run(&later, cache);
         assert!(learned.written_bytes as f64 <= 1.03 * rejecting.written_bytes as f64, "{learned:?} {rejecting:?}");
         let spared = 1.0 - learned.peak_seconds / rejecting.peak_seconds;
-        assert!((0.05..0.4).contains(&spared), "{spared}: {learned:?} {rejecting:?}");
+        assert!((0.12..0.6).contains(&spared), "{spared}: {learned:?} {rejecting:?}");
         let known = by_known_episodes(&later, cache, age, learned.written_bytes);
         assert!(known.head_seconds < learned.head_seconds, "{known:?} {learned:?}");
         let share = rejecting.written_bytes as f64 / coin_flip(&later, cache, 1.0, 1).written_bytes as f64;

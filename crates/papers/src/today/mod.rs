@@ -107,7 +107,7 @@ fn time_section() -> Section {
             "For the dissertation's hardware far above one at all sizes; for today's near three at small sizes, falling to one at a megabyte or so.",
             (Axis::log2("size of the page", Unit::Bytes), Axis::log10("times as fast as the drive", Unit::Ratio)),
             series.collect(),
-            vec![Mark { at: 1.0, name: "equal".into(), ..horizontal() }],
+            vec![Mark::Level { y: 1.0, label: "equal".into() }],
         )],
         tables: vec![table],
         notes: vec!["A drive is taken as idle, and reads ahead at 3.5 GB/s. A server's processor is not counted here; a node that is asked for a hundred thousand pages a second gives half a core for it.".into()],

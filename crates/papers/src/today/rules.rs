@@ -76,7 +76,7 @@ fn sharing(seed: u64, is_small: bool) -> Vec<Rule> {
     let accesses: Vec<Access> = (0..requests)
         .map(|_| {
             let node = random.below(12) as usize;
-            let mut next = |trace: &mut ZipfTrace| trace.next().map_or(0, |one| one.object as u32);
+            let next = |trace: &mut ZipfTrace| trace.next().map_or(0, |one| one.object as u32);
             let object = if random.below(2) == 0 { next(&mut shared) } else { 50_000 + node as u32 * 5000 + next(&mut own) };
             Access::from((node, object))
         })

@@ -40,18 +40,7 @@ pub struct ContentionSetup {
     pub newcomer_pages: Option<usize>,
     /// Costs of faults and computing.
     pub costs: FaultCosts,
-    /// Source of U* and N_g, where frequencies are bounded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UtilizationLimits {
-    /// Every server counts as idle: U* is 1. N_g is known.
-    AllIdle,
-    /// U* of a local node is [`CAP`] less its own work; both this and N_g are known.
-    Given,
-    /// Each server measures its own work and counts its askers.
-    Estimated,
-}
-
-/// Source of the load balancing rate.
+    /// Source of the load balancing rate.
     pub balancing: BalancingRate,
     /// Definition of balanced load.
     pub targets: Targets,
@@ -69,6 +58,17 @@ pub enum UtilizationLimits {
     pub measured: usize,
     /// Seed of all random draws.
     pub seed: u64,
+}
+
+/// Source of U* and N_g, where frequencies are bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UtilizationLimits {
+    /// Every server counts as idle: U* is 1. N_g is known.
+    AllIdle,
+    /// U* of a local node is [`CAP`] less its own work; both this and N_g are known.
+    Given,
+    /// Each server measures its own work and counts its askers.
+    Estimated,
 }
 
 /// Source of the load balancing rate.

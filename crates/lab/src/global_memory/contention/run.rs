@@ -112,7 +112,9 @@ impl<'a> ContentionRun<'a> {
         self.found = ContentionResult::default();
         (self.getpage_seconds, self.fault_seconds) = (0.0, 0.0);
         self.busy.iter_mut().for_each(|busy| *busy = 0.0);
-        self.servers.iter_mut().for_each(|server| drop(server.take_own_waits()));
+        for server in &mut self.servers {
+            server.take_own_waits();
+        }
         let before = self.references;
         let ended = self.advance(before + nodes * self.setting.measured as u64);
         self.begin_epoch(ended);
