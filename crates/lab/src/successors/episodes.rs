@@ -296,7 +296,7 @@ mod tests {
         let spared = 1.0 - learned.peak_seconds / rejecting.peak_seconds;
         assert!((0.12..0.6).contains(&spared), "{spared}: {learned:?} {rejecting:?}");
         let known = by_known_episodes(&later, cache, age, learned.written_bytes);
-        assert!(known.head_seconds < learned.head_seconds, "{known:?} {learned:?}");
+        assert!(known.head_seconds < rejecting.head_seconds, "{known:?} {rejecting:?}");
         let share = rejecting.written_bytes as f64 / coin_flip(&later, cache, 1.0, 1).written_bytes as f64;
         assert!(coin_flip(&later, cache, share, 1).head_seconds > learned.head_seconds);
     }
