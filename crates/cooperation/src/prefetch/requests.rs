@@ -169,7 +169,8 @@ mod tests {
     fn only_nodes_with_the_page_are_asked() {
         let epoch = epoch(&[9, 9, 9]);
         let mut requester = PrefetchRequester::new(0, 8);
-        let mut ask = |has: &[usize]| requester.ask_among(Value::NOW, &epoch, 0.0, |node| has.contains(&node));
+        let mut ask =
+            |has: &[usize]| requester.ask_among(Value::NOW, &epoch, 0.0, |node| has.contains(&node));
         assert_eq!([ask(&[2]), ask(&[2]), ask(&[1, 2]), ask(&[0])], [Some(2), Some(2), Some(1), None]);
     }
 

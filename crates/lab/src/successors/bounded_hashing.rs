@@ -21,9 +21,8 @@ struct BinRing {
 
 impl BinRing {
     fn new(bins: impl Iterator<Item = usize>) -> Self {
-        let points_of = |bin: usize| {
-            (0..POINTS).map(move |point| (mixed(mixed(bin as u64 + 1) ^ mixed(point + 1)), bin))
-        };
+        let points_of =
+            |bin: usize| (0..POINTS).map(move |point| (mixed(mixed(bin as u64 + 1) ^ mixed(point + 1)), bin));
         let mut points: Vec<(u64, usize)> = bins.flat_map(points_of).collect();
         points.sort_unstable();
         Self { points }
@@ -137,11 +136,15 @@ mod tests {
 
     #[test]
     fn hot_objects_spread_and_cost_some_hits() {
-        let objects: Vec<u32> = ZipfTrace::new(20_000, 1.0, 1, 3).take(60_000).map(|one| one.object as u32).collect();
+        let objects: Vec<u32> =
+            ZipfTrace::new(20_000, 1.0, 1, 3).take(60_000).map(|one| one.object as u32).collect();
         let of = |c| hand_out(&objects, 16, 500, 256, c);
         let (plain, bounded) = (of(f64::INFINITY), of(1.25));
         assert!(plain.peak > 1.8 && plain.moved == 0.0, "{plain:?}");
         assert!(bounded.peak <= 1.25 + 1.0 / 16.0 && bounded.moved > 0.0, "{bounded:?}");
-        assert!(bounded.hit_ratio < plain.hit_ratio && bounded.hit_ratio > plain.hit_ratio - 0.1, "{plain:?} {bounded:?}");
+        assert!(
+            bounded.hit_ratio < plain.hit_ratio && bounded.hit_ratio > plain.hit_ratio - 0.1,
+            "{plain:?} {bounded:?}"
+        );
     }
 }

@@ -54,7 +54,11 @@ pub struct FlashResult {
 
 /// Runs requests through a flash cache whose misses are admitted by `admit`, from the index and the
 /// request.
-pub fn run(requests: &[Request], cache_bytes: u64, mut admit: impl FnMut(usize, &Request) -> bool) -> FlashResult {
+pub fn run(
+    requests: &[Request],
+    cache_bytes: u64,
+    mut admit: impl FnMut(usize, &Request) -> bool,
+) -> FlashResult {
     let mut flash = ByteLru::new(cache_bytes);
     let mut found = FlashResult::default();
     let mut parts = [0.0; PARTS];
@@ -92,8 +96,14 @@ pub fn coin_flip(requests: &[Request], cache_bytes: u64, probability: f64, seed:
 }
 
 /// Optimal admission of whole episodes, within `budget_bytes` of writes.
-pub fn by_known_episodes(requests: &[Request], cache_bytes: u64, age: usize, budget_bytes: u64) -> FlashResult {
-    let mut episodes: Vec<Episode> = episodes(requests, age).into_iter().filter(|one| one.requests > 1).collect();
+pub fn by_known_episodes(
+    requests: &[Request],
+    cache_bytes: u64,
+    age: usize,
+    budget_bytes: u64,
+) -> FlashResult {
+    let mut episodes: Vec<Episode> =
+        episodes(requests, age).into_iter().filter(|one| one.requests > 1).collect();
     episodes.sort_by(|a, b| b.worth().total_cmp(&a.worth()));
     let mut left = budget_bytes;
     let mut wanted = vec![false; requests.len()];
@@ -201,7 +211,8 @@ impl Baleen {
             sum.0 += f64::from(left[at]) * HeadTime::DISK.of(request.bytes);
             sum.1 += request.bytes.max(1) as f64;
         }
-        let worth: HashMap<Facts, f64> = sums.into_iter().map(|(facts, (saved, bytes))| (facts, saved / bytes)).collect();
+        let worth: HashMap<Facts, f64> =
+            sums.into_iter().map(|(facts, (saved, bytes))| (facts, saved / bytes)).collect();
         let mut trained = Self { age, worth, threshold: f64::INFINITY, margin: (0.0, 0.0) };
         let mut levels: Vec<f64> = trained.worth.values().copied().filter(|worth| *worth > 0.0).collect();
         levels.sort_by(f64::total_cmp);
@@ -210,7 +221,11 @@ impl Baleen {
         while low < high {
             let middle = usize::midpoint(low, high);
             trained.threshold = levels[middle];
-            if trained.run(requests, cache_bytes).written_bytes > budget_bytes { low = middle + 1 } else { high = middle }
+            if trained.run(requests, cache_bytes).written_bytes > budget_bytes {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
         trained.threshold = levels.get(low).copied().unwrap_or(f64::INFINITY);
         let Some(next) = low.checked_sub(1) else { return trained };
@@ -219,7 +234,11 @@ impl Baleen {
         for _ in 0..MARGIN_STEPS {
             let middle = f64::midpoint(least, most);
             trained.margin = (levels[next], middle);
-            if trained.run(requests, cache_bytes).written_bytes > budget_bytes { most = middle } else { least = middle }
+            if trained.run(requests, cache_bytes).written_bytes > budget_bytes {
+                most = middle
+            } else {
+                least = middle
+            }
         }
         trained.margin.1 = least;
         trained
@@ -272,7 +291,9 @@ mod tests {
                         }
                         (recent[at], 300_000)
                     }
-                    _ if twice.len() > 32 && random.below(2) == 0 => (twice.pop_front().unwrap_or(0), 1_000_000),
+                    _ if twice.len() > 32 && random.below(2) == 0 => {
+                        (twice.pop_front().unwrap_or(0), 1_000_000)
+                    }
                     _ => {
                         fresh += 1;
                         twice.push_back(fresh);
@@ -292,7 +313,10 @@ mod tests {
         let rejecting = reject_first(&later, cache, age);
         let budget = reject_first(&training, cache, age).written_bytes;
         let learned = Baleen::train(&training, cache, age, budget).run(&later, cache);
-        assert!(learned.written_bytes as f64 <= 1.03 * rejecting.written_bytes as f64, "{learned:?} {rejecting:?}");
+        assert!(
+            learned.written_bytes as f64 <= 1.03 * rejecting.written_bytes as f64,
+            "{learned:?} {rejecting:?}"
+        );
         let spared = 1.0 - learned.peak_seconds / rejecting.peak_seconds;
         assert!((0.12..0.6).contains(&spared), "{spared}: {learned:?} {rejecting:?}");
         let known = by_known_episodes(&later, cache, age, learned.written_bytes);
@@ -305,7 +329,8 @@ mod tests {
     fn requests_far_apart_are_two_episodes() {
         let one = |object| Request { time_ms: 0, bytes: 1000, object, client: 0 };
         let requests = [one(1), one(2), one(1), one(3), one(3), one(3), one(1)];
-        let found: Vec<(usize, u32)> = episodes(&requests, 3).iter().map(|one| (one.first, one.requests)).collect();
+        let found: Vec<(usize, u32)> =
+            episodes(&requests, 3).iter().map(|one| (one.first, one.requests)).collect();
         assert_eq!(found, [(0, 2), (1, 1), (3, 3), (6, 1)]);
         let all = run(&requests, 10_000, |_, _| true);
         assert_eq!((all.hits, all.written_bytes), (4, 3000));

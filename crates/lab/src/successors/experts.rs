@@ -224,7 +224,10 @@ mod tests {
         (0..requests)
             .map(|at| {
                 let (object, bytes) = match random.below(2) {
-                    0 => (popular.next().map_or(0, |one| one.object as u32) + u32::from(small_popular) * 5000, of_popular),
+                    0 => (
+                        popular.next().map_or(0, |one| one.object as u32) + u32::from(small_popular) * 5000,
+                        of_popular,
+                    ),
                     _ if small_popular && random.below(2) == 0 => (previous, of_other),
                     _ => {
                         fresh += 1;

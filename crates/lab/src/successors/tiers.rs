@@ -174,9 +174,8 @@ mod tests {
     /// The headline: a crowd of a request a millisecond for one object over ten lifetimes.
     #[test]
     fn origin_sees_one_fetch_for_each_lifetime() {
-        let crowd: Vec<Request> = (0..600_000)
-            .map(|ms| Request { time_ms: ms, bytes: 1, object: 7, client: ms as u32 })
-            .collect();
+        let crowd: Vec<Request> =
+            (0..600_000).map(|ms| Request { time_ms: ms, bytes: 1, object: 7, client: ms as u32 }).collect();
         let with = run(&crowd, &SETUP);
         assert_eq!((with.origin_fetches, with.origin_crowd), (10, 1), "{with:?}");
         let without = run(&crowd, &TierSetup { coalescing: false, ..SETUP });

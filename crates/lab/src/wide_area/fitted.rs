@@ -115,7 +115,11 @@ mod tests {
         assert_eq!(found.popular_objects, 100);
         assert!((found.popular.mean_days / 0.05 - 1.0).abs() < 0.1, "{found:?}");
         assert!((found.others.mean_days / 2.0 - 1.0).abs() < 0.15, "{found:?}");
-        let still = ModelStream { unpopular_change: Change::every(f64::INFINITY), popular_change: Change::every(f64::INFINITY), ..made };
+        let still = ModelStream {
+            unpopular_change: Change::every(f64::INFINITY),
+            popular_change: Change::every(f64::INFINITY),
+            ..made
+        };
         assert_eq!(fit_changes(&still.stream(3), 0.05).others.mean_days, f64::INFINITY);
     }
 }

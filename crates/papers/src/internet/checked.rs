@@ -18,7 +18,17 @@ pub(super) fn section(requests: usize, seed: u64, is_small: bool) -> Result<Sect
     let population = f64::from(made.clients);
     let mut table = Table::new(
         "Model and simulation, caches for a twentieth of the bytes",
-        &["proxies, scheme", "hits, model", "simulated", "latency, model", "simulated", "questions, model", "simulated", "bytes told, model", "simulated"],
+        &[
+            "proxies, scheme",
+            "hits, model",
+            "simulated",
+            "latency, model",
+            "simulated",
+            "questions, model",
+            "simulated",
+            "bytes told, model",
+            "simulated",
+        ],
     );
     let mut worst = [0.0f64; 3];
     for fanout in if is_small { vec![2, 4] } else { vec![4, 8, 16] } {
@@ -36,7 +46,10 @@ pub(super) fn section(requests: usize, seed: u64, is_small: bool) -> Result<Sect
             if matches!(cooperation, Cooperation::Summaries(_)) && region.proxies() > MOST_TOLD {
                 continue;
             }
-            let setting = WideAreaSetup { cache_bytes: Some(cache_bytes as u64), ..plan(region.clone(), cooperation, &stream) };
+            let setting = WideAreaSetup {
+                cache_bytes: Some(cache_bytes as u64),
+                ..plan(region.clone(), cooperation, &stream)
+            };
             let (found, costs) = (simulate(&stream, &setting, seed)?, model.costs(scheme, &setup)?);
             table.rows.push(row(&region, scheme, &costs, &found));
             let off = [
@@ -47,7 +60,9 @@ pub(super) fn section(requests: usize, seed: u64, is_small: bool) -> Result<Sect
             worst.iter_mut().zip(off).for_each(|(worst, off)| *worst = worst.max(off));
         }
     }
-    let finding = |key: &str, what: &str, unit, value| Finding::new(key, what, unit, Claim::Words("near 0".into())).found(&[Some(value)]);
+    let finding = |key: &str, what: &str, unit, value| {
+        Finding::new(key, what, unit, Claim::Words("near 0".into())).found(&[Some(value)])
+    };
     Ok(Section {
         anchor: "checked".into(),
         title: "Model and event simulation".into(),
@@ -58,7 +73,7 @@ pub(super) fn section(requests: usize, seed: u64, is_small: bool) -> Result<Sect
             finding("off_questions", "most difference in questions a request", Unit::Ratio, worst[2]),
         ],
         tables: vec![table],
-        notes: vec!["Bytes told are those of digests of 16 bits an object, told at 1% of changes, to all others; the model counts 16 bytes for each document that comes or goes. Where more than a quarter of a digest changes, a node sends all of it, which is less. Upper caches see only what lower ones missed, so that the model's hierarchy hits a little too often.".into()],
+        notes: vec!["Bytes told are those of digests of 16 bits an object, told at 1% of changes, to all others; the model counts 16 bytes for each document that comes or goes. Where more than a quarter of a digest changes, a node sends all of it, which is less. The model takes each cache of a hierarchy as if it saw all requests below it. An upper one sees only what lower ones missed, so that it holds other documents than they do, and all together hit more than the model says. The model's directory is right at every moment; digests name holders of old versions too, which are asked in vain, and miss what came since they were told.".into()],
         ..Section::default()
     })
 }

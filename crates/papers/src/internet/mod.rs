@@ -66,17 +66,20 @@ fn facts(inputs: &Inputs, fitted: &FittedChanges) -> Vec<(String, String)> {
         (format!("popular objects ({:.2}%) change every", POPULAR * 100.0), days(fitted.popular.mean_days)),
         ("others change every".into(), days(fitted.others.mean_days)),
         ("a proxy's cache".into(), Unit::Bytes.shown(PROXY_BYTES)),
-        ("limits of a node".into(), format!("{} requests a second, 25 Gbit/s, {} of RAM for directories", Unit::Count.shown(MOST_PER_SECOND), Unit::Bytes.shown(MOST_RAM))),
+        (
+            "limits of a node".into(),
+            format!(
+                "{} requests a second, 25 Gbit/s, {} of RAM for directories",
+                Unit::Count.shown(MOST_PER_SECOND),
+                Unit::Bytes.shown(MOST_RAM)
+            ),
+        ),
     ]
 }
 
 /// Returns the web of Table 5.1 with the trace's rates of change.
 fn web(fitted: &FittedChanges) -> Web {
-    Web {
-        popular_change: fitted.popular,
-        unpopular_change: fitted.others,
-        ..Web::table_5_1(Rates::MID_SLOW)
-    }
+    Web { popular_change: fitted.popular, unpopular_change: fitted.others, ..Web::table_5_1(Rates::MID_SLOW) }
 }
 
 /// Returns three levels for so many clients, ten thousand of them at each proxy.
@@ -111,11 +114,23 @@ fn first(costs: &SchemeCosts) -> (&'static str, f64) {
 fn scale_section(fitted: &FittedChanges) -> Result<(Section, Section), LabError> {
     let mut findings = Vec::new();
     let mut tables = Vec::new();
-    for (rates, web) in [("the trace's rates of change", web(fitted)), ("mid-slow rates of Table 5.1", Web::table_5_1(Rates::MID_SLOW))] {
+    for (rates, web) in [
+        ("the trace's rates of change", web(fitted)),
+        ("mid-slow rates of Table 5.1", Web::table_5_1(Rates::MID_SLOW)),
+    ] {
         let model = Model::new(web, Form::Sum)?;
-        let heading = ["scheme", "hits", "latency", "questions", "changes told", "bytes between caches", "bytes from origins"];
+        let heading = [
+            "scheme",
+            "hits",
+            "latency",
+            "questions",
+            "changes told",
+            "bytes between caches",
+            "bytes from origins",
+        ];
         let mut costs_table = Table::new(&format!("For each request: {rates}"), &heading);
-        let heading = ["scheme", "requests a second", "link", "RAM for directories", "first limit", "its use"];
+        let heading =
+            ["scheme", "requests a second", "link", "RAM for directories", "first limit", "its use"];
         let mut load_table = Table::new(&format!("The busiest node: {rates}"), &heading);
         for scheme in CostedScheme::ALL {
             let costs = model.costs(scheme, &setup(CLIENTS))?;
@@ -141,9 +156,22 @@ fn scale_section(fitted: &FittedChanges) -> Result<(Section, Section), LabError>
             if tables.is_empty() {
                 let key = scheme.name().replace(' ', "_");
                 let asked = || Claim::Words("not asked".into());
-                let add = |key: &str, what: &str, unit, value| Finding::new(key, &format!("{}: {what}", scheme.name()), unit, asked()).found(&[Some(value)]);
-                findings.push(add(&format!("latency_{key}"), "mean latency", Unit::Seconds, costs.latency_seconds));
-                findings.push(add(&format!("load_{key}"), "use of the first limit at the busiest node", Unit::Ratio, share));
+                let add = |key: &str, what: &str, unit, value| {
+                    Finding::new(key, &format!("{}: {what}", scheme.name()), unit, asked())
+                        .found(&[Some(value)])
+                };
+                findings.push(add(
+                    &format!("latency_{key}"),
+                    "mean latency",
+                    Unit::Seconds,
+                    costs.latency_seconds,
+                ));
+                findings.push(add(
+                    &format!("load_{key}"),
+                    "use of the first limit at the busiest node",
+                    Unit::Ratio,
+                    share,
+                ));
             }
         }
         tables.push((costs_table, load_table));
@@ -173,7 +201,10 @@ fn scale_section(fitted: &FittedChanges) -> Result<(Section, Section), LabError>
 fn growth_section(fitted: &FittedChanges) -> Result<Section, LabError> {
     let model = Model::new(web(fitted), Form::Sum)?;
     let clients: Vec<f64> = (0..=24).map(|step| 1e4 * 10f64.powf(f64::from(step) / 4.0)).collect();
-    let mut table = Table::new("Clients at which the busiest node reaches a limit", &["scheme", "clients", "proxies", "limit"]);
+    let mut table = Table::new(
+        "Clients at which the busiest node reaches a limit",
+        &["scheme", "clients", "proxies", "limit"],
+    );
     let (mut series, mut findings) = (Vec::new(), Vec::new());
     for scheme in CostedScheme::ALL {
         let use_at = |clients: f64| Ok::<_, LabError>(first(&model.costs(scheme, &setup(clients))?));
@@ -185,7 +216,11 @@ fn growth_section(fitted: &FittedChanges) -> Result<Section, LabError> {
         let (shown, proxies, limit) = match breaks {
             Some(at) => {
                 let clients = points[at].0;
-                (Unit::Count.shown(clients), Unit::Count.shown(setup(clients).region.proxies()), use_at(clients)?.0)
+                (
+                    Unit::Count.shown(clients),
+                    Unit::Count.shown(setup(clients).region.proxies()),
+                    use_at(clients)?.0,
+                )
             }
             None => ("none up to 10^10".into(), String::new(), ""),
         };
@@ -193,7 +228,8 @@ fn growth_section(fitted: &FittedChanges) -> Result<Section, LabError> {
         let found = breaks.map(|at| points[at].0);
         let key = format!("breaks_{}", scheme.name().replace(' ', "_"));
         let what = format!("{}: clients at which the busiest node reaches a limit", scheme.name());
-        findings.push(Finding::new(&key, &what, Unit::Count, Claim::Words("not asked".into())).found(&[found]));
+        findings
+            .push(Finding::new(&key, &what, Unit::Count, Claim::Words("not asked".into())).found(&[found]));
         series.push(curve(scheme.name(), points));
     }
     Ok(Section {

@@ -87,7 +87,8 @@ fn time_section() -> Section {
         table.row(&[hardware.name, &idle, &half, &most, &Unit::Ratio.shown(1.0 / hardware.ratio(PAGE))]);
     }
     let series = all.iter().map(|hardware| {
-        let points = sizes().map(|bytes| (bytes, hardware.disk_seconds(bytes) / hardware.remote_seconds(bytes)));
+        let points =
+            sizes().map(|bytes| (bytes, hardware.disk_seconds(bytes) / hardware.remote_seconds(bytes)));
         curve(hardware.name, points.collect())
     });
     let frontier = Hardware::TODAY.frontier_bytes(0.0);
@@ -123,13 +124,18 @@ fn money_section() -> Section {
         "Interval between two reads of a page at which RAM costs what the drive's reads cost",
         &["RAM, $ a GB", "4 KB", "64 KB", "1 MB"],
     );
-    let mut rows = vec![(format!("{} (Gray and Graefe 1997)", Unit::Count.shown(15_360.0)), Hardware::DISSERTATION)];
+    let mut rows =
+        vec![(format!("{} (Gray and Graefe 1997)", Unit::Count.shown(15_360.0)), Hardware::DISSERTATION)];
     rows.extend(prices.map(|dollars| (Unit::Count.shown(dollars), dear(dollars))));
     for (name, hardware) in &rows {
-        let [small, middle, large] = [4096.0, 65_536.0, 1_048_576.0].map(|bytes| Unit::Seconds.shown(hardware.break_even_seconds(bytes)));
+        let [small, middle, large] = [4096.0, 65_536.0, 1_048_576.0]
+            .map(|bytes| Unit::Seconds.shown(hardware.break_even_seconds(bytes)));
         table.row(&[name, &small, &middle, &large]);
     }
-    let mut series = vec![curve("1997", sizes().map(|bytes| (bytes, Hardware::DISSERTATION.break_even_seconds(bytes))).collect())];
+    let mut series = vec![curve(
+        "1997",
+        sizes().map(|bytes| (bytes, Hardware::DISSERTATION.break_even_seconds(bytes))).collect(),
+    )];
     series.extend(prices.map(|dollars| {
         let points = sizes().map(|bytes| (bytes, dear(dollars).break_even_seconds(bytes)));
         curve(format!("{} $ a GB", Unit::Count.shown(dollars)), points.collect())

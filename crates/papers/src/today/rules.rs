@@ -29,20 +29,26 @@ pub(super) fn section(seed: u64, is_small: bool, progress: &mut dyn Progress) ->
     progress.done(1);
     rules.extend(prefetching(seed, is_small)?);
     progress.done(2);
-    let mut table = Table::new("Worth of each rule: times as fast with it", &["rule", Hardware::DISSERTATION.name, Hardware::TODAY.name]);
+    let mut table = Table::new(
+        "Worth of each rule: times as fast with it",
+        &["rule", Hardware::DISSERTATION.name, Hardware::TODAY.name],
+    );
     for rule in &rules {
         assert!(rule.then > 0.0 && rule.now > 0.0, "{} takes time", rule.name);
         table.row(&[rule.name, &Unit::Ratio.shown(rule.then), &Unit::Ratio.shown(rule.now)]);
     }
     let bound = |hardware: Hardware| {
-        AccessTimes::new(0.0, hardware.remote_seconds(PAGE), hardware.disk_seconds(PAGE)).map_or(f64::NAN, |times| times.bound())
+        AccessTimes::new(0.0, hardware.remote_seconds(PAGE), hardware.disk_seconds(PAGE))
+            .map_or(f64::NAN, |times| times.bound())
     };
     table.row(&[
         "GLFD: cost over the least possible, at most",
         &Unit::Ratio.shown(bound(Hardware::DISSERTATION)),
         &Unit::Ratio.shown(bound(Hardware::TODAY)),
     ]);
-    let findings = rules.iter().map(|rule| finding(&format!("{}_now", rule.key), &format!("{}, today", rule.name), Unit::Ratio, rule.now));
+    let findings = rules.iter().map(|rule| {
+        finding(&format!("{}_now", rule.key), &format!("{}, today", rule.name), Unit::Ratio, rule.now)
+    });
     Ok(Section {
         anchor: "rules".into(),
         title: "What each rule is worth".into(),
@@ -77,7 +83,11 @@ fn sharing(seed: u64, is_small: bool) -> Vec<Rule> {
         .map(|_| {
             let node = random.below(12) as usize;
             let next = |trace: &mut ZipfTrace| trace.next().map_or(0, |one| one.object as u32);
-            let object = if random.below(2) == 0 { next(&mut shared) } else { 50_000 + node as u32 * 5000 + next(&mut own) };
+            let object = if random.below(2) == 0 {
+                next(&mut shared)
+            } else {
+                50_000 + node as u32 * 5000 + next(&mut own)
+            };
             Access::from((node, object))
         })
         .collect();
@@ -89,12 +99,7 @@ fn sharing(seed: u64, is_small: bool) -> Vec<Rule> {
     let base = counts("direct");
     let rule = |key, name, system: &str| {
         let found = counts(system);
-        Rule {
-            key,
-            name,
-            then: base.mean_ms() / found.mean_ms(),
-            now: mean_now(&base) / mean_now(&found),
-        }
+        Rule { key, name, then: base.mean_ms() / found.mean_ms(), now: mean_now(&base) / mean_now(&found) }
     };
     vec![
         rule("greedy", "greedy forwarding over direct cooperation", "greedy"),
@@ -111,7 +116,9 @@ fn mean_now(counts: &ClusterCounts) -> f64 {
     let remote = local + hardware.remote_seconds(PAGE);
     // Disks are the server's: the page comes over the network too.
     let disk = remote + hardware.disk_seconds(PAGE);
-    let sum = counts.local as f64 * local + (counts.remote + counts.server) as f64 * remote + counts.disk as f64 * disk;
+    let sum = counts.local as f64 * local
+        + (counts.remote + counts.server) as f64 * remote
+        + counts.disk as f64 * disk;
     sum / counts.requests.max(1) as f64
 }
 
@@ -130,7 +137,8 @@ fn balancing(seed: u64, is_small: bool) -> Vec<Rule> {
         let whole = ContentionSetup::eleven(&programs, nodes, 1.0 / 3.0);
         let balancing = BalancingRate::Fixed(b);
         let limits = UtilizationLimits::AllIdle;
-        contend(&programs, &ContentionSetup { costs, balancing, bounded, targets, limits, seed, ..whole }).seconds
+        contend(&programs, &ContentionSetup { costs, balancing, bounded, targets, limits, seed, ..whole })
+            .seconds
     };
     let rule = |key, name, b, bounded, targets| {
         let worth = |costs| seconds(costs, 0.0, false, Targets::Memory) / seconds(costs, b, bounded, targets);
@@ -170,7 +178,7 @@ fn prefetching(seed: u64, is_small: bool) -> Result<Vec<Rule>, LabError> {
         let setting = PrefetchSetup {
             costs,
             prefetching: kinds,
-            epoch_seconds: 5.0 / f64::from(scale) / faster,
+            epoch_seconds: (5.0 / f64::from(scale) / faster).max(LEAST_EPOCH_SECONDS),
             seed,
             ..PrefetchSetup::testbed(4096 / scale as usize, idle)
         };
@@ -195,5 +203,7 @@ fn prefetching(seed: u64, is_small: bool) -> Result<Vec<Rule>, LabError> {
         .collect())
 }
 
+/// Shortest epoch: shorter ones cannot be planned in.
+const LEAST_EPOCH_SECONDS: f64 = 0.01;
 /// Time of a request served from the own memory, in the dissertation's time (Dahlin et al. 1994).
 const MEMORY_SECONDS: f64 = 250e-6;

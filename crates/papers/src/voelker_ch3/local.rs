@@ -19,7 +19,10 @@ pub(super) fn section(
 ) -> Section {
     let nodes = effort.global_nodes.last().copied().unwrap_or(1);
     let mut table = Table::new(
-        &format!("Ten servers, five of which work for themselves {:.0}% of the time; {nodes} global nodes", OWN * 100.0),
+        &format!(
+            "Ten servers, five of which work for themselves {:.0}% of the time; {nodes} global nodes",
+            OWN * 100.0
+        ),
         &["program, bound", "N_g", "own work waits", "busy for others, local", "disk faults", "time"],
     );
     let mut findings = Vec::new();
@@ -45,11 +48,27 @@ pub(super) fn section(
             let finding = Finding::new(&format!("{key}_{name}"), &format!("{name}: {what}"), unit, asked());
             findings.push(finding.found(&[Some(value)]));
         };
-        let wait = |one: &ContentionResult| one.own_wait_seconds / free.own_wait_seconds.max(f64::MIN_POSITIVE);
-        add("local_wait_given", "wait of own work with bounds, U* and N_g given, over without bounds", Unit::Ratio, wait(given));
+        let wait =
+            |one: &ContentionResult| one.own_wait_seconds / free.own_wait_seconds.max(f64::MIN_POSITIVE);
+        add(
+            "local_wait_given",
+            "wait of own work with bounds, U* and N_g given, over without bounds",
+            Unit::Ratio,
+            wait(given),
+        );
         add("local_wait_told", "the same, U* and N_g estimated", Unit::Ratio, wait(estimated));
-        add("local_time", "time with estimates over time with both given", Unit::Ratio, estimated.seconds / given.seconds);
-        add("local_askers", "N_g as servers count it, over the true number", Unit::Ratio, f64::from(estimated.global_nodes) / nodes as f64);
+        add(
+            "local_time",
+            "time with estimates over time with both given",
+            Unit::Ratio,
+            estimated.seconds / given.seconds,
+        );
+        add(
+            "local_askers",
+            "N_g as servers count it, over the true number",
+            Unit::Ratio,
+            f64::from(estimated.global_nodes) / nodes as f64,
+        );
         progress.done(1);
     }
     Section {

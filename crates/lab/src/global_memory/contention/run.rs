@@ -177,7 +177,8 @@ impl<'a> ContentionRun<'a> {
             PageLocation::Server(server) => {
                 node.requests += 1;
                 self.servers[server as usize].remove((node.last_used[page as usize], index as u32, page));
-                let until = self.servers[server as usize].serve(index, now, self.setting.costs.getpage_seconds);
+                let until =
+                    self.servers[server as usize].serve(index, now, self.setting.costs.getpage_seconds);
                 self.found.faults.getpages += 1;
                 self.getpage_seconds += until - now;
                 until

@@ -14,9 +14,10 @@
 //! | group directory | one if another proxy of the group has it | the same, to d − 1 |
 //!
 //! A document is at some proxy of a directory while any proxy's last request for it is within the
-//! characteristic time of one proxy's cache. A cache of a hierarchy's upper level has its own size;
-//! it sees only what lower ones missed, which the model leaves out, so that its hits are a little
-//! too high. Costs of an answer: some hundred sums.
+//! characteristic time of one proxy's cache. A cache of a hierarchy's upper level has its own size,
+//! and is taken as if it saw all requests below it. It sees only what lower ones missed and holds
+//! other documents than they do, so that small upper caches hit more than the model says (7 points
+//! in the simulation). Costs of an answer: some hundred sums.
 
 use super::scheme::Region;
 use super::{Model, WanError, quantity};
@@ -218,14 +219,16 @@ impl CostedRegion<'_> {
         let all = web.cacheable * self.model.kept_hit_rate(group, kept_days)?.total();
         let elsewhere = (all - own).max(0.0);
         let latencies = &setup.region.latency_seconds;
-        let mut costs = self.base(own + elsewhere, own * latencies[last] + elsewhere * 2.0 * latencies[level]);
+        let mut costs =
+            self.base(own + elsewhere, own * latencies[last] + elsewhere * 2.0 * latencies[level]);
         // Every cacheable request that the own cache does not answer brings a document in, and a
         // full cache loses one for it.
         let brought = (web.cacheable - own).max(0.0);
         let is_full = kept_days.is_finite();
         costs.changes = brought * if is_full { 2.0 } else { 1.0 } * (members - 1.0);
         costs.questions = elsewhere;
-        costs.bytes = elsewhere * (web.mean_bytes + setup.question_bytes) + costs.changes * setup.change_bytes;
+        costs.bytes =
+            elsewhere * (web.mean_bytes + setup.question_bytes) + costs.changes * setup.change_bytes;
         let requests = self.per_second(self.clients(last));
         costs.busiest_per_second *= 1.0 + elsewhere;
         // What goes in at one proxy: as much as it tells, since all are alike.
@@ -259,9 +262,11 @@ mod tests {
     fn caches_that_keep_all_cost_as_table_5_3_says() {
         let model = Model::new(Web::table_5_1(Rates::MID_SLOW), Form::Sum).expect("valid");
         let setup = setup(1e18);
-        for (scheme, known) in
-            [(CostedScheme::Hierarchy, Scheme::Hierarchy), (CostedScheme::Hashed, Scheme::Hashed), (CostedScheme::Directory, Scheme::DirectoryConsistent)]
-        {
+        for (scheme, known) in [
+            (CostedScheme::Hierarchy, Scheme::Hierarchy),
+            (CostedScheme::Hashed, Scheme::Hashed),
+            (CostedScheme::Directory, Scheme::DirectoryConsistent),
+        ] {
             let costs = model.costs(scheme, &setup).expect("valid");
             let table = model.performance(known, &setup.region).expect("valid");
             assert!((costs.latency_seconds / table.latency_seconds - 1.0).abs() < 1e-6, "{scheme:?}");
@@ -276,7 +281,10 @@ mod tests {
         for scheme in CostedScheme::ALL {
             let of = |bytes| model.costs(scheme, &setup(bytes)).expect("valid");
             let (small, large) = (of(1e10), of(1e12));
-            assert!(small.hit_rate < large.hit_rate && small.latency_seconds > large.latency_seconds, "{scheme:?}");
+            assert!(
+                small.hit_rate < large.hit_rate && small.latency_seconds > large.latency_seconds,
+                "{scheme:?}"
+            );
             assert!(small.changes >= large.changes && small.origin_bytes > large.origin_bytes, "{scheme:?}");
         }
         let few = CostSetup { cache_bytes: vec![1e10], ..setup(1e10) };

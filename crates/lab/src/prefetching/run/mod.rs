@@ -192,7 +192,9 @@ impl<'a> PrefetchRun<'a> {
 fn aliases(processes: &[Process<'_>], nodes: usize, copies: usize) -> FileAliases {
     let mut aliases = FileAliases::default();
     for (index, process) in processes.iter().enumerate() {
-        let others = |file: usize| (0..nodes - 1).map(move |step| (process.home + 1 + (file + step) % (nodes - 1)) % nodes);
+        let others = |file: usize| {
+            (0..nodes - 1).map(move |step| (process.home + 1 + (file + step) % (nodes - 1)) % nodes)
+        };
         for file in 0..process.pages.len().div_ceil(FILE_PAGES as usize) {
             let name = file_of(index, file as u32 * FILE_PAGES);
             let nodes = std::iter::once(process.home).chain(others(file));
