@@ -240,7 +240,7 @@ fn growth_section(fitted: &FittedChanges) -> Result<Section, LabError> {
         figures: vec![plot(
             "growth",
             "Use of the scarcest resource of the busiest node, by clients",
-            "Flat for proxies alone, homes by hash and directories of one group; in proportion to the clients for a hierarchy's top and for directories of all.",
+            "Flat for proxies alone and homes by hash; in proportion to the clients for a hierarchy's top and for directories of all, and to their root for directories of a group.",
             (Axis::log10("clients", Unit::Count), Axis::log10("use of the limit", Unit::Share)),
             series,
             vec![Mark::Level { y: 1.0, label: "the limit".into() }],
