@@ -112,70 +112,20 @@ fn first(costs: &SchemeCosts) -> (&'static str, f64) {
 /// Returns the sections on all schemes at full scale: those with the trace's rates of change and
 /// those of Table 5.1.
 fn scale_section(fitted: &FittedChanges) -> Result<(Section, Section), LabError> {
+    let of_trace = rates_tables("the trace's rates of change", web(fitted))?;
+    let of_paper = rates_tables("mid-slow rates of Table 5.1", Web::table_5_1(Rates::MID_SLOW))?;
     let mut findings = Vec::new();
-    let mut tables = Vec::new();
-    for (rates, web) in [
-        ("the trace's rates of change", web(fitted)),
-        ("mid-slow rates of Table 5.1", Web::table_5_1(Rates::MID_SLOW)),
-    ] {
-        let model = Model::new(web, Form::Sum)?;
-        let heading = [
-            "scheme",
-            "hits",
-            "latency",
-            "questions",
-            "changes told",
-            "bytes between caches",
-            "bytes from origins",
-        ];
-        let mut costs_table = Table::new(&format!("For each request: {rates}"), &heading);
-        let heading =
-            ["scheme", "requests a second", "link", "RAM for directories", "first limit", "its use"];
-        let mut load_table = Table::new(&format!("The busiest node: {rates}"), &heading);
-        for scheme in CostedScheme::ALL {
-            let costs = model.costs(scheme, &setup(CLIENTS))?;
-            assert!(costs.hit_rate <= model.web().cacheable + 1e-9, "only cacheable requests hit");
-            costs_table.row(&[
-                scheme.name(),
-                &Unit::Share.shown(costs.hit_rate),
-                &Unit::Seconds.shown(costs.latency_seconds),
-                &Unit::Ratio.shown(costs.questions),
-                &Unit::Count.shown(costs.changes),
-                &Unit::Bytes.shown(costs.bytes),
-                &Unit::Bytes.shown(costs.origin_bytes),
-            ]);
-            let (limit, share) = first(&costs);
-            load_table.row(&[
-                scheme.name(),
-                &Unit::Count.shown(costs.busiest_per_second),
-                &format!("{} a second", Unit::Bytes.shown(costs.busiest_bytes_per_second)),
-                &Unit::Bytes.shown(costs.directory_bytes),
-                limit,
-                &Unit::Share.shown(share),
-            ]);
-            if tables.is_empty() {
-                let key = scheme.name().replace(' ', "_");
-                let asked = || Claim::Words("not asked".into());
-                let add = |key: &str, what: &str, unit, value| {
-                    Finding::new(key, &format!("{}: {what}", scheme.name()), unit, asked())
-                        .found(&[Some(value)])
-                };
-                findings.push(add(
-                    &format!("latency_{key}"),
-                    "mean latency",
-                    Unit::Seconds,
-                    costs.latency_seconds,
-                ));
-                findings.push(add(
-                    &format!("load_{key}"),
-                    "use of the first limit at the busiest node",
-                    Unit::Ratio,
-                    share,
-                ));
-            }
-        }
-        tables.push((costs_table, load_table));
+    for (scheme, costs) in CostedScheme::ALL.iter().zip(&of_trace.costs) {
+        let key = scheme.name().replace(' ', "_");
+        let mut add = |kind: &str, what: &str, unit, value| {
+            let words = Claim::Words("not asked".into());
+            let what = format!("{}: {what}", scheme.name());
+            findings.push(Finding::new(&format!("{kind}_{key}"), &what, unit, words).found(&[Some(value)]));
+        };
+        add("latency", "mean latency", Unit::Seconds, costs.latency_seconds);
+        add("load", "use of the first limit at the busiest node", Unit::Ratio, first(costs).1);
     }
+    let tables = [of_trace, of_paper].map(|one| (one.of_requests, one.of_busiest));
     let (costs, loads): (Vec<Table>, Vec<Table>) = tables.into_iter().unzip();
     let whole = Section {
         anchor: "scale".into(),
@@ -195,6 +145,47 @@ fn scale_section(fitted: &FittedChanges) -> Result<(Section, Section), LabError>
         ..Section::default()
     };
     Ok((whole, busiest))
+}
+
+/// Tables of all schemes under some rates of change.
+struct RatesTables {
+    of_requests: Table,
+    of_busiest: Table,
+    costs: Vec<SchemeCosts>,
+}
+
+fn rates_tables(rates: &str, web: Web) -> Result<RatesTables, LabError> {
+    let model = Model::new(web, Form::Sum)?;
+    let heading =
+        ["scheme", "hits", "latency", "questions", "changes told", "bytes between caches", "from origins"];
+    let mut of_requests = Table::new(&format!("For each request: {rates}"), &heading);
+    let heading = ["scheme", "requests a second", "link", "RAM for directories", "first limit", "its use"];
+    let mut of_busiest = Table::new(&format!("The busiest node: {rates}"), &heading);
+    let mut all = Vec::new();
+    for scheme in CostedScheme::ALL {
+        let costs = model.costs(scheme, &setup(CLIENTS))?;
+        assert!(costs.hit_rate <= model.web().cacheable + 1e-9, "only cacheable requests hit");
+        of_requests.row(&[
+            scheme.name(),
+            &Unit::Share.shown(costs.hit_rate),
+            &Unit::Seconds.shown(costs.latency_seconds),
+            &Unit::Ratio.shown(costs.questions),
+            &Unit::Count.shown(costs.changes),
+            &Unit::Bytes.shown(costs.bytes),
+            &Unit::Bytes.shown(costs.origin_bytes),
+        ]);
+        let (limit, share) = first(&costs);
+        of_busiest.row(&[
+            scheme.name(),
+            &Unit::Count.shown(costs.busiest_per_second),
+            &format!("{} a second", Unit::Bytes.shown(costs.busiest_bytes_per_second)),
+            &Unit::Bytes.shown(costs.directory_bytes),
+            limit,
+            &Unit::Share.shown(share),
+        ]);
+        all.push(costs);
+    }
+    Ok(RatesTables { of_requests, of_busiest, costs: all })
 }
 
 /// The first limit by the number of clients.

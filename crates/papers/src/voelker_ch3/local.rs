@@ -29,7 +29,7 @@ pub(super) fn section(
     progress.begin("local nodes", programs.len() as u64);
     for program in programs {
         let found = WAYS.map(|(_, bounded, limits)| run(program, nodes, seed, bounded, limits));
-        let [free, _, given, estimated] = &found;
+        let free = &found[0];
         for ((way, ..), one) in WAYS.iter().zip(&found) {
             let busy = one.utilizations.iter().take(LOCAL).sum::<f64>() / LOCAL as f64;
             assert!(busy <= 1.0 + 1e-9, "{way}: local nodes are busy for others for {busy} of the time");
@@ -42,33 +42,7 @@ pub(super) fn section(
                 &Unit::Share.shown(one.seconds / free.seconds - 1.0),
             ]);
         }
-        let asked = || Claim::Words("not asked".into());
-        let name = &program.name;
-        let mut add = |key: &str, what: &str, unit, value| {
-            let finding = Finding::new(&format!("{key}_{name}"), &format!("{name}: {what}"), unit, asked());
-            findings.push(finding.found(&[Some(value)]));
-        };
-        let wait =
-            |one: &ContentionResult| one.own_wait_seconds / free.own_wait_seconds.max(f64::MIN_POSITIVE);
-        add(
-            "local_wait_given",
-            "wait of own work with bounds, U* and N_g given, over without bounds",
-            Unit::Ratio,
-            wait(given),
-        );
-        add("local_wait_told", "the same, U* and N_g estimated", Unit::Ratio, wait(estimated));
-        add(
-            "local_time",
-            "time with estimates over time with both given",
-            Unit::Ratio,
-            estimated.seconds / given.seconds,
-        );
-        add(
-            "local_askers",
-            "N_g as servers count it, over the true number",
-            Unit::Ratio,
-            f64::from(estimated.global_nodes) / nodes as f64,
-        );
+        findings.extend(findings_of(&program.name, nodes, &found));
         progress.done(1);
     }
     Section {
@@ -83,6 +57,26 @@ pub(super) fn section(
         )],
         ..Section::default()
     }
+}
+
+/// Returns the findings on a program, from the results of all ways.
+fn findings_of(name: &str, nodes: usize, found: &[ContentionResult; 4]) -> Vec<Finding> {
+    let [free, _, given, estimated] = found;
+    let mut findings = Vec::new();
+    let mut add = |key: &str, what: &str, unit, value| {
+        let words = Claim::Words("not asked".into());
+        let finding = Finding::new(&format!("{key}_{name}"), &format!("{name}: {what}"), unit, words);
+        findings.push(finding.found(&[Some(value)]));
+    };
+    let wait = |one: &ContentionResult| one.own_wait_seconds / free.own_wait_seconds.max(f64::MIN_POSITIVE);
+    let what = "wait of own work with bounds, U* and N_g given, over without bounds";
+    add("local_wait_given", what, Unit::Ratio, wait(given));
+    add("local_wait_told", "the same, U* and N_g estimated", Unit::Ratio, wait(estimated));
+    let what = "time with estimates over time with both given";
+    add("local_time", what, Unit::Ratio, estimated.seconds / given.seconds);
+    let counted = f64::from(estimated.global_nodes) / nodes as f64;
+    add("local_askers", "N_g as servers count it, over the true number", Unit::Ratio, counted);
+    findings
 }
 
 fn run(
