@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!  requests of an epoch ──► distinct askers ──► N_g ─┐
-//!  own work of an epoch ──► smoothed ──► cap − it = U* ┴─► reply ─► bound of the asker
+//!  own work of an epoch ──► smoothed ──► cap − it = U* ┴─► reply ─► bound
 //! ```
 //!
 //! A server that few nodes ask counts too few. An asker therefore takes the largest of the numbers

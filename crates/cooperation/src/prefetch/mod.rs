@@ -24,7 +24,7 @@
 //! | [`predicate`] | if a page must be fetched to local memory now, to spare a stall | 4.2.2 |
 //! | [`requests`] | the page that another node's disk reads, the node, and the order | 4.3.3 |
 //! | [`epoch`] | the pages that each node gives until the next epoch, and their value | 4.3.3 |
-//! | [`replicas`] | the nodes whose disks have a file, and its name there | 4.3.2 |
+//! | [`replicas`] | the nodes with a file on disk, and its name there | 4.3.2 |
 //! | [`victim`] | the page that goes for a prefetched one | 4.2.2 |
 //! | [`glfd`] | the idealized replacement over three levels, with its bound | 4.2.3 |
 //!

@@ -1,4 +1,4 @@
-//! File-alias directory: the nodes whose disks have a file, and the page's number on each.
+//! File-alias directory: the nodes with a file on disk, and the page's number on each.
 //!
 //! Voelker 2000, section 4.3.2. A page is named by its place on the file's primary disk. The
 //! directory (FAD) lists the other nodes with a copy of the file, under names of their own. It
@@ -24,7 +24,7 @@ pub struct FileAliases {
 /// Copy of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileCopy {
-    /// Node whose disk has the copy.
+    /// Node with the copy on disk.
     pub node: NodeId,
     /// Name of the file on that node: its inode.
     pub local_file: u64,
@@ -66,7 +66,7 @@ impl FileAliases {
     }
 
     /// Forgets the copies of a node that is gone. A file keeps its primary's name for its pages, so
-    /// that a file whose primary is gone goes too.
+    /// that a file goes with its primary.
     pub fn lose(&mut self, gone: NodeId) {
         self.files.retain(|_, copies| copies.first().is_some_and(|primary| primary.node != gone));
         self.files.values_mut().for_each(|copies| copies.retain(|copy| copy.node != gone));

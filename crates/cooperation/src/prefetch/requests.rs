@@ -46,7 +46,7 @@ impl PrefetchRequester {
         self.ask_among(value, epoch, now_seconds, |_| true)
     }
 
-    /// Does the same among the nodes whose disks have the page.
+    /// Does the same among the nodes with the page on disk.
     pub fn ask_among(
         &mut self,
         value: Value,

@@ -78,8 +78,8 @@ impl Hardware {
         self.network_seconds + bytes / self.network_bytes_per_second
     }
 
-    /// Returns the time of a page from another node whose link is busy for this share of the time:
-    /// transfers of one length that come at random (M/D/1).
+    /// Returns the time of a page from another node with a link that is busy for this share of the
+    /// time: transfers of one length that come at random (M/D/1).
     pub fn busy_remote_seconds(&self, bytes: f64, busy: f64) -> f64 {
         assert!((0.0..1.0).contains(&busy), "a link is busy for {busy} of the time");
         let transfer = bytes / self.network_bytes_per_second;

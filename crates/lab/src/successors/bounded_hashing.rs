@@ -117,7 +117,7 @@ mod tests {
         loads.into_iter().max().unwrap_or(0)
     }
 
-    /// The headline: the bound holds, and what moves beside the lost bin's balls is a few for each.
+    /// The headline: the bound holds, and few balls move for each of the lost bin's.
     #[test]
     fn no_bin_exceeds_bound_and_few_balls_move() {
         let (balls, bins) = (20_000, 50);

@@ -1,12 +1,12 @@
 //! Admission to a flash cache by episodes.
 //!
-//! Wong, Wu, Molder, Gunasekar, Lu, Khandkar, Sharma, Berger, Beckmann, Ganger, *Baleen: ML admission
-//! & prefetching for flash caches*, FAST 2024. Flash wears by writes, so that a cache must not
-//! write everything that it fetches. An *episode* is a run of requests for one object, each within
-//! the eviction age of the one before: what one stay in the cache would serve. Its worth is the
-//! disk-head time that the stay saves for each byte written. Optimal admission takes episodes by
-//! worth until the writes are used up; Baleen learns to predict it. Headline: 12% less peak
-//! disk-head time than the best before it, at the same flash write rate.
+//! Wong, Wu, Molder, Gunasekar, Lu, Khandkar, Sharma, Berger, Beckmann, Ganger, *Baleen: ML
+//! admission & prefetching for flash caches*, FAST 2024. Flash wears by writes, so that a cache
+//! must not write everything that it fetches. An *episode* is a run of requests for one object,
+//! each within the eviction age of the one before. One stay in the cache would serve it. Its worth
+//! is the disk-head time that the stay saves for each byte written. Optimal admission takes
+//! episodes by worth until the writes are used up; Baleen learns to predict it. Headline: 12% less
+//! peak disk-head time than the best before it, at the same flash write rate.
 //!
 //! ```text
 //!  object a:  x x   x            x  x
@@ -52,8 +52,7 @@ pub struct FlashResult {
     pub hits: u64,
 }
 
-/// Runs requests through a flash cache whose misses are admitted by `admit`, from the index and the
-/// request.
+/// Runs requests through a flash cache. `admit` decides on misses, from the index and the request.
 pub fn run(
     requests: &[Request],
     cache_bytes: u64,
@@ -216,7 +215,7 @@ impl Baleen {
         let mut trained = Self { age, worth, threshold: f64::INFINITY, margin: (0.0, 0.0) };
         let mut levels: Vec<f64> = trained.worth.values().copied().filter(|worth| *worth > 0.0).collect();
         levels.sort_by(f64::total_cmp);
-        // The lowest threshold whose writes are within the budget; writes fall as it rises.
+        // The lowest threshold with writes within the budget; writes fall as it rises.
         let (mut low, mut high) = (0, levels.len());
         while low < high {
             let middle = usize::midpoint(low, high);
@@ -229,7 +228,7 @@ impl Baleen {
         }
         trained.threshold = levels.get(low).copied().unwrap_or(f64::INFINITY);
         let Some(next) = low.checked_sub(1) else { return trained };
-        // What is left of the budget goes to a part of the next level.
+        // The rest of the budget goes to a part of the next level.
         let (mut least, mut most) = (0.0, 1.0);
         for _ in 0..MARGIN_STEPS {
             let middle = f64::midpoint(least, most);

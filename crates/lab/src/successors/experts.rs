@@ -2,14 +2,14 @@
 //!
 //! Chen, Sharma, Khan, Liu, Chang, Akella, Shakkottai, Sitaraman, *Darwin: flexible learning-based
 //! CDN caching*, SIGCOMM 2023. A server of a CDN has a small hot object cache (RAM) before its disk
-//! cache. An expert is a pair (f, s): an object enters RAM at its f-th request and if it has at most s
-//! bytes. No pair suits all traffic. Darwin (1) takes features of traffic, (2) clusters them and
-//! keeps for each cluster the experts that did well on its training traffic, (3) lets a bandit try
-//! these, beginning with each epoch. Headline: more hits than any fixed expert where traffic
+//! cache. An expert is a pair (f, s): an object enters RAM at its f-th request and if it has at
+//! most s bytes. No pair suits all traffic. Darwin (1) takes features of traffic, (2) clusters them
+//! and keeps for each cluster the experts that did well on its training traffic, (3) lets a bandit
+//! try these, beginning with each epoch. Headline: more hits than any fixed expert where traffic
 //! shifts.
 //!
-//! The paper's neural bandit predicts what other experts would have hit from the deployed one. Here
-//! successive elimination tries each in turn and drops those that lag, which costs more requests and
+//! The paper's neural bandit predicts the hits of other experts from the deployed one. Here
+//! successive elimination tries each in turn and drops those that lag. That costs more requests and
 //! needs no training. Other parts are as published, in small.
 
 use super::ByteLru;
@@ -198,7 +198,7 @@ pub fn grid() -> Vec<Expert> {
 
 const SIZE_CLASSES: usize = 12;
 const FEATURES: usize = SIZE_CLASSES + 6;
-/// Divisor of an epoch: the part whose features are taken.
+/// Divisor of an epoch: the part that features are taken of.
 const WATCHED: usize = 30;
 /// Divisor of an epoch: the round of one expert.
 const TRIAL: usize = 100;

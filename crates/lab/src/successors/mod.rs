@@ -3,15 +3,15 @@
 //!
 //! | file | system | headline |
 //! |---|---|---|
-//! | [`bounded_hashing`] | consistent hashing with bounded loads (SODA 2018) | no node above 1 + ε of the mean, few keys move |
+//! | [`bounded_hashing`] | bounded loads (SODA 2018) | no node above 1 + ε of the mean |
 //! | [`block_placement`] | Bandana (SysML 2019) | 2 to 3 times as much use of each block read |
-//! | [`tiers`] | tiers of a CDN with request coalescing | one fetch for each change, whatever the crowd |
+//! | [`tiers`] | tiers of a CDN with request coalescing | one fetch for each change and crowd |
 //! | [`experts`] | Darwin (SIGCOMM 2023) | ahead of every fixed admission where traffic shifts |
 //! | [`episodes`] | Baleen (FAST 2024) | 12% less peak disk-head time for the same flash writes |
 //!
-//! Each takes requests of a trace and keeps its paper's decision; what the paper learns by a neural
-//! network or a forest is learnt here by tables, which a reader can check. Tests run made traffic
-//! of the shape that the paper has; the report runs traces, where a headline need not hold.
+//! Each takes requests of a trace and keeps its paper's decision. Tables, which a reader can check,
+//! learn here in place of a neural network or a forest. Tests run made traffic of the shape that
+//! the paper has; the report runs traces, where a headline need not hold.
 
 pub mod block_placement;
 pub mod bounded_hashing;

@@ -1,7 +1,7 @@
 //! Internet scale: a hundred thousand nodes in three levels and a thousand million clients.
 //!
-//! The model ([`shoal_lab::model::wan::costs`]) tells what each scheme costs in messages, bytes and
-//! latency with caches of a given size, and the load of the busiest node. The event simulation
+//! The model ([`shoal_lab::model::wan::costs`]) tells the messages, bytes and latency of each
+//! scheme with caches of a given size, and the load of the busiest node. The event simulation
 //! checks it with as many proxies as fit a machine. Rates of change are fitted to the trace.
 
 mod checked;
@@ -82,7 +82,7 @@ fn web(fitted: &FittedChanges) -> Web {
     Web { popular_change: fitted.popular, unpopular_change: fitted.others, ..Web::table_5_1(Rates::MID_SLOW) }
 }
 
-/// Returns three levels for so many clients, ten thousand of them at each proxy.
+/// Returns three levels for a number of clients, ten thousand of them at each proxy.
 fn setup(clients: f64) -> CostSetup {
     let fanout = (clients / CLIENTS_A_PROXY).sqrt().round().max(1.0);
     CostSetup {

@@ -1,9 +1,8 @@
-//! Cooperative caching since the papers, on one trace: each later system beside what it improves
-//! on.
+//! Cooperative caching since the papers, on one trace: each later system beside its rival.
 //!
-//! The systems are in [`shoal_lab::successors`], each with its paper's headline as a test on traffic
-//! of the paper's shape. This report asks if the headline comes out on a trace that nobody chose for
-//! it. The first half of the requests trains what learns; the second half is measured.
+//! The systems are in [`shoal_lab::successors`], each with its paper's headline as a test on
+//! traffic of the paper's shape. This report asks if the headline comes out on a trace that nobody
+//! chose for it. The first half of the requests is for training, the second half for measuring.
 
 #[cfg(test)]
 mod tests;
@@ -118,7 +117,7 @@ fn hashing(inputs: &Inputs) -> Section {
     }
 }
 
-/// Returns what clients read together: their requests with pauses of at most ten seconds.
+/// Returns queries: requests of one client with pauses of at most ten seconds.
 fn queries(requests: &[Request]) -> Vec<Query> {
     let mut open: HashMap<u32, (u64, Query)> = HashMap::new();
     let mut closed = Vec::new();

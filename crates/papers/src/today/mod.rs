@@ -1,8 +1,8 @@
 //! Voelker's rules on today's hardware, and the frontier where shared memory stops paying.
 //!
 //! Each rule of the dissertation is run twice in the lab's simulators, with the same requests: with
-//! the costs of its time, and with NVMe, 25 Gbit/s and faster processors. What is assumed of today
-//! is in [`Hardware::TODAY`]; the frontiers say at which values a rule changes.
+//! the costs of its time, and with NVMe, 25 Gbit/s and faster processors. Assumptions of today are
+//! in [`Hardware::TODAY`]; the frontiers say at which values a rule changes.
 
 mod rules;
 

@@ -1,4 +1,4 @@
-//! Partial replication: what prefetching by others is worth when few disks have a file.
+//! Partial replication: the worth of prefetching by others when few disks have a file.
 //!
 //! The prototype replicates prefetched files on all nodes; section 4.3.2 says that files could be
 //! striped instead, and has a directory (FAD) of the nodes with a copy.

@@ -55,8 +55,8 @@ impl QueueClock {
         }
     }
 
-    /// Gives a station work of `us` microseconds that belongs to no journey. Its end is no event: it
-    /// only puts off what comes after it.
+    /// Gives a station work of `us` microseconds that belongs to no journey. Its end is no event:
+    /// it only delays later visits.
     pub(super) fn chore(&mut self, station: usize, us: u64) {
         let station = &mut self.stations[station];
         station.free_at = station.free_at.max(self.now) + us;

@@ -1,8 +1,8 @@
-//! Costs of cooperation at any scale: messages, bytes, latency and the load of the busiest node, with
-//! caches of a given size.
+//! Costs of cooperation at any scale, with caches of a given size: messages, bytes, latency, and
+//! the load of the busiest node.
 //!
-//! Table 5.3 has latency, storage and arrivals with caches that keep everything. Here each proxy has
-//! B bytes and evicts by LRU ([`super::finite`]), and everything that goes between caches is
+//! Table 5.3 has latency, storage and arrivals with caches that keep everything. Here each proxy
+//! has B bytes and evicts by LRU ([`super::finite`]), and everything that goes between caches is
 //! counted:
 //!
 //! | scheme | messages a request | told to others |
@@ -15,9 +15,9 @@
 //!
 //! A document is at some proxy of a directory while any proxy's last request for it is within the
 //! characteristic time of one proxy's cache. A cache of a hierarchy's upper level has its own size,
-//! and is taken as if it saw all requests below it. It sees only what lower ones missed and holds
-//! other documents than they do, so that small upper caches hit more than the model says (7 points
-//! in the simulation). Costs of an answer: some hundred sums.
+//! and is taken as if it saw all requests below it. In truth it sees only the misses of lower ones
+//! and holds other documents. So small upper caches hit more than the model says (7 points in the
+//! simulation). Costs of an answer: some hundred sums.
 
 use super::scheme::Region;
 use super::{Model, WanError, quantity};
@@ -31,9 +31,9 @@ pub enum CostedScheme {
     Hierarchy,
     /// One home for each URL among all proxies.
     Hashed,
-    /// Each proxy knows what all others hold.
+    /// Each proxy knows the contents of all others.
     Directory,
-    /// Each proxy knows what the others of its lowest group hold; misses go to the origin.
+    /// Each proxy knows the contents of the others of its lowest group; misses go to the origin.
     GroupDirectory,
 }
 
@@ -176,7 +176,7 @@ impl CostedRegion<'_> {
         let mut hits = Vec::with_capacity(self.levels);
         for level in (0..self.levels).rev() {
             let (found, _) = self.hits(self.clients(level), self.setup.cache_bytes[level])?;
-            // What a lower cache has passed its parent, which held it then.
+            // A document of a lower cache came through its parent, which held it then.
             hits.push(hits.last().map_or(found, |lower: &f64| found.max(*lower)));
         }
         hits.reverse();
@@ -203,7 +203,7 @@ impl CostedRegion<'_> {
         let elsewhere = 1.0 - 1.0 / proxies;
         costs.questions = elsewhere;
         costs.bytes = elsewhere * (web.mean_bytes + self.setup.question_bytes);
-        // Its own clients, and what other proxies ask it for.
+        // Its own clients, and questions of other proxies.
         costs.busiest_per_second *= 1.0 + elsewhere;
         costs.busiest_bytes_per_second *= 1.0 + elsewhere;
         Ok(costs)
@@ -231,7 +231,7 @@ impl CostedRegion<'_> {
             elsewhere * (web.mean_bytes + setup.question_bytes) + costs.changes * setup.change_bytes;
         let requests = self.per_second(self.clients(last));
         costs.busiest_per_second *= 1.0 + elsewhere;
-        // What goes in at one proxy: as much as it tells, since all are alike.
+        // A proxy hears as much as it tells, since all are alike.
         costs.busiest_bytes_per_second += requests * costs.bytes;
         let held = (self.proxy_bytes() / web.mean_bytes).min(web.cacheable * web.documents as f64);
         costs.directory_bytes = (members - 1.0) * held * setup.directory_bits / 8.0;

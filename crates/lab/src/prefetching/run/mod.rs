@@ -48,7 +48,7 @@ pub(super) struct PrefetchRun<'a> {
     /// Epochs that each node planned.
     coordinated: Vec<u64>,
     rates: Vec<f64>,
-    /// Nodes whose disks have each file; `None` where all have all.
+    /// Nodes with each file on disk; `None` where all have all.
     aliases: Option<FileAliases>,
 }
 
@@ -188,7 +188,7 @@ impl<'a> PrefetchRun<'a> {
     }
 }
 
-/// Returns the directory of all programs' files, with so many copies of each.
+/// Returns the directory of all programs' files, with this number of copies of each.
 fn aliases(processes: &[Process<'_>], nodes: usize, copies: usize) -> FileAliases {
     let mut aliases = FileAliases::default();
     for (index, process) in processes.iter().enumerate() {
