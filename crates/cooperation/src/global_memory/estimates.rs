@@ -1,8 +1,8 @@
 //! Estimates of N_g and U* that a memory server makes itself and tells with its replies.
 //!
 //! Voelker 2000, section 3.6.3. The number of global nodes (N_g) "can be estimated by each memory
-//! server and piggybacked on responses". The largest utilization of a local node by others (U*)
-//! "might be adjusted according to the measured recent utilization of node i by its local jobs".
+//! server and piggybacked on responses". The bound U* of a local node "might be adjusted according
+//! to the measured recent utilization of node i by its local jobs".
 //!
 //! ```text
 //!  requests of an epoch ──► distinct askers ──► N_g ─┐

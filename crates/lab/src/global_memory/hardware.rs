@@ -4,10 +4,7 @@
 //!
 //! - **Time.** A page of b bytes comes over the network in T + b/B and from disk in D + b/R. Memory
 //!   of another node is faster up to the size at which both are equal ([`Hardware::frontier_bytes`]).
-//! - **Money.** A byte of RAM that is bought for this costs its price; a read that it saves costs
-//!   the drive's price over its reads a second. Both are equal for a page that is read once in the
-//!   break-even interval: the five-minute rule of Gray and Putzolu, SIGMOD 1987, with the formula
-//!   of Gray and Graefe, SIGMOD Record 1997. Idle RAM of other nodes is paid for already.
+//! - **Money.** Bought RAM costs its price. A read that it saves costs the drive's price over its reads a second. Both are equal for a page that is read once in the break-even interval. This is the five-minute rule of Gray and Putzolu, SIGMOD 1987, by the formula of Gray and Graefe, SIGMOD Record 1997. Idle RAM of other nodes is paid for already.
 //!
 //! All functions are O(1).
 
@@ -79,7 +76,7 @@ impl Hardware {
     }
 
     /// Returns the time of a page from another node with a link that is busy for this share of the
-    /// time: transfers of one length that come at random (M/D/1).
+    /// time. Transfers have one length and come at random (M/D/1).
     pub fn busy_remote_seconds(&self, bytes: f64, busy: f64) -> f64 {
         assert!((0.0..1.0).contains(&busy), "a link is busy for {busy} of the time");
         let transfer = bytes / self.network_bytes_per_second;
@@ -91,8 +88,8 @@ impl Hardware {
         self.disk_seconds + bytes / self.disk_bytes_per_second
     }
 
-    /// Returns the size up to which another node's memory is faster than the disk, with links that
-    /// are busy for this share: infinite if always, 0 if never.
+    /// Returns the size up to which another node's memory is faster than the disk. Links are busy
+    /// for this share. Infinite if always, 0 if never.
     pub fn frontier_bytes(&self, busy: f64) -> f64 {
         let ahead = self.disk_seconds - self.network_seconds;
         let a_byte = |bytes: f64| self.busy_remote_seconds(bytes, busy) - self.network_seconds;
@@ -104,8 +101,8 @@ impl Hardware {
         }
     }
 
-    /// Returns the interval between two reads of a page at which RAM bought for it costs as much as
-    /// the drive's time for its reads, in seconds.
+    /// Returns the break-even interval of a page in seconds: RAM bought for it then costs as much
+    /// as the drive's time for its reads.
     pub fn break_even_seconds(&self, bytes: f64) -> f64 {
         let reads = self.disk_reads_per_second.min(self.disk_bytes_per_second / bytes);
         let pages_per_gb = 1_073_741_824.0 / bytes;

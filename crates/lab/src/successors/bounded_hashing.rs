@@ -2,13 +2,12 @@
 //!
 //! Mirrokni, Thorup, Zadimoghaddam, *Consistent hashing with bounded loads*, SODA 2018; in HAProxy
 //! since 2016 (`hash-balance-factor`). A ball goes to the first bin at or after its place on the
-//! ring that has fewer than ⌈c·m/n⌉ balls, c = 1 + ε. Headline: no bin is above that bound, and a
-//! bin or ball that comes or goes moves an expected O(1/ε²) balls for each ball that must move.
+//! ring that has fewer than ⌈c·m/n⌉ balls, c = 1 + ε. Headline: no bin is above that bound. A bin
+//! or ball that comes or goes moves an expected O(1/ε²) balls for each ball that must move.
 //!
-//! Here balls are objects with a home ([`place`], the paper's setting), and requests under way
-//! ([`hand_out`], the load balancer's): a request that is sent past its home may miss where the
-//! home would hit, which the paper does not count. `shoal_cooperation::bounded_load` is the rule
-//! that a node runs.
+//! Here balls are objects with a home ([`place`], the paper's setting), or requests under way
+//! ([`hand_out`], the load balancer's). A request past its home may miss where the home would hit;
+//! the paper does not count that. `shoal_cooperation::bounded_load` is the rule that a node runs.
 
 use crate::cluster::NodeMemory;
 use shoal_core::mixed;

@@ -13,8 +13,8 @@
 //!             └ episode ┘  > age └ episode: admitted at its first request, one hit
 //! ```
 //!
-//! The forest of the paper is a table here, of the mean worth by size, requests so far in the
-//! episode and length of the episode before. Prefetching is left out: objects are whole.
+//! The forest of the paper is a table here. It has the mean worth by size, requests so far, and
+//! length of the episode before. Prefetching is left out: objects are whole.
 
 use super::ByteLru;
 use shoal_trace::{Random, Request};
@@ -270,8 +270,8 @@ mod tests {
     use super::*;
     use crate::simulator::ZipfTrace;
 
-    /// Small popular objects, middling ones that are asked for six times or so, and large ones that
-    /// are asked for twice: the second time tells nothing good of these.
+    /// Small popular objects, middling ones with six requests or so, and large ones with two. The
+    /// second request tells nothing good of these.
     fn made(requests: usize, seed: u64) -> Vec<Request> {
         let mut popular = ZipfTrace::new(3000, 0.7, 1, seed);
         let mut random = Random::new(seed);

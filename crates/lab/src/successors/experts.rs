@@ -3,10 +3,9 @@
 //! Chen, Sharma, Khan, Liu, Chang, Akella, Shakkottai, Sitaraman, *Darwin: flexible learning-based
 //! CDN caching*, SIGCOMM 2023. A server of a CDN has a small hot object cache (RAM) before its disk
 //! cache. An expert is a pair (f, s): an object enters RAM at its f-th request and if it has at
-//! most s bytes. No pair suits all traffic. Darwin (1) takes features of traffic, (2) clusters them
-//! and keeps for each cluster the experts that did well on its training traffic, (3) lets a bandit
-//! try these, beginning with each epoch. Headline: more hits than any fixed expert where traffic
-//! shifts.
+//! most s bytes. No pair suits all traffic. Darwin takes features of traffic and clusters them. It
+//! keeps for each cluster the experts that did well on its training traffic. In each epoch a bandit
+//! tries these. Headline: more hits than any fixed expert where traffic shifts.
 //!
 //! The paper's neural bandit predicts the hits of other experts from the deployed one. Here
 //! successive elimination tries each in turn and drops those that lag. That costs more requests and

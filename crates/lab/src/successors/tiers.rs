@@ -1,11 +1,11 @@
 //! Tiers of a CDN with request coalescing.
 //!
 //! Edges ask a parent tier, and it asks the origin; concurrent misses for one object at one cache
-//! become one request upwards ("collapsed requests" of RFC 9111, section 4; origin shields and
-//! tiered caches of today's CDNs; measured for photos by Huang et al., *An analysis of Facebook
-//! photo caching*, SOSP 2013; there the origin tier is one cache over all sites). Headline: the
-//! origin sees one fetch for each object and lifetime, however many edges and clients ask at once;
-//! without coalescing it sees one for each client that asks while the first answer is on its way.
+//! become one request upwards. RFC 9111, section 4, calls them collapsed requests. Today's CDNs
+//! have such tiers, as origin shields. Huang et al., *An analysis of Facebook photo caching*, SOSP
+//! 2013, measured one origin tier over all sites. Headline: the origin sees one fetch for each
+//! object and lifetime, for any crowd. Without coalescing it sees one for each client that asks
+//! while the first answer is on its way.
 //!
 //! A fetch takes the time of its way up and back. Copies live for one lifetime from their fetch.
 //! O(1) a request and cache.

@@ -1,8 +1,8 @@
 //! Voelker's rules on today's hardware, and the frontier where shared memory stops paying.
 //!
-//! Each rule of the dissertation is run twice in the lab's simulators, with the same requests: with
-//! the costs of its time, and with NVMe, 25 Gbit/s and faster processors. Assumptions of today are
-//! in [`Hardware::TODAY`]; the frontiers say at which values a rule changes.
+//! Each rule of the dissertation runs twice in the lab's simulators, with the same requests. One
+//! run has the costs of its time, the other NVMe, 25 Gbit/s and faster processors. Assumptions of
+//! today are in [`Hardware::TODAY`]; the frontiers say at which values a rule changes.
 
 mod rules;
 

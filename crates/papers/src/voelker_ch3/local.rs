@@ -1,9 +1,9 @@
 //! Local nodes as memory servers: U* below one, given or estimated, and N_g counted by servers.
 //!
-//! Section 3.6.1 bounds the requests that a node with jobs of its own gets (Equation 3.2), and
-//! section 3.6.3 leaves it to future research to find U* and N_g at run time. Here five of ten
-//! servers work for themselves for a part of their time. Their own work queues with the requests of
-//! others, so that its wait is the harm that the bound is to prevent.
+//! Section 3.6.1 bounds the requests that a node with jobs of its own gets (Equation 3.2). Section
+//! 3.6.3 leaves it to future research to find U* and N_g at run time. Here five of ten servers work
+//! for themselves for a part of their time. Their own work queues with the requests of others, so
+//! that its wait is the harm that the bound is to prevent.
 
 use super::{Application, Effort, Progress, Unit};
 use shoal_lab::global_memory::contention::{

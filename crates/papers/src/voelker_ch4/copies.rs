@@ -1,7 +1,7 @@
 //! Partial replication: the worth of prefetching by others when few disks have a file.
 //!
-//! The prototype replicates prefetched files on all nodes; section 4.3.2 says that files could be
-//! striped instead, and has a directory (FAD) of the nodes with a copy.
+//! The prototype replicates prefetched files on all nodes. Section 4.3.2 says that files could be
+//! striped instead. Its directory (FAD) names the nodes with a copy.
 
 use super::{Bench, LabError, Unit, dotted, finding, plot, speedup_axis};
 use crate::Progress;

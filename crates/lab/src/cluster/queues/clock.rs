@@ -15,8 +15,8 @@ pub(super) struct QueueClock {
     ways: Vec<(u64, VecDeque<(u64, u32)>)>,
 }
 
-/// A station: visits end in the order of their arrival, so that the end of each is known when it
-/// begins to wait, and only the first end is in the agenda.
+/// A station: visits end in the order of their arrival. The end of each is known when it begins to
+/// wait, and only the first end is in the agenda.
 #[derive(Default)]
 struct Station {
     /// Ends of visits with their journeys.
