@@ -1,11 +1,10 @@
 //! `cargo xtask python`: the Python package built as pip builds it, and its tests run; and the
 //! benches' scripts looked over for names that do not exist.
 //!
-//! Everything happens in the virtual environment of [`venv`]. What the tests need comes from the
-//! package index that pip is configured for; where there is no Python, or the index cannot be
-//! reached, the task says so and passes. The package is built unoptimised, so that most of what it
-//! takes is compiled already. The test on a local Ray cluster takes a download and a while, and is
-//! a task of its own: `--ray`.
+//! Everything happens in the virtual environment of [`venv`]. Packages for the tests come from the
+//! package index that pip is configured for. Without Python or the index the task says so and
+//! passes. The package is built unoptimised, so that most of its code is compiled already. The test
+//! on a local Ray cluster takes a download and a while, and is a task of its own: `--ray`.
 //!
 //! ```text
 //!  maturin ─► wheel ─┬─ tests:   target/wheels, unoptimised ─► pip install ─► pytest

@@ -3,8 +3,12 @@
 //! Two questions decide if a page should be kept in another node's memory:
 //!
 //! - **Time.** A page of b bytes comes over the network in T + b/B and from disk in D + b/R. Memory
-//!   of another node is faster up to the size at which both are equal ([`Hardware::frontier_bytes`]).
-//! - **Money.** Bought RAM costs its price. A read that it saves costs the drive's price over its reads a second. Both are equal for a page that is read once in the break-even interval. This is the five-minute rule of Gray and Putzolu, SIGMOD 1987, by the formula of Gray and Graefe, SIGMOD Record 1997. Idle RAM of other nodes is paid for already.
+//!   of another node is faster up to the size at which both are equal:
+//!   [`Hardware::frontier_bytes`].
+//! - **Money.** Bought RAM costs its price. A read that it saves costs the drive's price over its
+//!   reads a second. Both are equal for a page that is read once in the break-even interval. This
+//!   is the five-minute rule of Gray and Putzolu, SIGMOD 1987, by the formula of Gray and Graefe,
+//!   SIGMOD Record 1997. Idle RAM of other nodes is paid for already.
 //!
 //! All functions are O(1).
 

@@ -53,15 +53,16 @@ pub fn partition(queries: &[Query], vectors: usize, block: usize) -> Vec<u32> {
     order.sort_by_key(|vector| queries_of[*vector as usize].is_empty());
     let used = order.partition_point(|vector| !queries_of[*vector as usize].is_empty());
     let mut counts = vec![[0u16; 2]; queries.len()];
-    let mut parts = vec![0..used];
-    while let Some(part) = parts.pop() {
+    let mut parts = Vec::from([(0, used)]);
+    while let Some((start, end)) = parts.pop() {
+        let part = start..end;
         if part.len() <= block {
             continue;
         }
         // Both halves are whole blocks, so that no block straddles them.
         let middle = part.start + (part.len().div_ceil(block) / 2).max(1) * block;
         bisect(&mut order[part.clone()], middle - part.start, &queries_of, &mut counts);
-        parts.extend([part.start..middle, middle..part.end]);
+        parts.extend([(start, middle), (middle, end)]);
     }
     debug_assert!(order.len() == vectors);
     order
