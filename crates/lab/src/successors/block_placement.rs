@@ -3,10 +3,10 @@
 //! Eisenman, Naumov, Gardner, Smelyanskiy, Pupyrev, Hazelwood, Cidon, Katti, *Bandana: using
 //! non-volatile memory for storing deep learning models*, SysML 2019. A device reads blocks of 4 KB
 //! and an embedding vector has 128 bytes, so that a read of one vector wastes the rest. Bandana
-//! puts vectors that queries read together into one block by social hash partitioning (SHP: Kabiljo
-//! et al., VLDB 2017), and takes a block's other vectors into RAM if they were read often enough in
-//! training. Headline: two to three times the effective bandwidth, which is vectors read from RAM
-//! or a block, for each block read.
+//! puts vectors that queries read together into one block, by social hash partitioning (SHP:
+//! Kabiljo et al., VLDB 2017). It takes a block's other vectors into RAM if they were read often
+//! enough in training. Headline: two to three times the effective bandwidth, which is vectors read
+//! from RAM or a block, for each block read.
 //!
 //! ```text
 //!  queries of the first half ─► SHP: halves, quarters, … by swaps that lower Σ blocks a query
