@@ -2,7 +2,7 @@
 //!
 //! Mirrokni, Thorup, Zadimoghaddam, *Consistent hashing with bounded loads*, SODA 2018; in HAProxy
 //! since 2016 (`hash-balance-factor`). A ball goes to the first bin at or after its place on the
-//! ring that has fewer than ⌈c·m/n⌉ balls, c = 1 + ε. Headline: no bin is above that bound. A bin
+//! ring with fewer than ⌈c·m/n⌉ balls. c is 1 + ε. Headline: no bin is above that bound. A bin
 //! or ball that comes or goes moves an expected O(1/ε²) balls for each ball that must move.
 //!
 //! Here balls are objects with a home ([`place`], the paper's setting), or requests under way

@@ -13,10 +13,10 @@
 //! | directory | one if another proxy has it | each change of content, to m − 1 |
 //! | group directory | one if another proxy of the group has it | the same, to d − 1 |
 //!
-//! A document is at some proxy of a directory while any proxy's last request for it is within the
-//! characteristic time of one proxy's cache. A cache of a hierarchy's upper level has its own size,
-//! and is taken as if it saw all requests below it. In truth it sees only the misses of lower ones
-//! and holds other documents. So small upper caches hit more than the model says (7 points in the
+//! A document is at some proxy of a directory while any proxy's last request for it is within a
+//! cache's characteristic time. A cache of a hierarchy's upper level has its own size, and is taken
+//! as if it saw all requests below it. In truth it sees only the misses of lower ones and holds
+//! other documents. So small upper caches hit more than the model says (7 points in the
 //! simulation). Costs of an answer: some hundred sums.
 
 use super::scheme::Region;
