@@ -74,6 +74,7 @@ cargo xtask house [--lower]     how plainly comments, names and pages speak, bes
 cargo xtask instructions [--renew]   instructions per hit, against bench/instructions.txt (needs valgrind)
 cargo xtask package [--twice]   what users install, in target/packages: Debian package, archives, chart, bill of materials
 cargo xtask python [--ray]      the Python package built and tested; with --ray on a local Ray cluster (needs python3, pip, its index)
+cargo xtask python --wheel      the Python package as a wheel in target/packages, which pip installs in seconds
 cargo xtask quick [BASE]        format, clippy and unit tests of crates that differ from BASE (HEAD), and of dependents
 cargo xtask release             the release build laid out by a profile, in target/release-profiled/shoal; two release builds (needs llvm-profdata)
 cargo xtask simulate [--seeds N] [--events N] [--threads N] [--levels] [--state FILE]   clusters in virtual time under each fault; continues where it stopped

@@ -23,6 +23,7 @@ pub mod replay;
 pub mod report;
 pub mod shared_memory;
 pub mod simulator;
+pub mod successors;
 pub mod sweep;
 pub mod wide_area;
 pub mod workload;

@@ -8,11 +8,14 @@
 
 mod drawing;
 pub mod forecast;
+pub mod internet;
 pub mod machine;
 pub mod maltzahn;
 pub mod policies;
 mod seeds;
 pub mod specweb99;
+pub mod successors;
+pub mod today;
 pub mod traffic;
 pub mod voelker_ch2;
 pub mod voelker_ch3;
@@ -43,11 +46,14 @@ pub struct Experiment {
 /// Every experiment.
 pub const EXPERIMENTS: &[Experiment] = &[
     forecast::EXPERIMENT,
+    internet::EXPERIMENT,
     machine::EXPERIMENT,
     maltzahn::EXPERIMENT,
     maltzahn::differences::EXPERIMENT,
     policies::EXPERIMENT,
     specweb99::EXPERIMENT,
+    successors::EXPERIMENT,
+    today::EXPERIMENT,
     traffic::EXPERIMENT,
     voelker_ch2::EXPERIMENT,
     voelker_ch3::EXPERIMENT,

@@ -25,14 +25,17 @@
 //! ```
 //!
 //! A node that runs estimates the symbols itself: [`TierAge`] its age, [`Reports`] those of others
-//! and N_g, [`Epochs`] T and b. [`PutPlan`] joins them into the decision about a page that leaves
-//! RAM, [`PageCosts`] decides about a miss. [`PageRoom`] decides on the memory that a page takes at
-//! its server, [`PutReserve`] on that of the pages on their way. [`PlacedPages`] and [`GuestPages`]
-//! are the directories of the pages that a node has put and that it holds.
+//! and N_g, [`Epochs`] T and b, [`most_for_others`] its U*. A memory server without membership
+//! counts N_g by [`AskerCount`] and smooths its U* by [`SpareTime`]. [`PutPlan`] joins them into
+//! the decision about a page that leaves RAM, [`PageCosts`] decides about a miss. [`PageRoom`]
+//! decides on the memory that a page takes at its server, [`PutReserve`] on that of the pages on
+//! their way. [`PlacedPages`] and [`GuestPages`] are the directories of the pages that a node has
+//! put and that it holds.
 
 mod ages;
 mod bounds;
 mod epochs;
+mod estimates;
 mod guests;
 mod page_cost;
 mod page_room;
@@ -50,6 +53,7 @@ mod tests;
 pub use ages::{AgeGroup, AgeWeights, ReportedAges, age_weights};
 pub use bounds::{RequestRate, unused};
 pub use epochs::{EPOCH, Epochs};
+pub use estimates::{ASKERS_MAX, AskerCount, SpareTime, most_for_others};
 pub use guests::{GuestPages, GuestRefusal};
 pub use page_cost::{CostMeter, PageCosts, PeerSwitch, SwitchChange, cpu_price};
 pub use page_room::{PageRoom, RoomChoice};

@@ -24,6 +24,7 @@
 //! | [`predicate`] | if a page must be fetched to local memory now, to spare a stall | 4.2.2 |
 //! | [`requests`] | the page that another node's disk reads, the node, and the order | 4.3.3 |
 //! | [`epoch`] | the pages that each node gives until the next epoch, and their value | 4.3.3 |
+//! | [`replicas`] | the nodes with a file on disk, and its name there | 4.3.2 |
 //! | [`victim`] | the page that goes for a prefetched one | 4.2.2 |
 //! | [`glfd`] | the idealized replacement over three levels, with its bound | 4.2.3 |
 //!
@@ -45,6 +46,7 @@ pub mod list;
 pub mod messages;
 pub mod origin_pace;
 pub mod predicate;
+pub mod replicas;
 pub mod requests;
 pub mod runs;
 pub mod sources;
@@ -58,6 +60,7 @@ pub use list::HintedList;
 pub use messages::PrefetchMessage;
 pub use origin_pace::OriginPace;
 pub use predicate::{Forestall, MissingPage, is_due, slack};
+pub use replicas::{FileAliases, FileCopy};
 pub use requests::{PrefetchQueue, PrefetchRequest, PrefetchRequester};
 pub use runs::{RangeRuns, RangesAhead};
 pub use sources::{HintSource, SourceAccount, SourceCounts, SourceHold, SourceRules};

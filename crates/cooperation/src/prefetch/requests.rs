@@ -43,6 +43,17 @@ impl PrefetchRequester {
     /// is [acknowledged](Self::acknowledged). `None` when B are outstanding, when no other node has
     /// pages of less value to give, or when the page is not worth it.
     pub fn ask(&mut self, value: Value, epoch: &Epoch, now_seconds: f64) -> Option<usize> {
+        self.ask_among(value, epoch, now_seconds, |_| true)
+    }
+
+    /// Does the same among the nodes with the page on disk.
+    pub fn ask_among(
+        &mut self,
+        value: Value,
+        epoch: &Epoch,
+        now_seconds: f64,
+        has_page: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         if !self.may_ask() || value <= epoch.max_value(now_seconds) {
             return None;
         }
@@ -50,7 +61,7 @@ impl PrefetchRequester {
         let nodes = left.len();
         let next = (0..nodes)
             .map(|step| (self.turn + step) % nodes)
-            .find(|node| *node != self.own && left[*node] > 0)?;
+            .find(|node| *node != self.own && left[*node] > 0 && has_page(*node))?;
         self.turn = next + 1;
         self.outstanding += 1;
         Some(next)
@@ -152,6 +163,15 @@ mod tests {
         let asked: Vec<Option<usize>> = (0..4).map(|_| requester.ask(soon, &epoch, 0.0)).collect();
         assert_eq!(asked, [Some(1), Some(3), Some(1), Some(3)]);
         assert_eq!(requester.ask(Value::until(61.0), &epoch, 0.0), None, "not worth what would go for it");
+    }
+
+    #[test]
+    fn only_nodes_with_the_page_are_asked() {
+        let epoch = epoch(&[9, 9, 9]);
+        let mut requester = PrefetchRequester::new(0, 8);
+        let mut ask =
+            |has: &[usize]| requester.ask_among(Value::NOW, &epoch, 0.0, |node| has.contains(&node));
+        assert_eq!([ask(&[2]), ask(&[2]), ask(&[1, 2]), ask(&[0])], [Some(2), Some(2), Some(1), None]);
     }
 
     #[test]

@@ -9,11 +9,13 @@
 //! | [`suboptimal`] | what if a page other than the oldest is replaced? | Figure 3.6 |
 //! | [`joining`] | what if a new node is filled at a steady rate, not at once? | Figure 3.7 |
 //! | [`contention`] | which load balancing rate is best with queues? | open in section 3.6.3 |
+//! | [`hardware`] | when is another node's memory worth it? | beyond |
 //!
 //! Pages are private to a program, as in the dissertation, and all have one size.
 
 pub mod application;
 pub mod contention;
+pub mod hardware;
 pub mod joining;
 mod recency;
 pub mod stack;

@@ -17,8 +17,8 @@
 //! The chapter leaves these points open. Here they are settled on the side of facts that a kernel
 //! can know:
 //!
-//! - Pages are read only and belong to one program; every node's disk has a copy of every file
-//!   (section 4.3.2).
+//! - Pages are read only and belong to one program. Every node's disk has a copy of every file, or
+//!   [`PrefetchSetup::copies`] of them have (section 4.3.2); the program's own disk always has one.
 //! - A prefetch that only waits in a queue is withdrawn when its page is requested; the program
 //!   then reads the page from the own disk. A program waits for a prefetch that has begun.
 //! - Prefetches to local memory take pages in order and pass over those that another node is
@@ -72,6 +72,9 @@ pub struct PrefetchSetup {
     pub balancing: BalancingRate,
     /// A node that joins later.
     pub joining: Option<JoiningNode>,
+    /// Disks with a copy of each file, that of the program's node among them; `None` for all.
+    /// Files have [`FILE_PAGES`] pages, and the other copies go to the other nodes in turn.
+    pub copies: Option<usize>,
     /// Seed of the random targets of evicted pages.
     pub seed: u64,
 }
@@ -382,6 +385,7 @@ impl PrefetchSetup {
             epoch_seconds: 5.0,
             balancing: BalancingRate::Fixed(0.0),
             joining: None,
+            copies: None,
             seed: 1,
         }
     }
@@ -432,3 +436,5 @@ pub const MOST_SECONDS: f64 = 1000.0;
 pub const LEAST_EPOCH_SECONDS: f64 = 0.01;
 /// Largest number of nodes: more than any cluster of this kind had.
 pub const MOST_NODES: usize = 1000;
+/// Pages of a file, where not all disks have a copy.
+pub const FILE_PAGES: u32 = 64;

@@ -202,3 +202,16 @@ fn every_program_ends_and_adds_up() {
         }
     }
 }
+
+#[test]
+fn speedup_grows_with_the_disks_that_have_copies() {
+    let program = Program::random(16, 1);
+    let seconds = |copies| {
+        let setting = PrefetchSetup { copies, epoch_seconds: 5.0 / 16.0, ..PrefetchSetup::testbed(256, 4) };
+        simulate(std::slice::from_ref(&program), &setting).expect("a run").seconds
+    };
+    let found: Vec<f64> = (1..=5).map(|copies| seconds(Some(copies))).collect();
+    assert_eq!(found[4], seconds(None), "five copies on five nodes are all");
+    assert!(found[0] > 2.0 * found[1], "one copy is no help of others: {found:?}");
+    assert!(found[1] < 1.6 * found[4], "stripes on all disks are nearly as good as copies: {found:?}");
+}

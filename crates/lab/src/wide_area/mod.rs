@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `stream` | requests with the versions of their objects |
 //! | `cache` | one proxy's content: everything, or LRU |
+//! | `fitted` | rates of change, from a trace |
 //! | `paths` | hierarchies and homes by hash: a request goes along a path |
 //! | `directories` | a request is answered here, or by a peer from the directory |
 //!
@@ -19,6 +20,7 @@
 
 mod cache;
 mod directories;
+mod fitted;
 mod paths;
 mod stream;
 
@@ -26,6 +28,7 @@ mod stream;
 mod tests;
 
 pub use directories::Digests;
+pub use fitted::{FittedChanges, fit_changes};
 pub use paths::{HomeRule, Loss};
 pub use stream::{ModelStream, Stream, Visit};
 

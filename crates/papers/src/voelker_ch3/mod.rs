@@ -6,6 +6,7 @@
 //! balancing rate to the future. A simulation of replacement and waiting together answers it.
 
 mod joining;
+mod local;
 mod model;
 mod rate;
 mod stacks;

@@ -27,7 +27,8 @@ pub(super) fn sections(
     }
     progress.begin("tuning and bounds", programs.len() as u64 + 2);
     let ways = ways_section(&programs, &used, seed, effort, progress);
-    vec![rates_section(&grids, effort), ways]
+    let local = super::local::section(&used, seed, effort, progress);
+    vec![rates_section(&grids, effort), ways, local]
 }
 
 /// One program at all loads, skews and rates.

@@ -30,6 +30,7 @@ fn a_small_run_makes_the_whole_report() {
         "figure-3-7",
         "rate",
         "tuned",
+        "local",
         "seeds",
     ];
     assert_eq!(anchors, expected);
@@ -41,6 +42,8 @@ fn a_small_run_makes_the_whole_report() {
     assert_eq!((found("utilization_7") * 100.0).round(), 51.0);
     assert!((found("skew_18") - 0.131).abs() < 1e-3 && (found("skew_24") - 0.356).abs() < 1e-3);
     assert!((found("suboptimal_30_of_ours")).is_finite());
+    let (wait, askers) = (found("local_wait_told_phases"), found("local_askers_phases"));
+    assert!(wait.is_finite() && askers > 0.0 && askers <= 1.0, "{wait} {askers}");
     for figure in report.figures() {
         shoal_lab::figure::check_labels(&figure.svg());
     }

@@ -14,10 +14,12 @@
 //! | `hints` | hints that are partial or wrong |
 //! | `ideal` | the approximated replacement beside GLFD |
 //! | `balance` | load balancing combined with prefetching |
+//! | `copies` | files that not all disks have |
 
 mod balance;
 mod bench;
 mod competing;
+mod copies;
 mod hints;
 mod ideal;
 mod memory;
@@ -70,6 +72,7 @@ fn sections(bench: &Bench, progress: &mut dyn Progress) -> Result<Vec<Section>, 
     sections.push(hints::section(bench, progress)?);
     sections.push(ideal::section(bench, progress)?);
     sections.push(balance::section(bench, progress)?);
+    sections.push(copies::section(bench, progress)?);
     Ok(sections)
 }
 

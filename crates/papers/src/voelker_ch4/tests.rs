@@ -20,10 +20,11 @@ fn a_small_run_makes_the_whole_report() {
         "hints",
         "glfd",
         "balance",
+        "copies",
         "seeds",
     ];
     assert_eq!(anchors, expected);
-    assert_eq!(report.figures().count(), 18);
+    assert_eq!(report.figures().count(), 19);
     for figure in report.figures() {
         shoal_lab::figure::check_well_formed(&figure.svg());
         shoal_lab::figure::check_labels(&figure.svg());

@@ -30,7 +30,7 @@ pub(super) fn section(requests: usize, seed: u64) -> Result<Section, LabError> {
 
 /// Makes Table 5.1's web with fewer documents. Clients request each document at the rate of this
 /// population's requests for each of the 3.2 billion.
-pub(super) fn made(requests: usize, population: f64, rates: Rates) -> ModelStream {
+pub(crate) fn made(requests: usize, population: f64, rates: Rates) -> ModelStream {
     let paper = Web::table_5_1(rates);
     let per_document = paper.requests_per_day * population / paper.documents as f64;
     let objects = (requests as f64 / (per_document * DAYS)).clamp(LEAST_OBJECTS, MOST_OBJECTS);
@@ -51,7 +51,7 @@ pub(super) fn made(requests: usize, population: f64, rates: Rates) -> ModelStrea
 }
 
 /// Returns the model of such a stream.
-pub(super) fn model_of(made: &ModelStream) -> Result<Model, LabError> {
+pub(crate) fn model_of(made: &ModelStream) -> Result<Model, LabError> {
     let web = Web {
         alpha: made.alpha,
         documents: u64::from(made.objects),
@@ -66,7 +66,7 @@ pub(super) fn model_of(made: &ModelStream) -> Result<Model, LabError> {
     Ok(Model::new(web, Form::Sum)?)
 }
 
-pub(super) fn plan(region: Region, cooperation: Cooperation, stream: &Stream) -> WideAreaSetup {
+pub(crate) fn plan(region: Region, cooperation: Cooperation, stream: &Stream) -> WideAreaSetup {
     let warm_up = stream.visits.len() / 3 * 2;
     assert!(warm_up < stream.visits.len(), "some requests are measured");
     WideAreaSetup { region, cooperation, cache_bytes: None, origin_seconds: 1.9, warm_up }

@@ -18,7 +18,7 @@
 
 mod change;
 mod future;
-mod made;
+pub(crate) mod made;
 mod mechanisms;
 mod population;
 mod schemes;

@@ -15,21 +15,16 @@ pub(super) struct QueueClock {
     ways: Vec<(u64, VecDeque<(u64, u32)>)>,
 }
 
-/// An event that has happened.
-pub(super) enum ClockEvent {
-    /// A station has served a journey.
-    Served(u32),
-    /// A journey has come to the other end of its way.
-    Arrived(u32),
-    /// A station has finished work that no journey waits for.
-    ChoreDone,
-}
-
+/// A station: visits end in the order of their arrival. The end of each is known when it begins to
+/// wait, and only the first end is in the agenda.
 #[derive(Default)]
 struct Station {
-    serving: Option<u32>,
-    waiting: VecDeque<(u64, u32)>,
-    busy_us: u64,
+    /// Ends of visits with their journeys.
+    ends: VecDeque<(u64, u32)>,
+    /// Time at which all work so far is done.
+    free_at: u64,
+    /// Work so far, queued work included.
+    work_us: u64,
 }
 
 impl QueueClock {
@@ -44,23 +39,28 @@ impl QueueClock {
         self.now
     }
 
-    /// Returns the time that each station has served so far. The visit in service counts whole.
+    /// Returns the time that each station has served so far.
     pub(super) fn busy(&self) -> Vec<u64> {
-        self.stations.iter().map(|station| station.busy_us).collect()
+        let busy = |station: &Station| station.work_us - station.free_at.saturating_sub(self.now);
+        self.stations.iter().map(busy).collect()
     }
 
     /// Adds a journey to a station that needs `us` microseconds for it.
     pub(super) fn visit(&mut self, station: usize, us: u64, journey: u32) {
-        if self.stations[station].serving.is_some() {
-            self.stations[station].waiting.push_back((us, journey));
-        } else {
-            self.start(station, us, journey);
+        self.chore(station, us);
+        let ends = self.stations[station].free_at;
+        self.stations[station].ends.push_back((ends, journey));
+        if self.stations[station].ends.len() == 1 {
+            self.ahead.set(station, ends);
         }
     }
 
-    /// Gives a station work of `us` microseconds that belongs to no journey.
+    /// Gives a station work of `us` microseconds that belongs to no journey. Its end is no event:
+    /// it only delays later visits.
     pub(super) fn chore(&mut self, station: usize, us: u64) {
-        self.visit(station, us, NOBODY);
+        let station = &mut self.stations[station];
+        station.free_at = station.free_at.max(self.now) + us;
+        station.work_us += us;
     }
 
     /// Sends a journey on a way of `us` microseconds.
@@ -81,39 +81,25 @@ impl QueueClock {
         }
     }
 
-    /// Moves the time to the next event and returns it; `None` when there is none.
-    pub(super) fn next(&mut self) -> Option<ClockEvent> {
+    /// Moves the time to the next event: a station has served a journey, or a journey has come to
+    /// the end of its way. Returns the journey; `None` when nothing is ahead.
+    pub(super) fn next(&mut self) -> Option<u32> {
         let (at, source) = self.ahead.first()?;
         debug_assert!(at >= self.now, "no event is set for a time before its cause");
         self.now = at;
-        let Some(station) = self.stations.get_mut(source) else { return Some(self.arrive(source)) };
-        let served = station.serving.take();
-        match station.waiting.pop_front() {
-            Some((us, journey)) => self.start(source, us, journey),
+        let ends = match self.stations.get_mut(source) {
+            Some(station) => &mut station.ends,
+            None => &mut self.ways[source - self.stations.len()].1,
+        };
+        let first = ends.pop_front();
+        debug_assert!(first.is_some_and(|(ends, _)| ends == at), "the agenda has the first end");
+        match ends.front() {
+            Some((ends, _)) => self.ahead.set(source, *ends),
             None => self.ahead.clear(source),
         }
-        Some(served.filter(|journey| *journey != NOBODY).map_or(ClockEvent::ChoreDone, ClockEvent::Served))
-    }
-
-    /// Ends the way of the first journey on it.
-    fn arrive(&mut self, source: usize) -> ClockEvent {
-        let behind = &mut self.ways[source - self.stations.len()].1;
-        let first = behind.pop_front();
-        match behind.front() {
-            Some((arrives, _)) => self.ahead.set(source, *arrives),
-            None => self.ahead.clear(source),
-        }
-        first.map_or(ClockEvent::ChoreDone, |(_, journey)| ClockEvent::Arrived(journey))
-    }
-
-    fn start(&mut self, station: usize, us: u64, journey: u32) {
-        self.stations[station].serving = Some(journey);
-        self.stations[station].busy_us += us;
-        self.ahead.set(station, self.now + us);
+        first.map(|(_, journey)| journey)
     }
 }
 
 /// Ways that there is room for at first; there are as many as counts of hops.
 const WAYS: usize = 8;
-/// Journey number that stands for no journey.
-const NOBODY: u32 = u32::MAX;

@@ -27,7 +27,6 @@ mod run;
 mod tests;
 
 use super::{Access, ClusterCounts, ClusterScheme, ClusterSize, RunPlan};
-use clock::ClockEvent;
 use run::QueueRun;
 use shoal_cooperation::distribution::Thresholds;
 
@@ -134,11 +133,8 @@ pub fn serve(
     let mut run = QueueRun::new(size, *service, plan);
     let mut requests = requests.into_iter().map(Into::into);
     let is_short = (0..service.outstanding.max(1)).any(|_| !run.begin_next(system, &mut requests));
-    while let Some(happened) = run.clock.next() {
-        let answered = match happened {
-            ClockEvent::Served(journey) | ClockEvent::Arrived(journey) => run.next_stage(journey),
-            ClockEvent::ChoreDone => false,
-        };
+    while let Some(journey) = run.clock.next() {
+        let answered = run.next_stage(journey);
         if answered && !run.begin_next(system, &mut requests) && !is_short && run.has_lasted() {
             break;
         }

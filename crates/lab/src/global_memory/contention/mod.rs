@@ -47,12 +47,28 @@ pub struct ContentionSetup {
     /// `true` if frequencies are bounded, with borrowing, so that no idle node gets more requests
     /// than it can serve.
     pub bounded: bool,
+    /// Share of its time that each idle node works for itself, in pieces of a millisecond; none for
+    /// nodes beyond the list. A node with own work is a *local* node.
+    pub own_work: Vec<f64>,
+    /// Source of U* and N_g for the bounds.
+    pub limits: UtilizationLimits,
     /// Mean references of a node that only fill memories.
     pub warm_up: usize,
     /// Mean references of a node that are measured.
     pub measured: usize,
     /// Seed of all random draws.
     pub seed: u64,
+}
+
+/// Source of U* and N_g, where frequencies are bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UtilizationLimits {
+    /// Every server counts as idle: U* is 1. N_g is known.
+    AllIdle,
+    /// U* of a local node is [`CAP`] less its own work; both this and N_g are known.
+    Given,
+    /// Each server measures its own work and counts its askers.
+    Estimated,
 }
 
 /// Source of the load balancing rate.
@@ -92,7 +108,14 @@ pub struct ContentionResult {
     pub utilizations: Vec<f64>,
     /// The load balancing rate, by epoch.
     pub rates: Vec<f64>,
+    /// Mean wait of a piece of the local nodes' own work, in seconds.
+    pub own_wait_seconds: f64,
+    /// N_g of the last epoch's bounds.
+    pub global_nodes: u32,
 }
+
+/// Share of its time for which a local node may be busy altogether, where others ask it too.
+pub const CAP: f64 = 0.8;
 
 /// Runs programs over a cluster. Without programs, nodes or references nothing happens.
 pub fn simulate(applications: &[Application], setting: &ContentionSetup) -> ContentionResult {
@@ -122,6 +145,8 @@ impl ContentionSetup {
             balancing: BalancingRate::Fixed(0.0),
             targets: Targets::Memory,
             bounded: false,
+            own_work: Vec::new(),
+            limits: UtilizationLimits::AllIdle,
             warm_up: longest / 2,
             measured: longest / 2,
             seed: 1,

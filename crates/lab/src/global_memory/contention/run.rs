@@ -1,7 +1,7 @@
 //! One run: nodes in the order of time, epochs by putpages.
 
 use super::server::{Held, IdleServer};
-use super::{BalancingRate, ContentionResult, ContentionSetup, Targets};
+use super::{BalancingRate, ContentionResult, ContentionSetup, Targets, UtilizationLimits};
 use crate::global_memory::recency::Recency;
 use crate::global_memory::{Application, Faults, stack};
 use shoal_cooperation::global_memory::{
@@ -71,7 +71,7 @@ struct Epoch {
 impl<'a> ContentionRun<'a> {
     pub fn new(applications: &[&'a Application], setting: &'a ContentionSetup) -> Self {
         let servers: Vec<IdleServer> =
-            setting.idle_pages.iter().map(|pages| IdleServer::new(*pages)).collect();
+            setting.idle_pages.iter().enumerate().map(|(at, pages)| server(setting, at, *pages)).collect();
         let think = applications.iter().map(|one| think_seconds(one, setting.costs.think_seconds));
         let think: Vec<f64> = think.collect();
         let mut random = Random::new(setting.seed);
@@ -106,12 +106,15 @@ impl<'a> ContentionRun<'a> {
         let nodes = self.nodes.len() as u64;
         let began = self.advance(nodes * self.setting.warm_up as u64);
         if let Some(pages) = self.setting.newcomer_pages {
-            self.servers.push(IdleServer::new(pages));
+            self.servers.push(server(self.setting, self.servers.len(), pages));
         }
         self.begin_epoch(began);
         self.found = ContentionResult::default();
         (self.getpage_seconds, self.fault_seconds) = (0.0, 0.0);
         self.busy.iter_mut().for_each(|busy| *busy = 0.0);
+        for server in &mut self.servers {
+            server.take_own_waits();
+        }
         let before = self.references;
         let ended = self.advance(before + nodes * self.setting.measured as u64);
         self.begin_epoch(ended);
@@ -120,10 +123,14 @@ impl<'a> ContentionRun<'a> {
         let run_over = (self.references - before) as f64 / (nodes * self.setting.measured as u64) as f64;
         let Faults { getpages, disk } = self.found.faults;
         let per = |seconds: f64, count: u64| seconds / count.max(1) as f64;
+        let own = self.servers.iter_mut().map(IdleServer::take_own_waits);
+        let (pieces, waited) =
+            own.fold((0, 0.0), |(pieces, waited), (more, longer)| (pieces + more, waited + longer));
         ContentionResult {
             seconds: elapsed / run_over,
             getpage_seconds: per(self.getpage_seconds, getpages),
             fault_seconds: per(self.fault_seconds, getpages + disk),
+            own_wait_seconds: per(waited, pieces),
             // Work that is queued at the end is done after it.
             utilizations: self
                 .busy
@@ -170,7 +177,8 @@ impl<'a> ContentionRun<'a> {
             PageLocation::Server(server) => {
                 node.requests += 1;
                 self.servers[server as usize].remove((node.last_used[page as usize], index as u32, page));
-                let until = self.servers[server as usize].serve(now, self.setting.costs.getpage_seconds);
+                let until =
+                    self.servers[server as usize].serve(index, now, self.setting.costs.getpage_seconds);
                 self.found.faults.getpages += 1;
                 self.getpage_seconds += until - now;
                 until
@@ -205,7 +213,7 @@ impl<'a> ContentionRun<'a> {
         };
         node.requests += 1;
         node.at[page as usize] = PageLocation::Server(server as u16);
-        self.servers[server].serve(now, self.setting.costs.getpage_seconds);
+        self.servers[server].serve(index, now, self.setting.costs.getpage_seconds);
         if let Some((_, owner, gone)) = self.servers[server].put(held) {
             self.nodes[owner as usize].at[gone as usize] = PageLocation::Nowhere;
         }
@@ -231,7 +239,8 @@ impl<'a> ContentionRun<'a> {
         let ages: Vec<_> =
             self.servers.iter().map(|server| server.ages(microseconds(now), oldest as usize)).collect();
         let ages = age_weights(&ages, oldest);
-        let unused = self.unused(elapsed);
+        let (nodes, most) = self.limits(now, elapsed);
+        let unused = self.unused(elapsed, &most);
         let weights = match self.setting.targets {
             Targets::Memory => target_weights(&capacities),
             Targets::Equal => target_weights(&vec![1; capacities.len()]),
@@ -242,13 +251,13 @@ impl<'a> ContentionRun<'a> {
             let nobody = Frequencies { of: Vec::new(), unplaced: 1.0 };
             Rc::new(select(&weights, &ages.of, b, bounds, borrowing).unwrap_or(nobody))
         };
-        let nodes = self.nodes.len() as u32;
+        self.found.global_nodes = nodes;
         let unbounded = chosen(&vec![f64::INFINITY; weights.len()], &vec![0.0; weights.len()]);
         for node in &mut self.nodes {
             node.frequencies = Rc::clone(&unbounded);
             if self.setting.bounded {
                 let (bounds, borrowing) =
-                    node.bounds(elapsed, nodes, self.setting.costs.getpage_seconds, &unused);
+                    node.bounds(elapsed, nodes, self.setting.costs.getpage_seconds, (&most, &unused));
                 node.frequencies = chosen(&bounds, &borrowing);
             }
             node.requests = 0;
@@ -257,14 +266,31 @@ impl<'a> ContentionRun<'a> {
         self.epoch = Epoch { began: now, least_age: ages.least_age, most_putpages: oldest, ..Epoch::new() };
     }
 
-    /// Returns the share of its time that each server did not work in the epoch, and adds up the
-    /// work.
-    fn unused(&mut self, elapsed: f64) -> Vec<f64> {
+    /// Returns N_g, and U* of each server.
+    fn limits(&mut self, now: f64, elapsed: f64) -> (u32, Vec<f64>) {
+        let told: Vec<(u32, f64)> =
+            self.servers.iter_mut().map(|server| server.end_epoch(now, elapsed)).collect();
+        let nodes = self.nodes.len() as u32;
+        match self.setting.limits {
+            UtilizationLimits::AllIdle => (nodes, vec![1.0; self.servers.len()]),
+            UtilizationLimits::Given => {
+                (nodes, self.servers.iter().map(IdleServer::most_for_others).collect())
+            }
+            UtilizationLimits::Estimated => {
+                let most_askers = told.iter().map(|(askers, _)| *askers).max().unwrap_or(1);
+                (most_askers, told.iter().map(|(_, most)| *most).collect())
+            }
+        }
+    }
+
+    /// Returns the share of its time for others that each server did not use in the epoch, and adds
+    /// up the work.
+    fn unused(&mut self, elapsed: f64, most: &[f64]) -> Vec<f64> {
         let mut of = Vec::with_capacity(self.servers.len());
-        for (server, busy) in self.servers.iter_mut().zip(&mut self.busy) {
+        for ((server, busy), most) in self.servers.iter_mut().zip(&mut self.busy).zip(most) {
             let worked = server.take_busy();
             *busy += worked;
-            of.push(if elapsed > 0.0 { unused(1.0, worked / elapsed) } else { 0.0 });
+            of.push(if elapsed > 0.0 { unused(*most, worked / elapsed) } else { 0.0 });
         }
         of
     }
@@ -316,13 +342,19 @@ impl<'a> GlobalNode<'a> {
         Some(oldest)
     }
 
-    /// Returns the bounds on a node's frequencies, and the shares that it may borrow: an idle node
-    /// may be always busy.
-    fn bounds(&self, elapsed: f64, nodes: u32, service_seconds: f64, unused: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    /// Returns the bounds on a node's frequencies by the servers' U*, and the shares that it may
+    /// borrow by their U_e.
+    fn bounds(
+        &self,
+        elapsed: f64,
+        nodes: u32,
+        service_seconds: f64,
+        (most, unused): (&[f64], &[f64]),
+    ) -> (Vec<f64>, Vec<f64>) {
         let between = elapsed / self.requests.max(1) as f64;
         match RequestRate::new(between, nodes, service_seconds) {
             Ok(pace) => (
-                vec![pace.bound(1.0); unused.len()],
+                most.iter().map(|most| pace.bound(*most)).collect(),
                 unused.iter().map(|unused| pace.borrowed(*unused)).collect(),
             ),
             // An epoch of no length tells no request rate, and so bounds nothing.
@@ -335,6 +367,11 @@ impl Epoch {
     fn new() -> Self {
         Self { began: 0.0, putpages: 0, most_putpages: 0, least_age: 0, faults: 0, fault_seconds: 0.0 }
     }
+}
+
+/// Returns the server of this number.
+fn server(setting: &ContentionSetup, number: usize, pages: usize) -> IdleServer {
+    IdleServer::new(pages, setting.own_work.get(number).copied().unwrap_or(0.0))
 }
 
 /// Returns a program's computing time between references. With a quarter of its pages local, the

@@ -114,3 +114,21 @@ fn nothing_to_do_is_done_at_once() {
     let found = simulate(&hit, &setting(&hit, 2, 0.3, 0.5));
     assert!(found.seconds.is_finite() && found.faults.getpages == 0, "{found:?}");
 }
+
+#[test]
+fn own_work_of_local_nodes_waits_less_when_bounded() {
+    let applications = program("phases", 12_000);
+    let of = |bounded, limits| {
+        let local = ContentionSetup { bounded, limits, ..setting(&applications, 48, 1.0 / 3.0, 1.0) };
+        simulate(&applications, &ContentionSetup { own_work: vec![0.7; 4], ..local })
+    };
+    let free = of(false, UtilizationLimits::AllIdle);
+    let (given, told) = (of(true, UtilizationLimits::Given), of(true, UtilizationLimits::Estimated));
+    let waits = [&free, &given, &told].map(|found| found.own_wait_seconds);
+    assert!(waits[1] < 0.8 * waits[0] && waits[2] < 0.8 * waits[0], "{waits:?}");
+    assert!((36..=48).contains(&told.global_nodes), "askers are counted: {}", told.global_nodes);
+    let busy = |found: &ContentionResult| found.utilizations[..4].iter().sum::<f64>() / 4.0;
+    assert!(busy(&given) < busy(&free), "local nodes serve less: {waits:?}");
+    let alone = ContentionSetup { own_work: Vec::new(), ..setting(&applications, 48, 1.0 / 3.0, 1.0) };
+    assert_eq!(simulate(&applications, &alone).own_wait_seconds, 0.0);
+}

@@ -17,6 +17,7 @@
 //! | [`scheme`] | hierarchies, placement by hash, directories (Table 5.3), and their tiers |
 //! | `change` | intervals between changes that are heavy-tailed |
 //! | [`finite`] | caches that evict documents not requested lately |
+//! | [`costs`] | messages, bytes and the busiest node of each scheme with finite caches |
 //! | [`streaming`] | objects that are orders of magnitude larger and play while they arrive |
 //! | [`paper`] | Table 5.1 and the dissertation's printed results |
 //!
@@ -25,6 +26,7 @@
 //! number of documents.
 
 mod change;
+pub mod costs;
 pub mod finite;
 pub mod paper;
 mod popularity;

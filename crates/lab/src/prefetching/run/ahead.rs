@@ -1,8 +1,9 @@
 //! Pages are fetched before their reference.
 
 use super::process::{PageSite, Process, State};
-use super::{PrefetchEvent, PrefetchRun, after};
+use super::{PrefetchEvent, PrefetchRun, after, file_of};
 use crate::prefetching::MOST_INCOMING;
+use shoal_cooperation::NodeId;
 use shoal_cooperation::prefetch::{MissingPage, Value, slack};
 
 impl PrefetchRun<'_> {
@@ -103,13 +104,15 @@ impl PrefetchRun<'_> {
             };
             process.disk_from = place;
             let value = process.value(page, now);
-            let Some(node) = self.nodes[home].requester.ask(value, &self.knowledge.epoch, now) else {
+            let Some((page, node)) = self.ask_for(index, place, now) else {
                 let epoch = &mut self.knowledge.epoch;
                 if value > epoch.max_value(now) && epoch.is_used_up_for(home) {
                     epoch.used_up();
                 }
                 return;
             };
+            let process = &mut self.processes[index];
+            let value = process.value(page, now);
             process.pages[page as usize].place = PageSite::Requested(node);
             self.charge(index, self.setting.costs.ask_seconds);
             let costs = &self.setting.costs;
@@ -117,6 +120,25 @@ impl PrefetchRun<'_> {
             let page = Process::page(index, page);
             self.schedule(arrives, PrefetchEvent::Asked { node, page, until_us: value.until_us() });
         }
+    }
+
+    /// Selects the page to ask for, from a place on, and its node. Where not all disks have all
+    /// files, pages that no giving node can read are passed over.
+    fn ask_for(&mut self, index: usize, place: u64, now: f64) -> Option<(u32, usize)> {
+        let process = &self.processes[index];
+        let requester = &mut self.nodes[process.home].requester;
+        let epoch = &self.knowledge.epoch;
+        let on_disk = |page: &u32| process.pages[*page as usize].place == PageSite::Disk;
+        let most = if self.aliases.is_some() { PASSED_OVER } else { 1 };
+        let pages = process.hinted_from(place).map(|(_, page)| page).filter(on_disk).take(most);
+        pages.into_iter().find_map(|page| {
+            let file = file_of(index, page);
+            let has_page = |node: usize| match &self.aliases {
+                Some(aliases) => aliases.on(file, NodeId(node as u64)).is_some(),
+                None => true,
+            };
+            Some((page, requester.ask_among(process.value(page, now), epoch, now, has_page)?))
+        })
     }
 
     /// Returns the value of a node's least valuable page; that of a free frame where there is one.
@@ -133,3 +155,6 @@ enum PageSource {
     Global(usize),
     Disk,
 }
+
+/// Most pages that are looked at for one that another disk has: some files.
+const PASSED_OVER: usize = 512;

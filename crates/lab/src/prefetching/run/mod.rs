@@ -18,12 +18,13 @@ mod give_way;
 mod process;
 
 use super::memory::{NodeFrames, Page};
-use super::{PrefetchResult, PrefetchSetup, Program};
+use super::{FILE_PAGES, PrefetchResult, PrefetchSetup, Program};
 use crate::global_memory::contention::BalancingRate;
 use devices::NodeDevices;
 use epochs::Knowledge;
 use process::{Process, State};
-use shoal_cooperation::prefetch::{AccessTimes, PrefetchRequest};
+use shoal_cooperation::NodeId;
+use shoal_cooperation::prefetch::{AccessTimes, FileAliases, FileCopy, PrefetchRequest};
 use shoal_trace::Random;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -47,6 +48,8 @@ pub(super) struct PrefetchRun<'a> {
     /// Epochs that each node planned.
     coordinated: Vec<u64>,
     rates: Vec<f64>,
+    /// Nodes with each file on disk; `None` where all have all.
+    aliases: Option<FileAliases>,
 }
 
 /// One node.
@@ -103,6 +106,7 @@ impl<'a> PrefetchRun<'a> {
             epochs: 0,
             coordinated: vec![0; setting.frames.len()],
             rates: Vec::new(),
+            aliases: setting.copies.map(|copies| aliases(&processes, setting.frames.len(), copies)),
             processes,
         };
         run.begin_epoch();
@@ -182,6 +186,29 @@ impl<'a> PrefetchRun<'a> {
     fn seconds(&self) -> f64 {
         self.now as f64 / NANOSECONDS
     }
+}
+
+/// Returns the directory of all programs' files, with this number of copies of each.
+fn aliases(processes: &[Process<'_>], nodes: usize, copies: usize) -> FileAliases {
+    let mut aliases = FileAliases::default();
+    for (index, process) in processes.iter().enumerate() {
+        let others = |file: usize| {
+            (0..nodes - 1).map(move |step| (process.home + 1 + (file + step) % (nodes - 1)) % nodes)
+        };
+        for file in 0..process.pages.len().div_ceil(FILE_PAGES as usize) {
+            let name = file_of(index, file as u32 * FILE_PAGES);
+            let nodes = std::iter::once(process.home).chain(others(file));
+            for node in nodes.take(copies.max(1)) {
+                aliases.add(name, FileCopy { node: NodeId(node as u64), local_file: name });
+            }
+        }
+    }
+    aliases
+}
+
+/// Returns the name of the file that has a page of a program.
+fn file_of(process: usize, page: u32) -> u64 {
+    (process as u64) << 32 | u64::from(page / FILE_PAGES)
 }
 
 /// Returns the time `seconds` after `now`; it stops before it would wrap.

@@ -10,7 +10,7 @@ use shoal_cluster::{
     MemoryReply, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,
 };
 use shoal_cooperation::global_memory::{
-    AGE_MAX, OwnRate, PageRoom, Place, PutPlan, Role, ServerReport, spare_bytes,
+    AGE_MAX, OwnRate, PageRoom, Place, PutPlan, Role, ServerReport, most_for_others, spare_bytes,
 };
 use shoal_cooperation::{MemberState, NodeId};
 use std::collections::HashMap;
@@ -78,7 +78,7 @@ impl ClusterMemory {
         let told = self.reports.lock().fresh(now);
         let age = self.next_age(now);
         let (used, for_others) = (self.load.used(), self.load.for_others());
-        let most_used = (super::CPU_CAP - (used - for_others)).clamp(0.0, 1.0);
+        let most_used = most_for_others(super::CPU_CAP, used - for_others);
         let has_time = used < super::CPU_CAP;
         let youngest = told.iter().map(|(_, report)| report.age).min().unwrap_or(AGE_MAX);
         let (limit, free, own) = self.room.usage();
