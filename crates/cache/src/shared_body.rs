@@ -362,7 +362,7 @@ impl SharedBodyState {
     }
 
     /// Drops whole chunks from the front. Stops at one that is needed: it is not spilled, and a
-    /// reader is not past it. Stops within the last `keep` bytes at one that a reader can still use.
+    /// reader is not past it. Within the last `keep` bytes, stops at one that a reader can use.
     fn trim(&mut self, keep: usize) {
         let slowest = self.readers.iter().flatten().map(|reader| reader.offset).min().unwrap_or(u64::MAX);
         while let Some(front) = self.window.front() {

@@ -16,7 +16,7 @@ mod tests;
 
 pub use table::fleet_text;
 
-use node::{Evicted, FleetNode, Lookup};
+use node::{Evicted, FleetLookup, FleetNode};
 use shoal_cooperation::NodeId;
 use shoal_core::Key;
 use std::collections::{BTreeMap, VecDeque};
@@ -214,7 +214,7 @@ impl Fleet {
     }
 
     fn request(&mut self, node: usize, request: &FleetRequest) -> FleetSource {
-        if let Lookup::Found(source) = self.look(node, request) {
+        if let FleetLookup::Found(source) = self.look(node, request) {
             return source;
         }
         // Digests are as old as the latest pull.
@@ -223,7 +223,7 @@ impl Fleet {
         let count = self.nodes.len();
         let holder = (1..count).map(|step| (node + step) % count).find(|other| told(&self.nodes[*other]));
         if let Some(holder) = holder
-            && let Lookup::Found(source) = self.look(holder, request)
+            && let FleetLookup::Found(source) = self.look(holder, request)
         {
             return if source == FleetSource::Ram { FleetSource::PeerRam } else { source };
         }
@@ -234,27 +234,27 @@ impl Fleet {
     }
 
     /// Looks for an object in the memory and on the disk of a node.
-    fn look(&mut self, node: usize, request: &FleetRequest) -> Lookup {
+    fn look(&mut self, node: usize, request: &FleetRequest) -> FleetLookup {
         let now = self.now;
-        let Some(found) = self.nodes.get_mut(node) else { return Lookup::Absent };
+        let Some(found) = self.nodes.get_mut(node) else { return FleetLookup::Absent };
         if found.hit(request.object, now) {
-            return Lookup::Found(FleetSource::Ram);
+            return FleetLookup::Found(FleetSource::Ram);
         }
         if let Some(server) = found.placed.take(request.object).map(|place| place.node.0 as usize) {
             let page = page_number(request.object);
             let back = self.nodes[server].guests.take(node_id(node), page);
             if back.is_some() {
                 self.bring_in(node, request);
-                return Lookup::Found(FleetSource::Page);
+                return FleetLookup::Found(FleetSource::Page);
             }
         }
         let found = &self.nodes[node];
         if !found.stored.contains_key(&request.object) {
-            return Lookup::Absent;
+            return FleetLookup::Absent;
         }
         let reason = found.fates.get(&request.object).copied().unwrap_or(FleetSource::DiskAlone);
         self.bring_in(node, request);
-        Lookup::Found(reason)
+        FleetLookup::Found(reason)
     }
 
     /// Takes an object into RAM. Objects that leave for it are offered to other nodes.

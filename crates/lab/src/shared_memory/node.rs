@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(super) type Evicted = (Key, u64, Duration, u64);
 
 /// Result of a look into memory and disk.
-pub(super) enum Lookup {
+pub(super) enum FleetLookup {
     /// The object was there.
     Found(FleetSource),
     /// The node does not have it.

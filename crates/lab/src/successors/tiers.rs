@@ -63,7 +63,7 @@ struct TierCopy {
 type CopyTable = HashMap<(u32, u32), TierCopy>;
 
 /// State of a cache for a request.
-enum Lookup {
+enum CopyLookup {
     Held,
     Coming(u64),
     Absent,
@@ -79,8 +79,8 @@ pub fn run(requests: &[Request], setup: &TierSetup) -> TierCounts {
         let edge = (request.client % setup.edges.max(1), request.object);
         counts.requests += 1;
         match look(&edges, edge, now) {
-            Lookup::Held => counts.edge_hits += 1,
-            Lookup::Coming(arrives) if setup.coalescing => {
+            CopyLookup::Held => counts.edge_hits += 1,
+            CopyLookup::Coming(arrives) if setup.coalescing => {
                 counts.edge_joined += 1;
                 counts.waited_ms += arrives - now;
             }
@@ -115,11 +115,11 @@ fn fetch(
     let parent = (home, request.object);
     counts.parent_requests += 1;
     let ready = match look(parents, parent, now) {
-        Lookup::Held => {
+        CopyLookup::Held => {
             counts.parent_hits += 1;
             now
         }
-        Lookup::Coming(arrives) if setup.coalescing => {
+        CopyLookup::Coming(arrives) if setup.coalescing => {
             counts.parent_hits += 1;
             arrives
         }
@@ -149,12 +149,12 @@ fn fetch_from_origin(
     arrives
 }
 
-fn look(copies: &CopyTable, at: (u32, u32), now: u64) -> Lookup {
+fn look(copies: &CopyTable, at: (u32, u32), now: u64) -> CopyLookup {
     match copies.get(&at) {
-        Some(copy) if copy.expires_ms <= now => Lookup::Absent,
-        Some(copy) if copy.arrives_ms > now => Lookup::Coming(copy.arrives_ms),
-        Some(_) => Lookup::Held,
-        None => Lookup::Absent,
+        Some(copy) if copy.expires_ms <= now => CopyLookup::Absent,
+        Some(copy) if copy.arrives_ms > now => CopyLookup::Coming(copy.arrives_ms),
+        Some(_) => CopyLookup::Held,
+        None => CopyLookup::Absent,
     }
 }
 

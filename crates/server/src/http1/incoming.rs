@@ -232,7 +232,7 @@ impl From<LostClient> for RequestBodyFailure {
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Bytes reserved for a read of a body whose client sends slowly. Up to [`BODY_BYTES`] are reserved
+/// Bytes reserved for a read of a body from a slow client. Up to [`BODY_BYTES`] are reserved
 /// for others.
 const BODY_ROOM: usize = 16 * 1024;
 

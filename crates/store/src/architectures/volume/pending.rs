@@ -60,7 +60,7 @@ pub(super) enum ByteLocation {
 }
 
 impl GrowingBody {
-    /// Creates an empty body, whose pieces take their memory from `pool`.
+    /// Creates an empty body. Its pieces take their memory from `pool`.
     pub(super) fn new(id: u64, is_pinned: bool, pool: &Arc<PagePool>) -> Arc<Self> {
         let state = GrowingState::default();
         Arc::new(Self { id, is_pinned, pool: Arc::clone(pool), state: Mutex::new(state) })
