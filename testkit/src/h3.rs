@@ -76,8 +76,13 @@ impl H3Connection {
 
     /// Moves the client to another port, as an address translator does.
     pub fn rebind(&self) {
+        self.move_to([127, 0, 0, 1]);
+    }
+
+    /// Moves the client to another host.
+    pub fn move_to(&self, host: [u8; 4]) {
         let _runtime = self.runtime.enter();
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
+        let socket = std::net::UdpSocket::bind(SocketAddr::from((host, 0))).expect("loopback is there");
         self._endpoint.rebind(socket).expect("a socket");
     }
 

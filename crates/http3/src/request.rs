@@ -109,6 +109,14 @@ impl RequestReader {
         }
     }
 
+    /// Returns the length of the field section that has not arrived whole, if there is one.
+    pub fn awaited_section(&self) -> Option<usize> {
+        match self.place {
+            Place::Section(length) => Some(length),
+            _ => None,
+        }
+    }
+
     /// Ends the stream. RFC 9114 section 7.1: "When a stream terminates cleanly, if the last frame
     /// on the stream was truncated, this MUST be treated as a connection error of type
     /// H3_FRAME_ERROR"; section 4.1: a server that gets no whole request ends the stream with

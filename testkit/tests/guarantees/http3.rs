@@ -115,6 +115,24 @@ fn client_may_change_its_port() {
     assert!(stayed > 0);
 }
 
+/// Packets may name any sender. A client that has proven one host asks as no other.
+#[test]
+fn requests_from_another_host_end_the_connection() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 60));
+    let authority = Authority::new();
+    let shoal = offering(&origin, &authority, "allow_clients = ['127.0.0.2']").set("workers", 1).start();
+    let mut client = H3Connection::open(shoal.address("tls"), "a.test", &authority.client(&[]));
+    client.ask(&Request::get("/a"), "a.test").expect_status(403);
+    client.move_to([127, 0, 0, 2]);
+    let came = client.ask(&Request::get("/a"), "a.test");
+    assert!([0, 403].contains(&came.status), "{came:?}");
+    assert!(matches!(client.closed(), quinn::ConnectionError::ApplicationClosed(_)));
+    assert_eq!(origin.count("/a"), 0);
+    let log = shoal.access_log(1);
+    assert!(log.iter().all(|line| !line.contains("127.0.0.2")), "{log:?}");
+}
+
 /// The process that goes closes its connections with GOAWAY; the new one then has the port.
 #[test]
 fn an_upgrade_moves_clients_to_the_new_process() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes held by the streams of one connection.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct HeldHeads(Arc<AtomicUsize>);
 
 /// Share of one stream, released when dropped.

@@ -57,6 +57,11 @@ impl<H: Handler> Http3Connection<H> {
         loop {
             tokio::select! {
                 biased;
+                // First, since a busy client always has another stream.
+                () = drain.draining(), if self.stage == Stage::Open => {
+                    // The client learns from GOAWAY that its next request is the last.
+                    self.leave();
+                }
                 opened = connection.accept_bi() => match opened {
                     Ok((send, receive)) => self.request(send, receive).await,
                     Err(_) => return,
@@ -65,10 +70,6 @@ impl<H: Handler> Http3Connection<H> {
                     Ok(receive) => self.uni_streams.take(receive, &self.context),
                     Err(_) => return,
                 },
-                () = drain.draining(), if self.stage == Stage::Open => {
-                    // The client learns from GOAWAY that its next request is the last.
-                    self.leave();
-                }
                 () = poll_fn(|context| self.look.poll_passed(context)) => {
                     if self.look_around() {
                         return tokio::time::sleep(LAST_WORD_TIME).await;
@@ -87,7 +88,7 @@ impl<H: Handler> Http3Connection<H> {
     async fn request(&mut self, send: SendStream, receive: RecvStream) {
         let (context, received) = (&self.context, Instant::now());
         let number = u64::from(VarInt::from(send.id()));
-        let mut request = RequestStream::new(receive, &context.live.limits);
+        let mut request = RequestStream::new(receive, &context.live.limits, &context.heads);
         let mut sender = QuicSender::new(send);
         if self.stage == Stage::Final {
             context.shared.metrics.h3_streams_refused.increment();

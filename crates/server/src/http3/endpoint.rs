@@ -2,6 +2,7 @@
 
 use super::handshake::{self, Arrival};
 use super::sockets::{self, LateSockets, UdpListener};
+use super::turns::HandshakeTurns;
 use super::{SEND_WINDOW, UNI_STREAMS_MAX};
 use crate::client_connections::ClientConnections;
 use crate::http2::{CONNECTION_WINDOW, STREAM_WINDOW};
@@ -164,7 +165,8 @@ pub(crate) async fn serve<H: Handler>(
         }
     };
     let shaking = Arc::new(Semaphore::new(HANDSHAKES_MAX));
-    let entrance = Arc::new(handshake::Entrance { index, local, tls, clients, places });
+    let turns = Arc::new(HandshakeTurns::default());
+    let entrance = Arc::new(handshake::Entrance { index, local, tls, clients, places, turns });
     loop {
         tokio::select! {
             biased;
@@ -232,11 +234,19 @@ fn admit<H: Handler>(
     }
     let Ok(place) = Arc::clone(shaking).try_acquire_owned() else {
         metrics.h3_handshakes_refused.increment();
-        return incoming.ignore();
+        return match incoming.remote_address_validated() {
+            // It is told, so that it uses another protocol at once.
+            true => incoming.refuse(),
+            false => incoming.ignore(),
+        };
+    };
+    let Some(turn) = entrance.turns.begin(incoming.remote_address().ip()) else {
+        metrics.h3_handshakes_refused.increment();
+        return incoming.refuse();
     };
     let live = shared.live.load_full();
     let Some(config) = keys.server(&entrance.tls, &live) else { return incoming.refuse() };
-    let arrival = Arrival { incoming, config: Arc::new(config), live, place };
+    let arrival = Arrival { incoming, config: Arc::new(config), live, place, turn };
     tokio::spawn(handshake::run(arrival, Arc::clone(entrance), Arc::clone(shared)));
 }
 

@@ -1,5 +1,6 @@
 //! Handshake of one connection: its time limit, the client's certificate, and its place.
 
+use super::turns::{HandshakeTurn, HandshakeTurns};
 use super::{Http3Context, connection};
 use crate::ServerState;
 use crate::client_connections::ClientConnections;
@@ -25,6 +26,8 @@ pub(super) struct Arrival {
     pub live: Arc<ConnectionLimits>,
     /// Permit of a handshake.
     pub place: OwnedSemaphorePermit,
+    /// The same, of its network.
+    pub turn: HandshakeTurn,
 }
 
 /// State shared by the connections of one listener at one worker.
@@ -39,17 +42,19 @@ pub(super) struct Entrance {
     pub clients: Arc<ClientConnections>,
     /// Permits for open connections, shared with the other protocols.
     pub places: Arc<Semaphore>,
+    /// Handshakes under way, by network.
+    pub turns: Arc<HandshakeTurns>,
 }
 
 /// Performs the handshake and serves the connection to its end.
 pub(super) async fn run<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: Arc<ServerState<H>>) {
-    let Arrival { incoming, config, live, place } = arrival;
+    let Arrival { incoming, config, live, place, turn } = arrival;
     let address = incoming.remote_address();
     let Some((connection, client)) = shake(incoming, config, &live, &entrance).await else {
         shared.metrics.tls_failures.increment();
         return tracing::debug!(client = %address, "no handshake over QUIC");
     };
-    drop(place);
+    drop((place, turn));
     let full = || connection.close(VarInt::from_u32(ErrorCode::EXCESSIVE_LOAD.0), b"");
     // The address is proven now: nobody can use up the places of another.
     let Ok(permit) = Arc::clone(&entrance.places).try_acquire_owned() else {
@@ -76,6 +81,8 @@ async fn shake(
     entrance: &Entrance,
 ) -> Option<(Connection, Client)> {
     let judge = entrance.tls.quic()?;
+    // The handshake proves this address, and no other.
+    let address = incoming.remote_address();
     let connecting = incoming.accept_with(config).ok()?;
     let connection = tokio::time::timeout(live.head_timeout, connecting).await.ok()?.ok()?;
     let data = connection.handshake_data()?.downcast::<HandshakeData>().ok()?;
@@ -83,7 +90,7 @@ async fn shake(
     let certificate = match judge.proven(chain.as_deref().map(Vec::as_slice)) {
         Ok(certificate) => certificate,
         Err(error) => {
-            tracing::debug!(client = %connection.remote_address(), %error, "certificate not accepted");
+            tracing::debug!(client = %address, %error, "certificate not accepted");
             connection.close(VarInt::from_u32(ErrorCode::REQUEST_REJECTED.0), b"");
             return None;
         }
@@ -93,7 +100,7 @@ async fn shake(
         local.set_ip(ip.to_canonical());
     }
     let client = Client {
-        address: connection.remote_address(),
+        address,
         local,
         listener: entrance.index,
         tls: true,

@@ -14,7 +14,7 @@
 //! A packet reaches the worker that has its connection as long as the client keeps its address and
 //! port: the kernel chooses the socket by both. A client with a new port may reach another
 //! worker. That worker answers with a stateless reset, by a key that all share, and the client
-//! connects anew.
+//! connects anew. A client at another host always connects anew.
 //!
 //! The following have limits, since a client may abuse them:
 //!
@@ -34,6 +34,7 @@ mod request_body;
 mod send;
 mod sockets;
 mod stream;
+mod turns;
 mod uni_streams;
 
 pub(super) use endpoint::{Http3Listener, listeners, serve};
@@ -59,7 +60,7 @@ struct Http3Context<H> {
     shared: Arc<ServerState<H>>,
     live: Arc<ConnectionLimits>,
     connection: Connection,
-    /// Client at the address that its packets last came from.
+    /// Client, at the host that it has proven in the handshake.
     client: Mutex<Arc<Client>>,
     /// Memory of the heads of unanswered requests.
     heads: HeldHeads,
@@ -96,11 +97,20 @@ impl<H: Handler> Http3Context<H> {
         }
     }
 
-    /// Returns the client. Its address may have changed: the rules for clients judge each request
-    /// by the address that it came from.
+    /// Returns the client. Its port may have changed.
+    ///
+    /// Packets from another host prove nothing: QUIC asks that host only after it has taken the
+    /// streams in them (RFC 9000 section 9.1), and the sender may have forged its address. The
+    /// rules for clients therefore go on with the proven host, and the connection ends. A client
+    /// that has moved begins another.
     fn client(&self) -> Arc<Client> {
         let address = self.connection.remote_address();
         let mut client = self.client.lock();
+        if client.address.ip() != address.ip() {
+            let client = Arc::clone(&client);
+            self.give_up(ErrorCode::REQUEST_REJECTED);
+            return client;
+        }
         if client.address != address {
             let Client { local, listener, tls, ref server_name, ref certificate, .. } = **client;
             let (server_name, certificate) = (server_name.clone(), certificate.clone());

@@ -1,5 +1,6 @@
 //! Receiving half of a request stream.
 
+use crate::http2::held_heads::{HeldHead, HeldHeads};
 use crate::message::BodyError;
 use bytes::Bytes;
 use quinn::{ReadError, RecvStream, VarInt};
@@ -13,6 +14,10 @@ use std::task::{Context, Poll, ready};
 pub(super) struct RequestStream {
     stream: RecvStream,
     reader: RequestReader,
+    /// Limits on the heads of the connection.
+    heads: HeldHeads,
+    /// Share of a field section that has not arrived whole.
+    gathering: Option<HeldHead>,
     /// Bytes that have arrived and were not read yet.
     chunk: Bytes,
     /// Field section of the head, once it has arrived.
@@ -38,9 +43,18 @@ pub(super) enum ReceiveError {
 
 impl RequestStream {
     /// Creates the half of a new stream.
-    pub fn new(stream: RecvStream, limits: &HeadLimits) -> Self {
-        let reader = RequestReader::new(limits.head_bytes_max);
-        Self { stream, reader, chunk: Bytes::new(), head: None, next: None, is_ended: false, failed: None }
+    pub fn new(stream: RecvStream, limits: &HeadLimits, heads: &HeldHeads) -> Self {
+        Self {
+            stream,
+            reader: RequestReader::new(limits.head_bytes_max),
+            heads: heads.clone(),
+            gathering: None,
+            chunk: Bytes::new(),
+            head: None,
+            next: None,
+            is_ended: false,
+            failed: None,
+        }
     }
 
     /// Reads the bytes that are there. Returns `true` if they are a whole request without a body.
@@ -56,6 +70,11 @@ impl RequestStream {
     /// Returns the field section of the head, if it has arrived.
     pub fn head(&self) -> Option<&Bytes> {
         self.head.as_ref()
+    }
+
+    /// Frees the field section of the head, which keeps all of the packets that it came in.
+    pub fn forget_head(&mut self) {
+        self.head = None;
     }
 
     /// Returns `true` if no more bytes will come.
@@ -107,14 +126,29 @@ impl RequestStream {
                 return Poll::Ready(Ok(None));
             }
             if let Some(part) = self.reader.take(&mut self.chunk).map_err(ReceiveError::Fault)? {
+                self.gathering = None;
                 return Poll::Ready(Ok(Some(part)));
             }
             debug_assert!(self.chunk.is_empty());
+            self.hold_section()?;
             if !ready!(self.poll_chunk(context))? {
                 self.reader.end().map_err(ReceiveError::Fault)?;
                 self.is_ended = true;
             }
         }
+    }
+
+    /// Takes the share of a field section that arrives in parts.
+    fn hold_section(&mut self) -> Result<(), ReceiveError> {
+        if self.gathering.is_none()
+            && let Some(bytes) = self.reader.awaited_section()
+        {
+            self.gathering = self.heads.hold(bytes);
+            if self.gathering.is_none() {
+                return Err(ReceiveError::Fault(StreamFault::FieldsTooLarge));
+            }
+        }
+        Ok(())
     }
 
     /// Reads the next bytes into the chunk. Returns `false` at the end.

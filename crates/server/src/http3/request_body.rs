@@ -92,6 +92,9 @@ impl<H: Handler> H3Body<H> {
     }
 
     fn trailers(&mut self, section: &[u8]) -> Poll<BodyFrame> {
+        if self.remaining.is_some_and(|remaining| remaining > 0) {
+            return self.lie();
+        }
         let mut fields = FieldList::default();
         if qpack::decode(section, &mut fields, self.context.live.limits.head_bytes_max).is_err() {
             self.context.give_up(ErrorCode::DECOMPRESSION_FAILED);

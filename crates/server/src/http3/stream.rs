@@ -57,7 +57,9 @@ pub(super) async fn serve<H: Handler>(
         };
     }
     let mut exchange = Exchange { task: &task, sender, method: Method::GET, received };
-    match read_head(&request, context) {
+    let head = read_head(&request, context);
+    request.forget_head();
+    match head {
         ReadHead::Sound(parts, _held) => {
             let metrics = &context.shared.metrics;
             metrics.requests.increment();
