@@ -13,6 +13,7 @@ use shoal_settings::AcmeCertificate;
 use shoal_store::fs::private;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Folder of the orders, held by one process at a time.
@@ -36,6 +37,7 @@ impl Folder {
     /// If another process holds it, or it cannot be written to.
     pub fn take(path: &Path) -> io::Result<Self> {
         private::folder(path)?;
+        only_ours(path)?;
         let lock = private::file(&path.join("lock"))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         Ok(Self { path: path.into(), _lock: lock })
@@ -118,6 +120,23 @@ impl Folder {
     }
 }
 
+/// Refuses a folder in which another user may put files: the keys would be written into them.
+fn only_ours(path: &Path) -> io::Result<()> {
+    let folder = fs::metadata(path)?;
+    let is_ours = [rustix::process::geteuid().as_raw(), 0].contains(&folder.uid());
+    match is_ours && folder.mode() & OTHERS_WRITE == 0 {
+        true => Ok(()),
+        false => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "others may write to this folder, and keys are kept in it; set its owner and mode, or \
+             acme.folder",
+        )),
+    }
+}
+
+/// Rights of group and others to write.
+const OTHERS_WRITE: u32 = 0o022;
+
 /// Longest file, in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
@@ -128,6 +147,15 @@ mod tests {
 
     fn certificate(names: &[&str]) -> AcmeCertificate {
         AcmeCertificate { names: names.iter().map(ToString::to_string).collect() }
+    }
+
+    #[test]
+    fn folder_that_others_may_write_to_is_refused() {
+        let home = tempfile::tempdir().expect("a folder");
+        for (mode, is_taken) in [(0o700, true), (0o755, true), (0o775, false), (0o777, false)] {
+            fs::set_permissions(home.path(), fs::Permissions::from_mode(mode)).expect("ours");
+            assert_eq!(Folder::take(home.path()).is_ok(), is_taken, "{mode:o}");
+        }
     }
 
     #[test]

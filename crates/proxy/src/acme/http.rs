@@ -109,13 +109,14 @@ impl ClientParts {
             caller: Caller::default(),
         };
         let response = self.upstreams.fetch(request).await.map_err(|error| error.to_string())?;
-        let (status, fields) = (response.status, response.fields.to_map());
+        let (status, mut fields) = (response.status, response.fields.to_map());
         if status.is_redirection() {
             return Err(format!("it answers {status}, and redirects are not followed"));
         }
         if status.is_client_error() || status.is_server_error() {
             self.note_wait(&fields);
         }
+        limit_wait(&mut fields);
         let body = whole(response.body).await?;
         let mut answer = http::Response::new(Full::new(body));
         (*answer.status_mut(), *answer.headers_mut()) = (status, fields);
@@ -135,6 +136,21 @@ impl ClientParts {
         if let Some(seconds) = seconds.or_else(of_date) {
             *self.retry_after.lock() = Some(seconds);
         }
+    }
+}
+
+/// Limits the wish to wait that the library reads: it adds the seconds to the time of day, and a
+/// sum beyond all times is a panic.
+fn limit_wait(fields: &mut HeaderMap) {
+    let Some(value) = fields.remove(header::RETRY_AFTER) else { return };
+    let text = value.to_str().unwrap_or_default().trim();
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // More digits than a number has are a longer wait than any.
+    let seconds = is_number.then(|| text.parse().unwrap_or(u64::MAX).min(WAIT_MAX.as_secs()));
+    if let Some(seconds) = seconds {
+        fields.insert(header::RETRY_AFTER, seconds.into());
+    } else if httpdate::parse_http_date(text).is_ok() {
+        fields.insert(header::RETRY_AFTER, value);
     }
 }
 
@@ -187,6 +203,8 @@ fn other(why: String) -> Error {
 
 /// Longest wait for an answer with its body.
 const REQUEST_MAX: Duration = Duration::from_secs(30);
+/// Longest wait that the library is told of. The certificate's own times limit waits further.
+const WAIT_MAX: Duration = Duration::from_secs(7 * 86_400);
 /// Longest body of an answer, in bytes: a chain of certificates takes about 10 KB.
 const BODY_MAX: usize = 256 << 10;
 /// Longest text of an authority in the log, in characters.
@@ -206,6 +224,24 @@ mod tests {
             ("/dir", None),
         ] {
             assert_eq!(place(&url.parse().expect("a URI")), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn waits_are_limited() {
+        for (said, told) in [
+            ("60", Some("60")),
+            ("18446744073709551615", Some("604800")),
+            ("99999999999999999999999", Some("604800")),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some("Sun, 06 Nov 1994 08:49:37 GMT")),
+            ("-1", None),
+            ("soon", None),
+        ] {
+            let mut fields = HeaderMap::new();
+            fields.insert(header::RETRY_AFTER, said.parse().expect("a value"));
+            limit_wait(&mut fields);
+            let left = fields.get(header::RETRY_AFTER).map(|value| value.to_str().expect("text"));
+            assert_eq!(left, told, "{said}");
         }
     }
 

@@ -61,7 +61,10 @@ struct OrderDesk {
     /// States by the certificate's file.
     states: Mutex<HashMap<PathBuf, OrderState>>,
     is_stopping: AtomicBool,
+    /// Told of new settings, and of the end.
     changed: Notify,
+    /// Told of the end alone.
+    ended: Notify,
 }
 
 impl AcmeThread {
@@ -93,6 +96,7 @@ impl AcmeThread {
     pub fn stop(&self) {
         self.0.is_stopping.store(true, SeqCst);
         self.0.changed.notify_one();
+        self.0.ended.notify_one();
     }
 
     /// Returns the state of the orders for the certificate in this file.
@@ -105,7 +109,7 @@ impl OrderDesk {
     /// Waits until the thread is to end.
     async fn stopped(&self) {
         while !self.is_stopping.load(SeqCst) {
-            self.changed.notified().await;
+            self.ended.notified().await;
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Rules;
 use crate::host::{check_host, check_upstream_url};
 use crate::schema::{ACME_NAMES_MAX, is_name};
-use crate::{AcmeCertificate, AcmeChallenge, Settings};
+use crate::{AcmeCertificate, AcmeChallenge, Mode, Settings};
 
 impl Rules<'_> {
     pub(super) fn acme(&mut self, settings: &Settings) {
@@ -49,7 +49,7 @@ impl Rules<'_> {
         if acme.folder.as_os_str().is_empty() {
             self.fault("acme.folder", "name a folder on a disk that lasts");
         }
-        let has_plain = settings.listen.iter().any(|listen| !listen.is_tls());
+        let has_plain = settings.listen.iter().any(|listen| !listen.is_tls() && listen.mode == Mode::Reverse);
         if acme.challenge == AcmeChallenge::Http01 && !has_plain {
             let hint = Some("add a [[listen]] for port 80 without TLS, or take \"tls-alpn-01\"".into());
             self.fault_with("acme.challenge", "no listener could answer over http", hint);
