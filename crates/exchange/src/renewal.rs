@@ -18,7 +18,7 @@ use crate::upstream::UpstreamResponse;
 use http::{HeaderMap, Method, StatusCode, header};
 use shoal_core::ObjectKey;
 use shoal_semantics::status_fields::Reason;
-use shoal_semantics::storage::{self, ForwardedExchange, StorageDecision};
+use shoal_semantics::storage::{self, CachePolicy, ForwardedExchange, StorageDecision};
 use shoal_semantics::{date, fields, reuse, validation};
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -219,8 +219,18 @@ pub(super) fn freshen(
         request_time: clock::date_at(response.request_time),
         response_time: clock::date_at(response.response_time),
     };
-    let (policy, fate) = match storage::may_store(&exchanged, rules) {
-        StorageDecision::Store(policy) => (policy.received(response.response_time), FreshenAction::Replace),
+    let judged = storage::judge(&exchanged, rules);
+    // A client without cookies may validate the page of one with cookies. It is still the page of
+    // that one, unless the origin now says otherwise.
+    let is_by_origin = judged.source.is_some_and(|source| source.is_explicit() && !source.is_rule());
+    let of_all = |policy: CachePolicy| match stored.policy.is_personal() && !is_by_origin {
+        true => policy.personal(),
+        false => policy,
+    };
+    let (policy, fate) = match judged.decision {
+        StorageDecision::Store(policy) => {
+            (of_all(policy).received(response.response_time), FreshenAction::Replace)
+        }
         // this request's response may not be stored; the stored response of others stays
         StorageDecision::Refuse(refusal) if refusal.is_of_request() && !stored.policy.is_authorized() => {
             (stored.policy.invalidated(), FreshenAction::Keep)

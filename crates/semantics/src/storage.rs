@@ -87,8 +87,8 @@ pub enum StoreRefusal {
     NeverReusable,
     /// A rule of the operator forbids storing.
     Rule,
-    /// Only a rule of the operator gives the response a lifetime, and the request had cookies that
-    /// the rule does not name.
+    /// The request had cookies, and the response has neither a lifetime by the origin nor an ETag,
+    /// or has its lifetime from a rule that does not name the cookies.
     RequestCookie,
 }
 
@@ -158,6 +158,10 @@ fn decide(
         return StorageDecision::Refuse(StoreRefusal::NotPermitted);
     }
     if freshness.basis.is_rule() && !may_share_by_rule(exchanged, governing, rules) {
+        return StorageDecision::Refuse(StoreRefusal::RequestCookie);
+    }
+    // The date of a page is the same for all clients, also for those who may not see it.
+    if freshness.is_personal && EntityTag::of(exchanged.response).is_none() {
         return StorageDecision::Refuse(StoreRefusal::RequestCookie);
     }
     let policy = CachePolicy::new(exchanged, &governing.directives, freshness, rules);

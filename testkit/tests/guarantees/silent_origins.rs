@@ -95,3 +95,33 @@ fn page_by_cookie_has_a_copy_for_each() {
     }
     assert_eq!(origin.count("/page"), 2);
 }
+
+/// An origin may compare validators before it looks at the login. Then its 304 is for a client that
+/// may see nothing; the page stays that of the client with the cookie.
+#[test]
+fn page_for_cookies_stays_so_when_others_validate_it() {
+    let origin = Origin::start();
+    origin.on_request("/page", |request| match request.fields.first("if-none-match") {
+        Some(_) => Answer::new(304).field("ETag", "\"v\"").field("Last-Modified", AGES_AGO),
+        None => Answer::ok("page").field("ETag", "\"v\"").field("Last-Modified", AGES_AGO),
+    });
+    let shoal = Setup::to(&origin).start();
+    member(&shoal).expect_body("page");
+    for asked in 2..5 {
+        shoal.get("/page").expect_status(200);
+        assert_eq!(origin.count("/page"), asked, "the origin judges each client");
+    }
+}
+
+/// A date says nothing about who may see a page.
+#[test]
+fn page_for_cookies_with_a_date_alone_is_not_stored() {
+    let origin = Origin::start();
+    origin.on_request("/page", |request| {
+        assert!(!request.fields.has("if-modified-since"), "it is not validated by its date");
+        Answer::ok("page").field("Last-Modified", AGES_AGO)
+    });
+    let shoal = Setup::to(&origin).start();
+    member(&shoal).expect_body("page").expect_forwarded("uri-miss");
+    member(&shoal).expect_body("page").expect_forwarded("uri-miss");
+}

@@ -118,7 +118,7 @@ impl StoreRefusal {
             Self::NotPermitted => "RFC 9111, section 3",
             Self::NeverReusable => "RFC 9111, section 4.3.1",
             Self::Rule => "store",
-            Self::RequestCookie => "lifetime_default without cookies",
+            Self::RequestCookie => "cookies of the request",
         }
     }
 }

@@ -82,6 +82,7 @@ impl CachePolicy {
             (PARTIAL, exchanged.status == StatusCode::PARTIAL_CONTENT),
             (AUTHORIZED, exchanged.request.has(&AUTHORIZATION)),
             (PINNED, overrides.pin == Some(true)),
+            (PERSONAL, freshness.is_personal),
         ];
         debug_assert!(!is_negative || flags[0].1, "an error is never served stale");
         Self {
@@ -237,6 +238,17 @@ impl CachePolicy {
         self.has(PUBLIC)
     }
 
+    /// Returns `true` if the response may be a page of the client alone that got it.
+    pub fn is_personal(&self) -> bool {
+        self.has(PERSONAL)
+    }
+
+    /// Returns the policy of a response that may be a page of one client alone: each use is judged
+    /// by the origin.
+    pub fn personal(self) -> Self {
+        Self { flags: self.flags | PERSONAL | FORBIDS_STALE, lifetime_seconds: 0, ..self }
+    }
+
     /// Returns `true` if the response answered a request with Authorization.
     pub fn is_authorized(&self) -> bool {
         self.has(AUTHORIZED)
@@ -326,8 +338,9 @@ const AUTHORIZED: u16 = 1 << 6;
 const INVALIDATED: u16 = 1 << 7;
 const NEGATIVE: u16 = 1 << 8;
 const PINNED: u16 = 1 << 9;
+const PERSONAL: u16 = 1 << 10;
 /// All defined flags.
-const FLAGS: u16 = (1 << 10) - 1;
+const FLAGS: u16 = (1 << 11) - 1;
 
 /// Largest normal difference between two readings of one clock, each taken when a step began.
 const CLOCKS_APART: Duration = Duration::from_secs(60);
@@ -337,6 +350,6 @@ const UNKNOWN_AGE_MS: u64 = u32::MAX as u64 * 1000;
 
 const _: () = {
     assert!(CachePolicy::BYTES == 1 + 1 + 2 + 3 * 4 + 4 * 8);
-    assert!(PINNED | (PINNED - 1) == FLAGS, "each flag has a bit of its own");
+    assert!(PERSONAL | (PERSONAL - 1) == FLAGS, "each flag has a bit of its own");
     assert!(UNKNOWN_AGE_MS / 1000 >= u32::MAX as u64);
 };
