@@ -74,7 +74,7 @@ class Origin:
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
-        self.received = 0
+        self.received = self.asked = 0
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):
@@ -91,6 +91,7 @@ class Origin:
                     self.received = len(begun) + swallow(connection, length - len(begun))
                     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nCache-Control: no-store\r\n\r\n")
                     continue
+                self.asked += 1
                 path = line.split()[1]
                 rule = "public, max-age=86400" if path.startswith("/kept/") else "no-store"
                 size = int(path.rsplit("/", 1)[1])
@@ -150,7 +151,8 @@ def download(server, path, size):
 
 def start(options, folder, origin, turn):
     """Both servers, each in a folder of its own. Every second turn the order changes."""
-    disk = (options.download * 5 // 2 + (2 << 30)) >> 20
+    # Shoal stores no body above a quarter of its disk.
+    disk = (options.stored * 9 // 2 + (1 << 30)) >> 20
     running = []
     for name in ("nginx", "shoal") if turn % 2 == 0 else ("shoal", "nginx"):
         own = tempfile.mkdtemp(prefix=f"{name}-", dir=folder)
@@ -180,20 +182,23 @@ def peak_bytes(root):
 def rounds(options, folder):
     """CPU seconds per GB of each step and server, and the peaks of memory."""
     origin, cpu, peaks = Origin(), {}, {}
-    get = options.download
+    get, kept = options.download, options.stored
     steps = {
         f"upload of {options.upload / GB:g} GB": (options.upload, lambda server: upload(server, options.upload, origin)),
         f"download of {get / GB:g} GB, not stored": (get, lambda server: download(server, f"/{get}", get)),
-        f"download of {get / GB:g} GB, stored meanwhile": (get, lambda server: download(server, f"/kept/{get}", get)),
-        f"download of {get / GB:g} GB, a hit on disk": (get, lambda server: download(server, f"/kept/{get}", get)),
+        f"download of {kept / GB:g} GB, stored meanwhile": (kept, lambda server: download(server, f"/kept/{kept}", kept)),
+        f"download of {kept / GB:g} GB, a hit on disk": (kept, lambda server: download(server, f"/kept/{kept}", kept)),
     }
     for turn in range(options.rounds):
         running = start(options, folder, origin, turn)
         try:
             for step, (size, act) in steps.items():
                 for server in running:
+                    asked = origin.asked
                     before = sum(measure.cpu_seconds(server.process.pid))
                     act(server)
+                    if "a hit" in step and origin.asked != asked:
+                        raise SystemExit(f"{server.name}: {step}: it had to ask the origin")
                     spent = (sum(measure.cpu_seconds(server.process.pid)) - before) / size * GB
                     cpu.setdefault(step, {}).setdefault(server.name, []).append(spent)
                     peaks.setdefault(step, {}).setdefault(server.name, []).append(peak_bytes(server.process.pid))
@@ -219,7 +224,8 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--upload", type=int, default=2 * GB, help="bytes of the body that is sent")
-    parser.add_argument("--download", type=int, default=5 * GB, help="bytes of the bodies that are got")
+    parser.add_argument("--download", type=int, default=5 * GB, help="bytes of the body that is got and not stored")
+    parser.add_argument("--stored", type=int, default=2 * GB, help="bytes of the body that is stored")
     parser.add_argument("--directory", help="folder for both caches")
     programs.add_shoal(parser)
     parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/large_bodies.md")

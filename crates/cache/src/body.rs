@@ -178,6 +178,10 @@ async fn read_stored(
     loop {
         let (source, allowance) = (Arc::clone(&body), objects.blocks().allow());
         let limit = allowance.bytes(offset).min(limit) as usize;
+        // The last read has often brought the next block too.
+        if let Some(bytes) = body.read_near(offset, limit) {
+            return Ok(allowance.charge_bytes(bytes));
+        }
         let read = move || source.read(offset, limit).map(|bytes| allowance.charge_bytes(bytes));
         match objects
             .disk_queue(body.disk_index())

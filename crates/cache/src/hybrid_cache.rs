@@ -211,12 +211,11 @@ impl HybridCache {
     /// Returns `true` if a body of this length would be kept in RAM or on disk. `None` means an
     /// unknown length.
     pub fn accepts_length(&self, length: Option<u64>) -> bool {
-        let disk_max = if self.disk.as_ref().is_some_and(|disk| disk.is_in_service()) {
-            self.limits.disk_object_max
-        } else {
-            0
+        let length = length.unwrap_or(0);
+        let by_disk = |disk: &Arc<dyn Store>| {
+            disk.is_in_service() && length <= self.limits.disk_object_max.min(disk.object_max_bytes())
         };
-        length.unwrap_or(0) <= disk_max.max(self.limits.memory_object_max)
+        length <= self.limits.memory_object_max || self.disk.as_ref().is_some_and(by_disk)
     }
 
     /// Returns the object if it is in RAM.

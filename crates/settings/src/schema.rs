@@ -374,7 +374,7 @@ section! {
         #[limits(0..=1_000_000_000_000)]
         pub max_objects: u64 = 0,
         /// Largest body stored. A default above `disk`, or above the smallest of `disks`, is
-        /// lowered to that size.
+        /// lowered to that size. A volume stores no body above a quarter of its size.
         #[takes_effect(restart)]
         pub object_max: ByteCount = ByteCount(4_000_000_000),
         /// With `volume`: most bytes, over all disks, for responses that rules pin. 0 means a tenth

@@ -92,6 +92,11 @@ pub trait StoreView {
         true
     }
 
+    /// Returns the largest body that is kept, in bytes. A larger one is declined.
+    fn object_max_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Returns `false` during crash recovery: the index may then lack stored objects. Callers must
     /// issue removals even if [`may_contain`](Self::may_contain) returns `false`.
     fn index_is_complete(&self) -> bool {
@@ -271,6 +276,13 @@ pub trait StoredBody: Send + Sync {
     /// Reads a body that is in memory, without waiting for the device. `None` says nothing: only
     /// [`read`](Self::read) can tell.
     fn read_at_once(&self, _offset: u64, _limit: usize) -> Option<Bytes> {
+        None
+    }
+
+    /// Reads bytes that an earlier read of this body has brought into memory, without waiting for
+    /// the device; checked as by [`read`](Self::read). They may keep more memory than they take.
+    /// `None` says nothing: only [`read`](Self::read) can tell.
+    fn read_near(&self, _offset: u64, _limit: usize) -> Option<Bytes> {
         None
     }
 

@@ -141,6 +141,10 @@ impl StoreView for KeyedStore {
         self.store.is_in_service()
     }
 
+    fn object_max_bytes(&self) -> u64 {
+        self.store.object_max_bytes()
+    }
+
     fn index_is_complete(&self) -> bool {
         self.store.index_is_complete()
     }

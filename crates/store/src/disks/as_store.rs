@@ -128,6 +128,11 @@ impl StoreView for Disks {
         self.shared.disks.iter().any(Disk::is_in_service)
     }
 
+    fn object_max_bytes(&self) -> u64 {
+        let open = self.shared.disks.iter().filter_map(Disk::store);
+        open.map(|store| store.object_max_bytes()).min().unwrap_or(0)
+    }
+
     fn disk_index(&self, key: Key) -> usize {
         self.shared.disk_for(key).map_or(0, |(at, _)| at)
     }

@@ -41,6 +41,10 @@ impl StoredBody for MeteredBody {
         self.body.read_at_once(offset, limit)
     }
 
+    fn read_near(&self, offset: u64, limit: usize) -> Option<Bytes> {
+        self.body.read_near(offset, limit)
+    }
+
     fn detached(&self) -> Option<Arc<dyn StoredBody>> {
         Some(Arc::new(Self::new(self.body.detached()?, self.at, &self.shared, Arc::clone(&self.store))))
     }

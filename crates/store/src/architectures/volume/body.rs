@@ -77,6 +77,15 @@ impl LargeBody {
         assert_eq!(places.len() as u64, pieces(head.body_bytes));
         Self { reader, key, entry, head, places, _pin: pin }
     }
+
+    /// Returns the piece that holds `offset`: its place, its number, the bytes of it before
+    /// `offset`, and its length.
+    fn piece_of(&self, offset: u64) -> Option<(PieceLocation, u32, usize, usize)> {
+        let (index, skip) = (offset / PIECE_BYTES as u64, (offset % PIECE_BYTES as u64) as usize);
+        let left = self.head.body_bytes.checked_sub(index * PIECE_BYTES as u64)?;
+        let place = self.places.get(index as usize)?;
+        Some((*place, index as u32, skip, left.min(PIECE_BYTES as u64) as usize))
+    }
 }
 
 impl StoredBody for LargeBody {
@@ -92,13 +101,10 @@ impl StoredBody for LargeBody {
         if offset >= self.head.body_bytes {
             return Ok(Bytes::new());
         }
-        let (index, skip) = ((offset / PIECE_BYTES as u64) as usize, (offset % PIECE_BYTES as u64) as usize);
-        let left = self.head.body_bytes - index as u64 * PIECE_BYTES as u64;
-        let piece_bytes = left.min(PIECE_BYTES as u64) as usize;
-        let Some(place) = self.places.get(index) else {
+        let Some((place, index, skip, piece_bytes)) = self.piece_of(offset) else {
             return Err(Error::Corrupt { part: "table of pieces" });
         };
-        match self.reader.read_piece(*place, index as u32, piece_bytes, self.head.id) {
+        match self.reader.read_piece(place, index, piece_bytes, self.head.id) {
             Ok(piece) => {
                 debug_assert!(skip < piece.len());
                 Ok(cut(piece, skip, limit))
@@ -110,6 +116,12 @@ impl StoredBody for LargeBody {
                 Err(error)
             }
         }
+    }
+
+    fn read_near(&self, offset: u64, limit: usize) -> Option<Bytes> {
+        let (place, index, skip, piece_bytes) = self.piece_of(offset)?;
+        let piece = self.reader.piece_in_window(place, index, piece_bytes, self.head.id)?;
+        Some(cut(piece, skip, limit))
     }
 }
 

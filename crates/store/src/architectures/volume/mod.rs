@@ -270,6 +270,10 @@ impl StoreView for VolumeStore {
         self.volume.may_contain(key.hash())
     }
 
+    fn object_max_bytes(&self) -> u64 {
+        self.volume.object_max_bytes.min(format::BODY_MAX)
+    }
+
     fn index_is_complete(&self) -> bool {
         // After an orderly close the index has everything that the log has.
         self.volume.directory.is_recovered.load(Relaxed) || !self.volume.reader.may_be_stale

@@ -336,6 +336,19 @@ impl Reader {
         }
     }
 
+    /// Returns a piece that a window has, checked. `None` if no window has it, or has it wrong.
+    pub(super) fn piece_in_window(
+        &self,
+        place: PieceLocation,
+        index: u32,
+        piece_bytes: usize,
+        id: u64,
+    ) -> Option<Bytes> {
+        let at = place.position + super::format::HEAD_BYTES as u64;
+        let piece = self.windows.try_find(&self.geometry, at, piece_bytes as u64)?;
+        (super::format::payload_check(id, index, &piece) == place.check).then_some(piece)
+    }
+
     pub(super) fn drop_corrupt(&self, key: &ObjectKey, entry: VolumeEntry, part: &'static str) {
         // An object that was replaced meanwhile was not corrupt.
         let is_removed = self.directory.table.remove(key.hash(), entry);

@@ -105,3 +105,24 @@ fn of_a_body_in_pieces_several_come_with_one_read() {
         assert!(cost.bytes_read <= 190_000, "{} bytes for 110,000", cost.bytes_read);
     }
 }
+
+#[test]
+fn next_pieces_of_a_body_are_near() {
+    let world = World::new(16 << 20);
+    let budget = Budget::new(&world);
+    let length = 300_000;
+    put(&budget.store, 1, 1, length).unwrap();
+    budget.store.write_all();
+    let stored = budget.store.open(&key(1)).unwrap().expect("it is there");
+    let (body, whole) = (stored.body, body_of(1, 1, length));
+    let (mut at, mut near) = (0, 0);
+    while at < length {
+        let there = body.read_near(at as u64, 64 << 10);
+        near += usize::from(there.is_some());
+        let bytes = there.unwrap_or_else(|| body.read(at as u64, 64 << 10).unwrap());
+        assert_eq!(bytes, whole[at..at + bytes.len()]);
+        at += bytes.len();
+    }
+    assert!(near >= 2, "{near} of 5 pieces came with others");
+    assert!(body.read_near(length as u64 + 1, 1).is_none());
+}

@@ -202,7 +202,9 @@ fn queued_object_stays_queued_with_longer_metadata() {
 fn too_large_object_is_declined() {
     let world = World::new(8 << 20);
     let store = world.open();
-    let outcome = store.insert(&key(1), b"", Some(1 << 30)).err();
+    let most = store.object_max_bytes();
+    assert!(store.insert(&key(1), b"", Some(most)).is_ok());
+    let outcome = store.insert(&key(1), b"", Some(most + 1)).err();
     assert!(matches!(outcome, Some(Error::Declined(crate::InsertRefusal::TooLarge))));
     let outcome = store.insert(&key(1), &vec![0; 200_000], Some(1)).err();
     assert!(matches!(outcome, Some(Error::Declined(crate::InsertRefusal::TooLarge))));
