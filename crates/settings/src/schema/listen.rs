@@ -45,7 +45,7 @@ entry! {
         /// empty list takes all.
         #[takes_effect(restart)]
         pub tls_groups: Vec<String> = Vec::new(),
-        /// Serve HTTP/3 as well, over UDP on the same port, with the certificates of `tls`. For
+        /// Serve HTTP/3 as well, over UDP on the same port, with the listener's certificates. For
         /// listeners in reverse mode. Clients learn of it from the field Alt-Svc in responses over
         /// TLS, and use HTTP/2 where UDP does not pass.
         #[takes_effect(restart)]

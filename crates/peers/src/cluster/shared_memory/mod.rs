@@ -325,6 +325,10 @@ impl PutQueue {
     /// Makes room for an object of this weight and age. Objects that are older are worth less, and
     /// go to `dropped` one by one. Returns `false` if those do not suffice.
     fn make_room(&mut self, (weight, age): (u64, Duration), dropped: &mut Vec<PutCandidate>) -> bool {
+        if weight > self.reserve.size() {
+            self.reserve.dropped();
+            return false;
+        }
         while self.objects.len() >= QUEUE_MAX || self.bytes + weight > self.reserve.size() {
             self.reserve.dropped();
             let ages = self.objects.iter().map(|waiting| waiting.age).enumerate();
