@@ -87,8 +87,8 @@ pub enum StoreRefusal {
     NeverReusable,
     /// A rule of the operator forbids storing.
     Rule,
-    /// The request had cookies, and the response has neither a lifetime by the origin nor an ETag,
-    /// or has its lifetime from a rule that does not name the cookies.
+    /// The request had cookies, and the origin gives neither a lifetime nor an ETag. Or the
+    /// lifetime is of a rule that does not name the cookies.
     RequestCookie,
 }
 
@@ -160,7 +160,7 @@ fn decide(
     if freshness.basis.is_rule() && !may_share_by_rule(exchanged, governing, rules) {
         return StorageDecision::Refuse(StoreRefusal::RequestCookie);
     }
-    // The date of a page is the same for all clients, also for those who may not see it.
+    // The date of a page is the same for all clients, also for those that may not see it.
     if freshness.is_personal && EntityTag::of(exchanged.response).is_none() {
         return StorageDecision::Refuse(StoreRefusal::RequestCookie);
     }

@@ -72,10 +72,13 @@ pub(crate) fn may_lead_in_place(ask: &RequestContext, fetch: &Fetch) -> bool {
         && !ask.fields.lines().any(|(name, _)| is_condition(name))
 }
 
-/// Returns `true` if nobody but the owner of the fetch needs the response, which is small.
+/// Returns `true` if nobody but the owner of the fetch needs the response, which is small. A
+/// hierarchy keeps a copy on the way. With digests a copy here would take RAM from an object that
+/// no other node holds.
 fn is_for_owner_alone(fetch: &Fetch, response: &UpstreamResponse) -> bool {
     response.status == StatusCode::OK
-        && response.from_peer.is_some_and(|terms| terms.is_shared && terms.lease.is_zero() && !terms.moves)
+        && fetch.ask.live.parents.is_none()
+        && response.from_peer.is_some_and(|terms| terms.is_shared && terms.lease.is_zero())
         && response.length.is_some_and(|length| (1..=RELAYED_MAX).contains(&length))
         && fetch.leader.as_ref().is_none_or(Leader::is_deserted)
 }

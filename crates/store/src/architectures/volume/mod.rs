@@ -57,6 +57,7 @@ mod pending;
 mod piece;
 mod queue;
 mod read;
+mod read_piece;
 mod reader;
 mod reclaim;
 mod recovery;

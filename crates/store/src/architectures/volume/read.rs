@@ -312,43 +312,6 @@ impl Reader {
         left
     }
 
-    /// Reads and checks a piece of a body or table.
-    pub(super) fn read_piece(
-        &self,
-        place: PieceLocation,
-        index: u32,
-        piece_bytes: usize,
-        id: u64,
-    ) -> Result<Bytes, Error> {
-        assert!(piece_bytes <= PIECE_BYTES);
-        let at = super::format::HEAD_BYTES as u64;
-        let check = |bytes: &Bytes| super::format::payload_check(id, index, bytes) == place.check;
-        let piece = self.read_span(place.position + at, piece_bytes as u64, Some(ReadDirection::Onward))?;
-        if piece.len() == piece_bytes && check(&piece) {
-            return Ok(piece);
-        }
-        self.windows.forget(place.position..place.position + at + piece_bytes as u64);
-        let piece = self.read_span(place.position + at, piece_bytes as u64, None)?;
-        if piece.len() == piece_bytes && check(&piece) {
-            Ok(piece)
-        } else {
-            Err(Error::Corrupt { part: "body" })
-        }
-    }
-
-    /// Returns a piece that a window has, checked. `None` if no window has it, or has it wrong.
-    pub(super) fn piece_in_window(
-        &self,
-        place: PieceLocation,
-        index: u32,
-        piece_bytes: usize,
-        id: u64,
-    ) -> Option<Bytes> {
-        let at = place.position + super::format::HEAD_BYTES as u64;
-        let piece = self.windows.try_find(&self.geometry, at, piece_bytes as u64)?;
-        (super::format::payload_check(id, index, &piece) == place.check).then_some(piece)
-    }
-
     pub(super) fn drop_corrupt(&self, key: &ObjectKey, entry: VolumeEntry, part: &'static str) {
         // An object that was replaced meanwhile was not corrupt.
         let is_removed = self.directory.table.remove(key.hash(), entry);
