@@ -78,11 +78,14 @@ impl LargeBody {
         Self { reader, key, entry, head, places, _pin: pin }
     }
 
-    /// Returns the piece that holds `offset`: its place, its number, the bytes of it before
+    /// Returns the piece that holds `offset`, which is `None` at the end: its place, its number, the bytes of it before
     /// `offset`, and its length.
     fn piece_of(&self, offset: u64) -> Option<(PieceLocation, u32, usize, usize)> {
         let (index, skip) = (offset / PIECE_BYTES as u64, (offset % PIECE_BYTES as u64) as usize);
-        let left = self.head.body_bytes.checked_sub(index * PIECE_BYTES as u64)?;
+        if offset >= self.head.body_bytes {
+            return None;
+        }
+        let left = self.head.body_bytes - index * PIECE_BYTES as u64;
         let place = self.places.get(index as usize)?;
         Some((*place, index as u32, skip, left.min(PIECE_BYTES as u64) as usize))
     }
