@@ -78,8 +78,8 @@ impl LargeBody {
         Self { reader, key, entry, head, places, _pin: pin }
     }
 
-    /// Returns the piece that holds `offset`, which is `None` at the end: its place, its number, the bytes of it before
-    /// `offset`, and its length.
+    /// Returns the piece that holds `offset`: its place, its number, the bytes of it before
+    /// `offset`, and its length. `None` at the body's end.
     fn piece_of(&self, offset: u64) -> Option<(PieceLocation, u32, usize, usize)> {
         let (index, skip) = (offset / PIECE_BYTES as u64, (offset % PIECE_BYTES as u64) as usize);
         if offset >= self.head.body_bytes {
