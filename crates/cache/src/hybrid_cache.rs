@@ -211,9 +211,19 @@ impl HybridCache {
     /// Returns `true` if a body of this length would be kept in RAM or on disk. `None` means an
     /// unknown length.
     pub fn accepts_length(&self, length: Option<u64>) -> bool {
+        self.is_within(length, u64::MAX)
+    }
+
+    /// Returns `true` if a store in service has room for a body of this length, too. One that has
+    /// none is still fetched once for all clients that want it at the same time.
+    pub fn has_room_for(&self, length: Option<u64>) -> bool {
+        self.is_within(length, self.disk.as_ref().map_or(0, |disk| disk.object_max_bytes()))
+    }
+
+    fn is_within(&self, length: Option<u64>, disk_max: u64) -> bool {
         let length = length.unwrap_or(0);
         let by_disk = |disk: &Arc<dyn Store>| {
-            disk.is_in_service() && length <= self.limits.disk_object_max.min(disk.object_max_bytes())
+            disk.is_in_service() && length <= self.limits.disk_object_max.min(disk_max)
         };
         length <= self.limits.memory_object_max || self.disk.as_ref().is_some_and(by_disk)
     }

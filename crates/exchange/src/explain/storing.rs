@@ -51,7 +51,7 @@ pub(super) fn view(
         Ok(judged) => judged,
         Err(denial) => return denied(base, denial.why, "connection"),
     };
-    let is_too_large = source.engine.is_some_and(|engine| !engine.cache().objects.accepts_length(length));
+    let is_too_large = source.engine.is_some_and(|engine| !engine.cache().objects.has_room_for(length));
     match judged.decision {
         StorageDecision::Store(_) if is_too_large => denied(base, Reason::TooLarge, "store.object_max"),
         StorageDecision::Refuse(refusal) => {
