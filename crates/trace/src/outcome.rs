@@ -300,6 +300,7 @@ const NAMES: [(&str, Outcome); 39] = [
     ("originshieldhit", Outcome::Hit),
     ("limitexceeded", Outcome::Own),
     ("capacityexceeded", Outcome::Own),
+    ("challenge", Outcome::Own),
     ("redirect", Outcome::Own),
     ("https", Outcome::Own),
     // Traffic Server

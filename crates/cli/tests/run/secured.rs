@@ -160,7 +160,7 @@ fn certificate_that_has_expired_is_told() {
     check(node.run_as("ann", "status"), 3, "its certificate has expired");
     check(node.run("status --health", &["--admin", &node.url]), 0, "ready");
     let own = ["--config", "shoal.toml", "--user", "ann", "--password-file", "ann.password"];
-    check(node.run("status", &own), 0, "well");
+    check(node.run("status", &own), 2, "has ended");
     check(node.run("doctor", &own), 2, "admin.tls[0].certificate: the certificate in admin.pem has ended");
 }
 
