@@ -49,7 +49,7 @@ impl Outcome {
     /// Reasons for which an answer is not stored, as the `detail` of Cache-Status
     /// (docs/REASONS.md). With `true`, no cache with these rules may store the answer; with
     /// `false`, another moment or another size of the cache decides.
-    pub const REASONS: [(&'static str, bool); 35] = [
+    pub const REASONS: [(&'static str, bool); 36] = [
         ("no-store", true),
         ("private", true),
         ("set-cookie", true),
@@ -77,6 +77,7 @@ impl Outcome {
         ("certificate", true),
         ("site", true),
         ("misdirected", true),
+        ("challenge", true),
         ("purge", true),
         ("loop", true),
         ("max-forwards", true),
@@ -300,7 +301,6 @@ const NAMES: [(&str, Outcome); 39] = [
     ("originshieldhit", Outcome::Hit),
     ("limitexceeded", Outcome::Own),
     ("capacityexceeded", Outcome::Own),
-    ("challenge", Outcome::Own),
     ("redirect", Outcome::Own),
     ("https", Outcome::Own),
     // Traffic Server
