@@ -214,8 +214,7 @@ impl HybridCache {
         self.is_within(length, u64::MAX)
     }
 
-    /// Returns `true` if a store in service has room for a body of this length, too. One that has
-    /// none is still fetched once for all clients that want it at the same time.
+    /// Returns `true` if RAM or a store in service has room for a body of this length.
     pub fn has_room_for(&self, length: Option<u64>) -> bool {
         self.is_within(length, self.disk.as_ref().map_or(0, |disk| disk.object_max_bytes()))
     }

@@ -139,7 +139,12 @@ impl Cache {
         if let Some(note) = &mut vary_note {
             note.is_pinned |= policy.is_pinned();
         }
-        Ok(StorePlan { key, policy, rules, selecting, vary_note, part: None, body: BodyStorage::Stored })
+        // All that want it now share the fetch, although nothing of it stays.
+        let body = match self.objects.has_room_for(response.length) {
+            true => BodyStorage::Stored,
+            false => BodyStorage::Relayed,
+        };
+        Ok(StorePlan { key, policy, rules, selecting, vary_note, part: None, body })
     }
 
     /// Returns the key of a response with these fields: the primary one, or its variant's.

@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 pub struct PieceMemory(Vec<u8>);
 
 impl PieceMemory {
-    /// Returns a copy of `bytes`: in pooled memory if they fill half of it, else in memory of
-    /// their own.
+    /// Returns a copy of `bytes`: in pooled memory if they nearly fill it, else in memory of their
+    /// own. The budget charges the bytes, not the memory.
     pub fn copy(bytes: &[u8]) -> Bytes {
-        if !(PIECE_BYTES / 2..=PIECE_BYTES).contains(&bytes.len()) {
+        if !(POOLED_MIN..=PIECE_BYTES).contains(&bytes.len()) {
             return Bytes::copy_from_slice(bytes);
         }
         let mut memory = POOL.lock().pop().unwrap_or_else(|| Vec::with_capacity(PIECE_BYTES));
@@ -43,6 +43,8 @@ static POOL: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 /// Bytes of one piece: those that are read from an origin at once.
 const PIECE_BYTES: usize = 64 << 10;
+/// Fewest bytes for pooled memory: at most an eighth of it is empty.
+const POOLED_MIN: usize = PIECE_BYTES - PIECE_BYTES / 8;
 /// Pieces in the pool: those of two large bodies.
 const POOLED_MAX: usize = 16;
 
@@ -52,6 +54,10 @@ mod tests {
 
     #[test]
     fn memory_of_a_dropped_piece_serves_the_next() {
+        // Nothing else here takes from the pool.
+        assert!(POOL.lock().is_empty());
+        drop(PieceMemory::copy(&[1; POOLED_MIN - 1]));
+        assert!(POOL.lock().is_empty(), "so small a piece has memory of its own");
         let first = PieceMemory::copy(&[1; PIECE_BYTES]);
         let at = first.as_ptr();
         let kept = first.slice(..10);
@@ -60,16 +66,10 @@ mod tests {
         assert_ne!(second.as_ptr(), at, "a part is still in use");
         assert_eq!(kept[..], [1; 10]);
         drop(kept);
-        let third = PieceMemory::copy(&[3; PIECE_BYTES / 2]);
+        let third = PieceMemory::copy(&[3; POOLED_MIN]);
         assert_eq!(third.as_ptr(), at);
-        assert_eq!((third[..].len(), third[0], second[0]), (PIECE_BYTES / 2, 3, 2));
-    }
-
-    #[test]
-    fn small_pieces_take_no_pooled_memory() {
-        let before = POOL.lock().len();
-        let small = PieceMemory::copy(&[1; PIECE_BYTES / 2 - 1]);
-        drop(small);
-        assert!(POOL.lock().len() <= before.max(POOLED_MAX));
+        assert_eq!((third[..].len(), third[0], second[0]), (POOLED_MIN, 3, 2));
+        drop((0..2 * POOLED_MAX).map(|_| PieceMemory::copy(&[4; PIECE_BYTES])).collect::<Vec<_>>());
+        assert_eq!(POOL.lock().len(), POOLED_MAX);
     }
 }

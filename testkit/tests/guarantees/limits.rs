@@ -214,3 +214,19 @@ fn a_client_that_never_reads_is_dropped() {
     shoal_testkit::wait::until("the connection is given up", || shoal.metric("shoal_connections", "") == 0);
     assert!(start.elapsed() < Duration::from_secs(25));
 }
+
+/// A volume has no room for a body above a quarter of its size. It is told as it is: not stored.
+#[test]
+fn body_that_no_disk_has_room_for_is_told_as_not_stored() {
+    let origin = Origin::start();
+    for (path, bytes) in [("/large", 6_000_000), ("/small", 2_000_000)] {
+        origin.on(path, Answer::fresh(body(path, bytes), 60));
+    }
+    let shoal = Setup::to(&origin).set("cache.ram", "8 MiB").set("store.disk", "16 MiB").start();
+    for (path, asked) in [("/large", 2), ("/small", 1)] {
+        let first = shoal.get(path);
+        let told = first.field("cache-status").expect("what was done");
+        assert_eq!(told.contains("stored"), path == "/small", "{path}: {told}");
+        assert!(shoal.get(path).status == 200 && origin.count(path) == asked, "{path}");
+    }
+}
