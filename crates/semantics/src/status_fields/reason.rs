@@ -160,7 +160,7 @@ reasons! {
             ["listen.redirect_https"];
         Challenge = "challenge",
             "A certificate authority asked for the proof of a name, and got it.",
-            "Nothing is wrong: the node orders a certificate.",
+            "Nothing is wrong: a listener with `acme` orders a certificate.",
             ["listen.acme"];
         Purge = "purge",
             "The request was a PURGE.",
