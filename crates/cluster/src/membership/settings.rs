@@ -44,6 +44,7 @@ pub(super) const MESSAGE_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - SEAL_BYTES;
 pub const MEMBERS_MAX: usize = 10_000;
 
 /// Most members in one message: an identity has 26 bytes at least, and 3 follow.
+#[cfg(any(test, debug_assertions))]
 pub(super) const PACKET_MEMBERS_MAX: usize = MESSAGE_BYTES_MAX / 29;
 
 /// Largest difference of two nodes' clocks at a join.

@@ -15,7 +15,7 @@ use crate::message::InterimSink;
 use crate::request::RequestContext;
 use crate::target::Target;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use shoal_cooperation::prefetch::HintSource;
 use shoal_settings::EarlyHints;
 use std::collections::{HashMap, VecDeque};
@@ -23,9 +23,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Early hints by the hash of the URL's key.
+/// Early hints by the hash of the URL's key. Each hit in RAM reads them, and few requests write.
 #[derive(Default)]
-pub(super) struct RememberedHints(Mutex<HintTable>);
+pub(super) struct RememberedHints(RwLock<HintTable>);
 
 #[derive(Default)]
 struct HintTable {
@@ -82,25 +82,25 @@ impl RememberedHints {
     fn keep(&self, key: u64, links: Vec<HeaderValue>) {
         debug_assert!(links.len() <= LINKS_MAX, "a URL has a limit");
         if !links.is_empty() {
-            *self.0.lock().entry(key) = links;
+            *self.0.write().entry(key) = links;
         }
     }
 
     /// Forgets the links of a URL with an answer for one client.
     fn forget(&self, key: u64) {
-        if let Some(links) = self.0.lock().entries.get_mut(&key) {
+        if let Some(links) = self.0.write().entries.get_mut(&key) {
             links.clear();
         }
     }
 
     /// Returns `true` if there are links for clients.
     pub(super) fn has(&self, key: u64) -> bool {
-        self.0.lock().entries.get(&key).is_some_and(|links| !links.is_empty())
+        self.0.read().entries.get(&key).is_some_and(|links| !links.is_empty())
     }
 
     /// Returns the links for a client.
     fn of(&self, key: u64) -> Option<Vec<HeaderValue>> {
-        self.0.lock().entries.get(&key).filter(|links| !links.is_empty()).cloned()
+        self.0.read().entries.get(&key).filter(|links| !links.is_empty()).cloned()
     }
 }
 

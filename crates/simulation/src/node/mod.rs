@@ -70,6 +70,8 @@ pub struct Restart<'a> {
     pub now: Duration,
     /// Random numbers.
     pub random: &'a mut Random,
+    /// Learns of the purges that reached the disk before the node died.
+    pub oracle: &'a mut Oracle,
 }
 
 /// Flight of one of the two kinds.
@@ -224,7 +226,7 @@ impl Node {
     pub fn restart(&mut self, mut start: Restart<'_>) {
         self.life += 1;
         self.shelf.restart();
-        self.purging.restart(&mut self.shelf, self.life, &mut start);
+        self.purging.restart(self.index, &mut self.shelf, self.life, &mut start);
         self.view = start.view;
         self.history = HomeHistory::default();
         self.health.clear();

@@ -72,7 +72,7 @@ impl PurgeState {
     }
 
     /// Loses all that is not on disk. Writes under way may have reached the disk, in their order.
-    pub(super) fn restart(&mut self, shelf: &mut Shelf, life: u64, start: &mut Restart<'_>) {
+    pub(super) fn restart(&mut self, index: usize, shelf: &mut Shelf, life: u64, start: &mut Restart<'_>) {
         let clock = start.clock;
         assert!(life > self.ledger.life(), "each start has a life of its own");
         let written = start.random.index(self.unwritten.len() + 1);
@@ -80,6 +80,7 @@ impl PurgeState {
         for purges in &unwritten[..written] {
             purges.iter().for_each(|purge| shelf.purge(reach(&purge.scope)));
             shelf.purges_are_durable();
+            purges.iter().for_each(|purge| start.oracle.purge_durable(index, purge.id));
             let change = self.ledger.record(purges.iter().cloned(), self.clock);
             if change == VectorChange::Uncertain {
                 shelf.purge(Reach::All);

@@ -251,8 +251,8 @@ impl World {
         // A node that reaches nobody knows the members of before.
         let gossiped = gossiped.filter(|view| view.members().len() > 1);
         let view = gossiped.unwrap_or_else(|| self.members.believed(node, &self.network, self.now));
-        let (now, random) = (self.now, &mut self.random);
-        self.nodes[node].restart(Restart { view, clock, now, random });
+        let (now, random, oracle) = (self.now, &mut self.random, &mut self.oracle);
+        self.nodes[node].restart(Restart { view, clock, now, random, oracle });
         self.nodes[node].invariants();
         self.change(node, MemberState::Joining);
         let life = self.nodes[node].life;
