@@ -282,6 +282,8 @@ impl World {
                 self.change(node, MemberState::In);
             }
         }
+        // A wrong view that would last longer ends too.
+        (0..self.nodes.len()).for_each(|node| self.queue.push(self.now, Event::View(node)));
         self.spread();
     }
 }
