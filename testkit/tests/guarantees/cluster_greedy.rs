@@ -2,6 +2,7 @@
 //! memory stays bounded, and the member is set aside for a time.
 
 use super::cluster_short_way::ask;
+use rustix::net::sockopt;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use shoal_testkit::address::connect_from;
 use shoal_testkit::cluster::{joined, peers, setup};
@@ -91,11 +92,11 @@ fn member_that_asks_for_everything_leaves_room_for_others() {
     eprintln!("{} MiB resident", resident >> 20);
     assert!(resident <= (16 << 20) + BESIDE, "{resident} bytes are resident");
     drop(open);
-    wait::until("the member is answered again", || {
-        let mut client = Connection::over(Box::new(ground.open()));
-        client.send(ask("/again").to_bytes("site.test"));
-        client.try_response("GET").is_ok_and(|answer| answer.status == 200)
+    wait::until("the connections have ended", || {
+        ground.nodes[0].metric("shoal_connections", "") < CONNECTIONS as u64 / 2
     });
+    let mut client = Connection::over(Box::new(ground.open()));
+    client.ask(&ask("/again"), "site.test").expect_status(200);
 }
 
 #[test]
@@ -117,12 +118,15 @@ fn member_that_goes_on_beyond_its_share_is_set_aside() {
         let answer = client.ask(&ask("/one"), "site.test");
         (answer.status, answer.field("Shoal-Answer").unwrap_or_default().split(' ').nth(1).map(str::to_owned))
     };
-    assert_eq!(asked(&mut client), (200, Some("served".into())), "a few refusals set nobody aside");
+    let refusals = ground.refusals();
+    let first = asked(&mut client);
+    assert_eq!(first, (200, Some("served".into())), "{refusals} refusals set nobody aside");
     for _ in 0..REFUSALS {
         client.ask(&call, "a").expect_status(503);
     }
     assert_eq!(asked(&mut client), (503, Some("busy".into())));
-    assert!(ground.refusals() > REFUSALS as u64);
+    let refusals = ground.refusals();
+    assert!(refusals > REFUSALS as u64, "{refusals}");
     ground.serve_others("meanwhile");
     drop(held);
     wait::until("calls are answered while asks are not", || client.ask(&call, "a").status == 400);
@@ -158,10 +162,10 @@ fn message(paths: impl Iterator<Item = String>) -> Vec<u8> {
 #[test]
 fn unread_answers_to_messages_are_bounded() {
     let ground = Ground::start();
-    // Objects of 60,000 bytes, which a message may carry, each asked for at the node itself.
+    // Objects that a message may carry, each asked for at the node itself before.
     let paths: Vec<String> = (0..32).map(|number| format!("/page/{number}")).collect();
     for path in &paths {
-        ground.origin.on(path, Answer::fresh(body(path, 60_000), 600));
+        ground.origin.on(path, Answer::fresh(body(path, PAGE), 600));
         let mut client = Connection::over(Box::new(ground.open()));
         client.ask(&ask(path), "site.test").expect_status(200);
     }
@@ -170,14 +174,16 @@ fn unread_answers_to_messages_are_bounded() {
     let streams: Vec<TcpStream> = (0..600)
         .map(|_| {
             let mut stream = ground.open();
-            stream.write_all(&sent.repeat(4)).expect("the kernel takes it");
+            // The kernel takes little of an answer.
+            sockopt::set_socket_recv_buffer_size(&stream, 4096).expect("a size");
+            stream.write_all(&sent).expect("the kernel takes it");
             stream
         })
         .collect();
     wait::until("messages on more connections are refused", || ground.refusals() >= 300);
     let held = ground.nodes[0].resident_bytes().saturating_sub(before);
     eprintln!("{} MiB held by answers that nobody reads", held >> 20);
-    assert!(held <= (LINKS << 20) + (64 << 20), "{held} bytes are held");
+    assert!(held <= LINKS * 34 * PAGE as u64 + (64 << 20), "{held} bytes are held");
     ground.serve_others("beside");
     // A connection beyond the limit is answered: with nothing at once.
     let mut last = &streams[streams.len() - 1];
@@ -186,6 +192,9 @@ fn unread_answers_to_messages_are_bounded() {
     let read = last.read_exact(&mut head);
     assert!(!read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "an answer came");
 }
+
+/// Bytes of an object of a message.
+const PAGE: usize = 20_000;
 
 /// Most connections of one member that carry messages.
 const LINKS: u64 = 256;
