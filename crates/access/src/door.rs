@@ -7,10 +7,10 @@ use crate::{PeerAddresses, PeerPlace, PeerShares, PeerTurn, ShareRefusal};
 use arc_swap::ArcSwapOption;
 use ipnet::IpNet;
 use rustls::{ClientConfig, ServerConfig};
+use shoal_core::Timestamp;
 use shoal_settings::Settings;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Judge of connections between nodes. The TLS setups may be exchanged while connections are open.
@@ -106,7 +106,7 @@ impl PeerDoor {
     ///
     /// # Errors
     /// If the node there has its share of connections, or strangers hold all of their places.
-    pub fn place_for(&self, from: SocketAddr, now: Instant) -> Result<DoorPlace, ShareRefusal> {
+    pub fn place_for(&self, from: SocketAddr, now: Timestamp) -> Result<DoorPlace, ShareRefusal> {
         let is_stranger = !self.members.has(from.ip());
         let stranger = match is_stranger {
             true => Some(Arc::clone(&self.strangers).try_acquire_owned().map_err(|_| NO_PLACE)?),
@@ -163,7 +163,7 @@ mod tests {
         let [member, stranger]: [std::net::SocketAddr; 2] =
             [member, stranger].map(|text| text.parse().expect("an address"));
         door.members().note([member].into_iter());
-        let open = |from| door.place_for(from, Instant::now());
+        let open = |from| door.place_for(from, Timestamp::from_seconds(1));
         let places: Vec<_> = (0..STRANGERS_MAX).map(|_| open(stranger)).collect();
         assert!(places.iter().all(|place| place.as_ref().is_ok_and(|place| place.is_stranger)));
         assert!(open(stranger).is_err());

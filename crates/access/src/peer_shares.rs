@@ -5,8 +5,8 @@
 //!
 //! ```text
 //!  admit ─┬─ below the limit ─► PeerTurn, which gives its place back when dropped
-//!         └─ at the limit ────► refused; after REFUSALS_MAX refusals within WINDOW the node is set
-//!                               aside for a minute, then for two, up to an hour
+//!         └─ at the limit ────► refused; REFUSALS_MAX refusals within WINDOW set the node aside,
+//!                               for a minute, then for two, up to an hour
 //! ```
 //!
 //! A node that was frozen meets a heap of stale connections of honest nodes when it goes on. So one
@@ -14,11 +14,12 @@
 
 use crate::PeerAddresses;
 use parking_lot::Mutex;
+use shoal_core::Timestamp;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Shares of all addresses.
 #[derive(Debug)]
@@ -38,14 +39,14 @@ struct PeerShare {
     links: HashSet<u16>,
     /// Refusals since `since`.
     refusals: u32,
-    since: Option<Instant>,
+    since: Option<Timestamp>,
     aside: Option<Aside>,
 }
 
 /// Pause of a node that was set aside.
 #[derive(Clone, Copy, Debug)]
 struct Aside {
-    until: Instant,
+    until: Timestamp,
     pause: Duration,
 }
 
@@ -93,7 +94,7 @@ impl PeerShares {
         self: &Arc<Self>,
         from: SocketAddr,
         place: PeerPlace,
-        now: Instant,
+        now: Timestamp,
     ) -> Result<PeerTurn, ShareRefusal> {
         let (address, mut table) = (self.holder(from.ip(), place), self.table.lock());
         let share = table.entry(address).or_default();
@@ -117,7 +118,7 @@ impl PeerShares {
     ///
     /// # Errors
     /// If too many other connections of the node do.
-    pub fn admit_message(&self, from: SocketAddr, now: Instant) -> Result<(), ShareRefusal> {
+    pub fn admit_message(&self, from: SocketAddr, now: Timestamp) -> Result<(), ShareRefusal> {
         let mut table = self.table.lock();
         let Some(share) = table.get_mut(&self.holder(from.ip(), PeerPlace::Connection)) else {
             return Ok(());
@@ -131,9 +132,9 @@ impl PeerShares {
     }
 
     /// Returns `true` while the node at an address is set aside.
-    pub fn is_aside(&self, address: IpAddr, now: Instant) -> bool {
+    pub fn is_aside(&self, address: IpAddr, now: impl FnOnce() -> Timestamp) -> bool {
         self.has_set_aside.load(Relaxed)
-            && self.table.lock().get(&address.to_canonical()).is_some_and(|share| share.is_aside(now))
+            && self.table.lock().get(&address.to_canonical()).is_some_and(|share| share.is_aside(now()))
     }
 
     /// Returns the address in whose share the place is.
@@ -144,17 +145,17 @@ impl PeerShares {
     }
 
     /// Counts a refusal.
-    fn refused(&self, share: &mut PeerShare, now: Instant) -> ShareRefusal {
+    fn refused(&self, share: &mut PeerShare, now: Timestamp) -> ShareRefusal {
         let begun = *share.since.get_or_insert(now);
-        if now.saturating_duration_since(begun) > WINDOW {
+        if now.since(begun) > WINDOW {
             (share.since, share.refusals) = (Some(now), 0);
         }
         share.refusals += 1;
         let sets_aside = share.refusals >= REFUSALS_MAX && !share.is_aside(now);
         if sets_aside {
-            let again = share.aside.filter(|aside| now.saturating_duration_since(aside.until) < FORGOTTEN);
+            let again = share.aside.filter(|aside| now.since(aside.until) < FORGOTTEN);
             let pause = again.map_or(PAUSE, |aside| (aside.pause * 2).min(PAUSE_MAX));
-            share.aside = Some(Aside { until: now + pause, pause });
+            share.aside = Some(Aside { until: now.plus(pause), pause });
             (share.since, share.refusals) = (None, 0);
             self.has_set_aside.store(true, Relaxed);
         }
@@ -183,7 +184,7 @@ impl PeerShares {
 }
 
 impl PeerShare {
-    fn is_aside(&self, now: Instant) -> bool {
+    fn is_aside(&self, now: Timestamp) -> bool {
         self.aside.is_some_and(|aside| now < aside.until)
     }
 }
@@ -197,9 +198,9 @@ impl Drop for PeerTurn {
 /// Kinds of places.
 const KINDS: usize = 3;
 
-/// Most places of one node, by kind. A node asks another over at most 1,024 connections, and over
-/// one for each worker beside them; while it is replaced, two processes do. A call holds up to 1 MiB
-/// of a message and of an answer.
+/// Most places of one node, by kind. A node asks another over at most 1,024 connections, and one
+/// more for each worker; while it is replaced, two processes do. A call holds up to 1 MiB of a
+/// message and of an answer.
 const LIMITS: [u32; KINDS] = [2048, 2048, 192];
 
 /// Most connections of a node that carry messages for hits, of which each holds up to 1 MiB of an
@@ -245,7 +246,7 @@ mod tests {
 
     #[test]
     fn greedy_node_leaves_places_to_others() {
-        let (shares, now) = (shares(), Instant::now());
+        let (shares, now) = (shares(), Timestamp::from_seconds(1_000));
         for place in [PeerPlace::Connection, PeerPlace::Ask, PeerPlace::Call] {
             let limit = LIMITS[place as usize];
             let turns: Vec<_> = (0..limit).map(|_| shares.admit(from(1, 1), place, now)).collect();
@@ -261,7 +262,7 @@ mod tests {
 
     #[test]
     fn strangers_have_one_share_of_calls() {
-        let (shares, now) = (shares(), Instant::now());
+        let (shares, now) = (shares(), Timestamp::from_seconds(1_000));
         let call = |last| shares.admit(from(last, 1), PeerPlace::Call, now);
         let turns: Vec<_> = (0..LIMITS[2]).map(|number| call(10 + (number % 100) as u8)).collect();
         assert!(turns.iter().all(Result::is_ok));
@@ -272,26 +273,26 @@ mod tests {
 
     #[test]
     fn many_refusals_set_a_node_aside_for_longer_and_longer() {
-        let (shares, mut now) = (shares(), Instant::now());
+        let (shares, mut now) = (shares(), Timestamp::from_seconds(1_000));
         let _turns: Vec<_> = (0..LIMITS[2]).map(|_| shares.admit(from(1, 1), PeerPlace::Call, now)).collect();
         let refused = |now| shares.admit(from(1, 1), PeerPlace::Call, now).expect_err("it has its share");
         for pause in [60, 120, 240] {
             let told = (0..REFUSALS_MAX).filter(|_| refused(now).sets_aside).count();
             assert_eq!(told, 1);
-            let end = now + Duration::from_secs(pause);
-            assert!(shares.is_aside(from(1, 1).ip(), end - Duration::from_secs(1)));
-            assert!(!shares.is_aside(from(1, 1).ip(), end) && !shares.is_aside(from(2, 1).ip(), now));
-            now = end + WINDOW * 2;
+            let end = now.plus(Duration::from_secs(pause));
+            assert!(shares.is_aside(from(1, 1).ip(), || end.minus(Duration::from_secs(1))));
+            assert!(!shares.is_aside(from(1, 1).ip(), || end) && !shares.is_aside(from(2, 1).ip(), || now));
+            now = end.plus(WINDOW * 2);
         }
         for second in 0..10_u64 {
-            let now = now + Duration::from_secs(second * 11);
+            let now = now.plus(Duration::from_secs(second * 11));
             assert!((1..REFUSALS_MAX).all(|_| !refused(now).sets_aside), "refusals far apart do not add up");
         }
     }
 
     #[test]
     fn few_connections_carry_messages() {
-        let (shares, now) = (shares(), Instant::now());
+        let (shares, now) = (shares(), Timestamp::from_seconds(1_000));
         let open = |port| shares.admit(from(1, port), PeerPlace::Connection, now).expect("there is room");
         let mut turns: Vec<_> = (0..LINKS_MAX as u16 + 1).map(open).collect();
         let message = |port| shares.admit_message(from(1, port), now).is_ok();

@@ -17,6 +17,7 @@ use super::tls::{ALPN_H2, Tls};
 use super::worker::ListenerContext;
 use super::{ServerState, http1, http2, peers, proxied};
 use crate::access::{DoorDecision, DoorPlace, PeerDoor};
+use crate::clock;
 use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
 use crate::transport::spare::{self, BufferClass};
@@ -347,7 +348,7 @@ impl ConnectionPermit {
     /// Counts a connection at the listener for peers. Returns `false` if the node there has its
     /// share, or if its network, or all strangers together, have too many.
     fn count_at(&mut self, door: &PeerDoor, entrance: &ListenerContext, peer: SocketAddr) -> bool {
-        let place = match door.place_for(peer, Instant::now()) {
+        let place = match door.place_for(peer, clock::now()) {
             Ok(place) => place,
             Err(refusal) if door.members().has(peer.ip()) => {
                 self.metrics.cluster_over_share.increment();

@@ -13,7 +13,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Three nodes: one that is asked, one that asks as nodes do, and one whose address this test has.
+/// Three nodes: one that is asked, one that asks as nodes do, and one that lends this test its
+/// address.
 struct Ground {
     origin: Origin,
     nodes: Vec<Shoal>,
@@ -69,8 +70,8 @@ const LARGE: usize = 100;
 /// Most connections of one member.
 const CONNECTIONS: usize = 2048;
 
-/// Most resident memory of the node beside its budget: of each connection of the member, what a
-/// request and the piece before its socket take.
+/// Most resident memory of the node beside its budget: for each connection of the member, a request
+/// and the piece before its socket.
 const BESIDE: u64 = (64 << 20) + CONNECTIONS as u64 * (48 << 10);
 
 #[test]
@@ -102,7 +103,7 @@ fn member_that_asks_for_everything_leaves_room_for_others() {
 #[test]
 fn member_that_goes_on_beyond_its_share_is_set_aside() {
     let ground = Ground::start();
-    // Calls whose bodies never end.
+    // Calls with bodies that never end.
     let held: Vec<TcpStream> = (0..CALLS)
         .map(|_| {
             let mut stream = ground.open();

@@ -177,7 +177,7 @@ fn wrong_body_reaches_no_client_as_whole() {
 }
 
 #[test]
-fn peer_whose_bodies_never_end_is_set_aside() {
+fn peer_with_endless_bodies_is_set_aside() {
     let origin = Origin::start();
     origin.on("/*", Answer::fresh("truth", 60));
     let peers = peers(2);

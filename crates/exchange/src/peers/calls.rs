@@ -54,16 +54,16 @@ pub(super) async fn answer(
 
 /// Returns an answer that keeps the turn of its call until it has been sent.
 fn held(answer: Bytes, turn: PeerTurn) -> Bytes {
-    /// Answer with its turn.
-    struct Held(Bytes, #[expect(dead_code, reason = "dropped with the answer")] PeerTurn);
+    /// Answer and the turn of its call.
+    struct AnswerInTurn(Bytes, #[expect(dead_code, reason = "dropped with the answer")] PeerTurn);
 
-    impl AsRef<[u8]> for Held {
+    impl AsRef<[u8]> for AnswerInTurn {
         fn as_ref(&self) -> &[u8] {
             &self.0
         }
     }
 
-    if answer.is_empty() { answer } else { Bytes::from_owner(Held(answer, turn)) }
+    if answer.is_empty() { answer } else { Bytes::from_owner(AnswerInTurn(answer, turn)) }
 }
 
 /// Returns the node that calls: by the node's name in its certificate, if it has shown one.

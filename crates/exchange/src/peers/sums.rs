@@ -180,8 +180,8 @@ impl Body for CheckedBody {
                 Some(Ok(frame)) => frame.into_data(),
                 Some(Err(error)) => {
                     (this.state, this.last) = (CheckState::Ended, None);
-                    // A node that dies cuts its answer, and one with a slow origin does so in time. One
-                    // that keeps silent, or breaks its framing, is at fault itself.
+                    // A node that dies cuts its answer, and one with a slow origin does so in time.
+                    // One that keeps silent, or breaks its framing, is at fault itself.
                     if matches!(error, BodyError::Timeout | BodyError::Malformed(_))
                         && let Some(told) = this.told.take()
                     {

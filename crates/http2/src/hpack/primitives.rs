@@ -1,5 +1,5 @@
-//! Integers, strings and lines that HPACK and QPACK write and read alike (RFC 7541 section 5, RFC 9204
-//! section 4.1).
+//! Integers, strings and lines that HPACK and QPACK write and read alike (RFC 7541 section 5,
+//! RFC 9204 section 4.1).
 
 use super::huffman;
 

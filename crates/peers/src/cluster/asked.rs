@@ -1,11 +1,11 @@
-//! Asks, messages and calls that come from other nodes: each node has a share of this one, and a node
+//! Asks, messages and calls that come from other nodes: each node has a share of this one. A node
 //! that wants far more is set aside.
 
 use super::ClusterHandle;
 use super::load::AskInFlight;
 use crate::access::{PeerPlace, PeerTurn, ShareRefusal};
+use crate::clock;
 use std::net::SocketAddr;
-use std::time::Instant;
 
 impl ClusterHandle {
     /// Takes an ask of the node at an address in as home, unless this node has too many in flight.
@@ -13,8 +13,8 @@ impl ClusterHandle {
     /// # Errors
     /// If the node has its share or is set aside, or if this node is busy.
     pub fn begin_ask(&self, from: SocketAddr) -> Result<AskInFlight, AskRefusal> {
-        let now = Instant::now();
-        if self.door.shares().is_aside(from.ip(), now) {
+        let now = clock::now();
+        if self.door.shares().is_aside(from.ip(), || now) {
             return Err(AskRefusal::OverShare);
         }
         let turn = self.door.shares().admit(from, PeerPlace::Ask, now);
@@ -25,7 +25,7 @@ impl ClusterHandle {
 
     /// Takes an ask in as home likewise that is answered at once, without a count for its node.
     pub fn begin_ask_at_once(&self, from: SocketAddr) -> Option<AskInFlight> {
-        let is_aside = self.door.shares().is_aside(from.ip(), Instant::now());
+        let is_aside = self.door.shares().is_aside(from.ip(), clock::now);
         let weight_share = || self.members.load().weight_share(self.own);
         if is_aside { None } else { self.load.begin(None, weight_share) }
     }
@@ -35,7 +35,7 @@ impl ClusterHandle {
     /// # Errors
     /// As for [`Self::begin_ask`].
     pub fn begin_message(&self, from: SocketAddr) -> Result<AskInFlight, AskRefusal> {
-        let admitted = self.door.shares().admit_message(from, Instant::now());
+        let admitted = self.door.shares().admit_message(from, clock::now());
         admitted.map_err(|refusal| over_share(refusal, from))?;
         self.begin_ask_at_once(from).ok_or(AskRefusal::Busy)
     }
@@ -45,7 +45,7 @@ impl ClusterHandle {
     /// # Errors
     /// If the node has its share of calls.
     pub fn begin_call(&self, from: SocketAddr) -> Result<PeerTurn, AskRefusal> {
-        let turn = self.door.shares().admit(from, PeerPlace::Call, Instant::now());
+        let turn = self.door.shares().admit(from, PeerPlace::Call, clock::now());
         turn.map_err(|refusal| over_share(refusal, from))
     }
 }

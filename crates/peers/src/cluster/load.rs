@@ -39,8 +39,8 @@ impl HomeLoad {
 
     /// Takes an ask in, unless the node is busy. `weight_share` returns this node's weight over the
     /// mean weight. A node that asks with a `turn` is answered beyond the limit while it has fewer
-    /// asks in flight than its equal part of the limit: a greedy node makes this one busy for itself
-    /// alone.
+    /// asks in flight than its equal part of the limit. A greedy node thus makes this one busy for
+    /// itself alone.
     pub fn begin(
         self: &Arc<Self>,
         turn: Option<PeerTurn>,
@@ -89,6 +89,7 @@ const _: () = assert!(Duration::from_millis(REFRESH_MS).as_secs() == 0);
 mod tests {
     use super::*;
     use crate::access::{PeerAddresses, PeerPlace, PeerShares};
+    use shoal_core::Timestamp;
 
     #[test]
     fn home_beside_idle_ones_becomes_busy() {
@@ -104,7 +105,7 @@ mod tests {
         members.note([1_u8, 2].map(|last| ([10, 0, 0, last], 3131).into()).into_iter());
         let (load, shares) = (HomeLoad::new(), PeerShares::new(members));
         load.heard(NodeId(1), 0);
-        let now = Instant::now();
+        let now = Timestamp::from_seconds(1);
         let begin = |last: u8| {
             let turn = shares.admit(([10, 0, 0, last], 1).into(), PeerPlace::Ask, now).ok()?;
             load.begin(Some(turn), || 1.0)

@@ -156,7 +156,7 @@ fn mingle(
     Some(bytes)
 }
 
-/// Returns `length` bytes of a page; what is behind the content's end is zeros.
+/// Returns `length` bytes of a page, with zeros behind the content's end.
 fn page_of(content: &[u8], page: usize, length: usize) -> Cow<'_, [u8]> {
     let available = content.get(page * PAGE..).unwrap_or(&[]);
     if available.len() >= length {

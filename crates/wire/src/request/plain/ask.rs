@@ -1,7 +1,8 @@
 //! Asks of another node of a cluster, recognized in place as plain requests are.
 //!
 //! A node adds fields that make a client's request unusual: Via and CDN-Loop, which the asked node
-//! passes on or ignores, and TE with `trailers`, alone or with the mark of a digest. All else is as in a plain request.
+//! passes on or ignores, and TE with `trailers`, alone or with the mark of a digest. All else is as
+//! in a plain request.
 
 use super::noted::RelevantFields;
 use super::{FastPathRequest, SectionFacts};
