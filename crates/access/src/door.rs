@@ -130,7 +130,7 @@ pub fn peer_address(settings: &Settings) -> Option<SocketAddr> {
 /// Most connections of addresses that are no member's: of nodes that join, and of strangers.
 const STRANGERS_MAX: usize = 512;
 
-/// Refusal of a stranger, who is never set aside: others may come from the same address.
+/// Refusal of a stranger. Others may come from the same address, so that no stranger is set aside.
 const NO_PLACE: ShareRefusal = ShareRefusal { sets_aside: false };
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ impl PeerShares {
             && self.table.lock().get(&address.to_canonical()).is_some_and(|share| share.is_aside(now()))
     }
 
-    /// Returns the address in whose share the place is.
+    /// Returns the address with the share that the place is of.
     fn holder(&self, address: IpAddr, place: PeerPlace) -> IpAddr {
         // Strangers' connections are counted elsewhere, by network.
         let is_counted = place == PeerPlace::Connection || self.members.has(address);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn many_refusals_set_a_node_aside_for_longer_and_longer() {
+    fn many_refusals_set_a_node_aside() {
         let (shares, mut now) = (shares(), Timestamp::from_seconds(1_000));
         let _turns: Vec<_> = (0..LIMITS[2]).map(|_| shares.admit(from(1, 1), PeerPlace::Call, now)).collect();
         let refused = |now| shares.admit(from(1, 1), PeerPlace::Call, now).expect_err("it has its share");

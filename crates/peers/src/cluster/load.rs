@@ -38,9 +38,8 @@ impl HomeLoad {
     }
 
     /// Takes an ask in, unless the node is busy. `weight_share` returns this node's weight over the
-    /// mean weight. A node that asks with a `turn` is answered beyond the limit while it has fewer
-    /// asks in flight than its equal part of the limit. A greedy node thus makes this one busy for
-    /// itself alone.
+    /// mean weight. A node that asks with a `turn` is answered beyond the limit too, if it has less
+    /// than its equal part of it in flight. A greedy node makes this one busy for itself alone.
     pub fn begin(
         self: &Arc<Self>,
         turn: Option<PeerTurn>,
