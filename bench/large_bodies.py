@@ -47,22 +47,12 @@ http {{
 }}
 """
 
-SHOAL = """
-workers = 1
-[[listen]]
-address = "127.0.0.1:{port}"
-mode = "reverse"
-[[site]]
-hosts = ["*"]
-upstreams = [{{ url = "http://{origin}" }}]
-[cache]
+SHOAL = servers.SHOAL_SITE + """[cache]
 ram = "256 MiB"
 [store]
 directory = "{folder}/cache"
 disk = "{disk}"
 object_max = "{disk}"
-[admin]
-listen = "127.0.0.1:{admin_port}"
 [log]
 access = "none"
 """
@@ -164,7 +154,7 @@ def start(options, folder, origin, turn):
             program = shutil.which("nginx") or "/usr/sbin/nginx"
             command = [program, "-p", own, "-c", file]
         else:
-            file = servers.write(own, "shoal.toml", SHOAL.format(**values, admin_port=servers.free_port()))
+            file = servers.write(own, "shoal.toml", SHOAL.format(**values | {"origin": f"http://{origin.address}"}, admin_port=servers.free_port()))
             command = [programs.checked(options.shoal), "run", "--config", file]
         running.append(servers.Server(name, values["port"], command, own))
     return running

@@ -118,21 +118,7 @@ JOBS = {
 # Kinds of documents whose type clients look at, and the endings that stand for them.
 ENDINGS = {"application/vnd.npm.install-v1+json": "short", "application/json": "json", "text/html": "html", "text/plain": "txt", MANIFEST: "image"}
 
-STATIC_SETTINGS = """
-daemon off;
-worker_processes 2;
-user {user};
-pid {folder}/nginx.pid;
-error_log {folder}/error.log;
-events {{ worker_connections 1024; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/temp;
-    fastcgi_temp_path {folder}/f;
-    uwsgi_temp_path {folder}/u;
-    scgi_temp_path {folder}/s;
-    sendfile on;
+STATIC_SETTINGS = mirror_peers.NGINX_HEAD + """    sendfile on;
     types {{ {types} }}
     default_type application/octet-stream;
     map $http_accept $form {{ default 1; "~install-v1" 0; }}

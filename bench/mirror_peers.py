@@ -159,9 +159,8 @@ proxy: {{ remoteurl: "{upstream}" }}
     return [own, "serve", f"{folder}/config.yml"]
 
 
-# The recipe of nginx for a mirror: a lock for misses, stale answers while the registry fails, files for long and indexes for minutes. Documents that
-# name the registry are rewritten for each client, as they leave the cache.
-NGINX_RECIPE = """
+# Beginning of the settings of an nginx in a folder of its own.
+NGINX_HEAD = """
 daemon off;
 worker_processes 2;
 user {user};
@@ -175,7 +174,11 @@ http {{
     fastcgi_temp_path {folder}/f;
     uwsgi_temp_path {folder}/u;
     scgi_temp_path {folder}/s;
-    proxy_cache_path {folder}/cache levels=1:2 keys_zone=mirror:10m max_size=256m inactive=30d use_temp_path=off;
+"""
+
+# The recipe of nginx for a mirror: a lock for misses, stale answers while the registry fails, files for long and indexes for minutes. Documents that
+# name the registry are rewritten for each client, as they leave the cache.
+NGINX_RECIPE = NGINX_HEAD + """    proxy_cache_path {folder}/cache levels=1:2 keys_zone=mirror:10m max_size=256m inactive=30d use_temp_path=off;
     upstream registry {{ server {authority}; keepalive 16; }}
     server {{
         listen 127.0.0.1:{port};

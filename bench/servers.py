@@ -22,6 +22,19 @@ import programs
 
 SERVER_CORE = "0"
 
+# Settings of a Shoal with one worker in front of one origin; tables of a bench follow.
+SHOAL_SITE = """
+workers = 1
+[[listen]]
+address = "127.0.0.1:{port}"
+mode = "reverse"
+[[site]]
+hosts = ["*"]
+upstreams = [{{ url = "{origin}" }}]
+[admin]
+listen = "127.0.0.1:{admin_port}"
+"""
+
 # A bench that is told to end stops its servers and removes their folders, as one that fails does.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
 

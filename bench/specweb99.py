@@ -50,21 +50,11 @@ http {{
 }}
 """
 
-SHOAL_FILE = """
-workers = 1
-[[listen]]
-address = "127.0.0.1:{port}"
-mode = "reverse"
-[[site]]
-hosts = ["*"]
-upstreams = [{{ url = "{origin}" }}]
-[cache]
+SHOAL_FILE = servers.SHOAL_SITE + """[cache]
 ram = "{ram}"
 ram_policy = "{policy}"
 [store]
 directory = ""
-[admin]
-listen = "127.0.0.1:{admin_port}"
 """
 
 

@@ -6,7 +6,7 @@
 
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::collections::HashSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -49,6 +49,15 @@ pub fn retire(address: SocketAddr) {
     if held.is_ok() {
         RETIRED.lock().unwrap_or_else(PoisonError::into_inner).push(socket);
     }
+}
+
+/// A connection to `to` from `from`, an address of this machine.
+pub fn connect_from(from: IpAddr, to: SocketAddr) -> TcpStream {
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket(family, SocketType::STREAM, None).expect("a socket");
+    rustix::net::bind(&socket, &SocketAddr::new(from, 0)).expect("an address of this machine");
+    rustix::net::connect(&socket, &to).expect("the server accepts");
+    TcpStream::from(socket)
 }
 
 /// An address where nothing listens: connections to it are refused.

@@ -1,11 +1,15 @@
-//! A certificate authority for one test.
+//! A certificate authority for one test, and a client that takes any certificate.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
     IsCa, KeyPair, PublicKeyData,
 };
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::ring::default_provider;
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -136,4 +140,64 @@ impl Issued {
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// Verifier that takes any certificate.
+#[derive(Debug)]
+pub struct AnyCertificate {
+    algorithms: WebPkiSupportedAlgorithms,
+    checks_signatures: bool,
+}
+
+impl AnyCertificate {
+    /// Checks at least that the server has the key of its certificate.
+    pub fn with_its_key() -> Self {
+        Self { checks_signatures: true, ..Self::unread() }
+    }
+
+    /// Checks nothing, also of a certificate that rustls cannot read.
+    pub fn unread() -> Self {
+        Self { algorithms: default_provider().signature_verification_algorithms, checks_signatures: false }
+    }
+}
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        match self.checks_signatures {
+            true => verify_tls12_signature(message, certificate, signature, &self.algorithms),
+            false => Ok(HandshakeSignatureValid::assertion()),
+        }
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        match self.checks_signatures {
+            true => verify_tls13_signature(message, certificate, signature, &self.algorithms),
+            false => Ok(HandshakeSignatureValid::assertion()),
+        }
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
 }

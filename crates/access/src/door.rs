@@ -3,14 +3,15 @@
 //! Loopback and `cluster.trusted_networks` talk in the clear. Every other address needs a
 //! certificate under the cluster's key. Without a key such an address is refused.
 
-use crate::PeerAddresses;
+use crate::{PeerAddresses, PeerPlace, PeerShares, PeerTurn, ShareRefusal};
 use arc_swap::ArcSwapOption;
 use ipnet::IpNet;
 use rustls::{ClientConfig, ServerConfig};
+use shoal_core::Timestamp;
 use shoal_settings::Settings;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Judge of connections between nodes. The TLS setups may be exchanged while connections are open.
 pub struct PeerDoor {
@@ -20,6 +21,15 @@ pub struct PeerDoor {
     members: Arc<PeerAddresses>,
     /// Permits for connections of addresses that are no member's.
     strangers: Arc<Semaphore>,
+    shares: Arc<PeerShares>,
+}
+
+/// Place of a connection, until dropped.
+pub struct DoorPlace {
+    /// `true` for an address that is no member's yet.
+    pub is_stranger: bool,
+    _stranger: Option<OwnedSemaphorePermit>,
+    _share: PeerTurn,
 }
 
 /// Way to another node.
@@ -45,11 +55,13 @@ pub enum DoorDecision {
 impl PeerDoor {
     /// Creates a door that trusts loopback and these networks.
     pub fn new(trusted: Vec<IpNet>) -> Self {
+        let members: Arc<PeerAddresses> = Arc::default();
         Self {
+            shares: PeerShares::new(Arc::clone(&members)),
             trusted,
             server: ArcSwapOption::empty(),
             client: ArcSwapOption::empty(),
-            members: Arc::default(),
+            members,
             strangers: Arc::new(Semaphore::new(STRANGERS_MAX)),
         }
     }
@@ -84,15 +96,24 @@ impl PeerDoor {
         &self.members
     }
 
-    /// Takes one of the places of strangers, for an address that is no member's yet.
+    /// Returns the shares of other nodes in this one.
+    pub fn shares(&self) -> &Arc<PeerShares> {
+        &self.shares
+    }
+
+    /// Takes a place for a connection from this address. An address that is no member's takes one
+    /// of the places of strangers too.
     ///
     /// # Errors
-    /// If strangers hold all of them.
-    pub fn place_for(&self, address: IpAddr) -> Result<Option<OwnedSemaphorePermit>, TryAcquireError> {
-        if self.members.has(address) {
-            return Ok(None);
-        }
-        Arc::clone(&self.strangers).try_acquire_owned().map(Some)
+    /// If the node there has its share of connections, or strangers hold all of their places.
+    pub fn place_for(&self, from: SocketAddr, now: Timestamp) -> Result<DoorPlace, ShareRefusal> {
+        let is_stranger = !self.members.has(from.ip());
+        let stranger = match is_stranger {
+            true => Some(Arc::clone(&self.strangers).try_acquire_owned().map_err(|_| NO_PLACE)?),
+            false => None,
+        };
+        let share = self.shares.admit(from, PeerPlace::Connection, now)?;
+        Ok(DoorPlace { is_stranger, _stranger: stranger, _share: share })
     }
 
     fn trusts(&self, address: IpAddr) -> bool {
@@ -108,6 +129,9 @@ pub fn peer_address(settings: &Settings) -> Option<SocketAddr> {
 
 /// Most connections of addresses that are no member's: of nodes that join, and of strangers.
 const STRANGERS_MAX: usize = 512;
+
+/// Refusal of a stranger. Others may come from the same address, so that no stranger is set aside.
+const NO_PLACE: ShareRefusal = ShareRefusal { sets_aside: false };
 
 #[cfg(test)]
 mod tests {
@@ -139,11 +163,12 @@ mod tests {
         let [member, stranger]: [std::net::SocketAddr; 2] =
             [member, stranger].map(|text| text.parse().expect("an address"));
         door.members().note([member].into_iter());
-        let places: Vec<_> = (0..STRANGERS_MAX).map(|_| door.place_for(stranger.ip())).collect();
-        assert!(places.iter().all(|place| matches!(place, Ok(Some(_)))));
-        assert!(door.place_for(stranger.ip()).is_err());
-        assert!(matches!(door.place_for(member.ip()), Ok(None)));
+        let open = |from| door.place_for(from, Timestamp::from_seconds(1));
+        let places: Vec<_> = (0..STRANGERS_MAX).map(|_| open(stranger)).collect();
+        assert!(places.iter().all(|place| place.as_ref().is_ok_and(|place| place.is_stranger)));
+        assert!(open(stranger).is_err());
+        assert!(open(member).is_ok_and(|place| !place.is_stranger));
         drop(places);
-        assert!(matches!(door.place_for(stranger.ip()), Ok(Some(_))));
+        assert!(open(stranger).is_ok_and(|place| place.is_stranger));
     }
 }

@@ -20,7 +20,7 @@ pub use driver::{Cluster, ClusterOptions, ClusterStatus, DatagramStatus, MemberR
 pub use error::ClusterError;
 pub use hits::{BorrowedHitAnswers, BorrowedHitAsks, HITS_MAX, HitAnswer, HitAnswers, HitAsk, HitAsks};
 pub use object_answer::{ANSWER_FIELD, AnswerResult, ObjectAnswer, SUM_FIELD, parse_sum, sum_value};
-pub use object_ask::{AskFault, AskMode, BorrowedAsk, ObjectAsk, PEER_FIELD};
+pub use object_ask::{AskFault, AskMode, BorrowedAsk, ObjectAsk, PEER_FIELD, TE_MARK, TE_TRAILERS};
 pub use shared_memory::{
     DROPPED_MAX, GONE_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryAsk, MemoryMatter, MemoryRefusal,
     MemoryReply, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,

@@ -234,6 +234,13 @@ pub(crate) fn decimal(digits: &str) -> Option<u64> {
 /// Name of the field, in lower case.
 pub const PEER_FIELD: &str = "shoal-peer";
 
+/// TE of an ask by a node that reads trailers, but no mark of a digest in the answer.
+pub const TE_TRAILERS: &str = "trailers";
+
+/// TE of an ask by a node that also reads the mark of a digest in the answer. A node of an earlier
+/// build does not say this, and takes an answer with a mark for a lie.
+pub const TE_MARK: &str = "trailers, shoal-mark";
+
 /// Version of asks and answers.
 pub(crate) const VERSION: &str = "1";
 

@@ -16,7 +16,8 @@ use super::socket::BufferedConnection;
 use super::tls::{ALPN_H2, Tls};
 use super::worker::ListenerContext;
 use super::{ServerState, http1, http2, peers, proxied};
-use crate::access::{DoorDecision, PeerDoor};
+use crate::access::{DoorDecision, DoorPlace, PeerDoor};
+use crate::clock;
 use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
 use crate::transport::spare::{self, BufferClass};
@@ -126,8 +127,8 @@ pub(super) fn start<H: Handler>(
 ) {
     let mut arrival = arrival;
     if let Some(door) = &entrance.door {
-        if !arrival.seat.count_at(door, &entrance, arrival.peer.ip()) {
-            return shared.metrics.cluster_strangers.increment();
+        if !arrival.seat.count_at(door, &entrance, arrival.peer) {
+            return;
         }
         match door.judge(arrival.peer.ip()) {
             DoorDecision::Clear => {}
@@ -333,23 +334,41 @@ pub(super) struct ConnectionPermit {
     _place: OwnedSemaphorePermit,
     /// Count of the client's connections, if the listener limits them.
     client: Option<Box<ClientSeat>>,
-    /// Place of a stranger at the listener for peers.
-    stranger: Option<OwnedSemaphorePermit>,
+    /// Place at the listener for peers.
+    at_door: Option<Box<DoorPlace>>,
 }
 
 impl ConnectionPermit {
     /// Takes `place` and counts the connection as open.
     pub fn new(metrics: Arc<Metrics>, place: OwnedSemaphorePermit) -> Self {
         metrics.connections_open.add(1);
-        Self { metrics, _place: place, client: None, stranger: None }
+        Self { metrics, _place: place, client: None, at_door: None }
     }
 
-    /// Counts a connection at the listener for peers, unless it comes from a member's address.
-    /// Returns `false` if its network, or all strangers together, have too many.
-    fn count_at(&mut self, door: &PeerDoor, entrance: &ListenerContext, peer: IpAddr) -> bool {
-        let Ok(place) = door.place_for(peer) else { return false };
-        self.stranger = place;
-        self.stranger.is_none() || self.count(entrance, peer)
+    /// Counts a connection at the listener for peers. Returns `false` if the node there has its
+    /// share, or if its network, or all strangers together, have too many.
+    fn count_at(&mut self, door: &PeerDoor, entrance: &ListenerContext, peer: SocketAddr) -> bool {
+        let place = match door.place_for(peer, clock::now()) {
+            Ok(place) => place,
+            Err(refusal) if door.members().has(peer.ip()) => {
+                self.metrics.cluster_over_share.increment();
+                if refusal.sets_aside {
+                    tracing::warn!(%peer, "a node that has too many connections is set aside");
+                }
+                return false;
+            }
+            Err(_) => {
+                self.metrics.cluster_strangers.increment();
+                return false;
+            }
+        };
+        let is_stranger = place.is_stranger;
+        self.at_door = Some(Box::new(place));
+        let is_counted = !is_stranger || self.count(entrance, peer.ip());
+        if !is_counted {
+            self.metrics.cluster_strangers.increment();
+        }
+        is_counted
     }
 
     /// Counts the connection for its client. Returns `false` if the client has too many.

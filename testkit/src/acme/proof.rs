@@ -1,10 +1,10 @@
 //! Looks for the proofs, as an authority does.
 
+use crate::certificates::AnyCertificate;
 use crate::client::{Connection, Request};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::default_provider;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,10 @@ pub fn over_tls(address: SocketAddr, name: &str, expected: &str) -> Result<(), S
     let provider = Arc::new(default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.expect("ring speaks TLS 1.2 and 1.3").dangerous();
-    let mut config = builder.with_custom_certificate_verifier(Arc::new(AnyCertificate)).with_no_client_auth();
+    // The certificate signs itself: it is looked at, not trusted. rustls reads no certificate with a
+    // critical extension that it does not know, and so not the key of this one.
+    let verifier = Arc::new(AnyCertificate::unread());
+    let mut config = builder.with_custom_certificate_verifier(verifier).with_no_client_auth();
     config.alpn_protocols = vec![b"acme-tls/1".to_vec()];
     let server = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
     let mut session = ClientConnection::new(Arc::new(config), server).map_err(|error| error.to_string())?;
@@ -45,48 +48,6 @@ pub fn over_tls(address: SocketAddr, name: &str, expected: &str) -> Result<(), S
     match certificate.windows(extension.len()).any(|part| part == extension) {
         true => Ok(()),
         false => Err(format!("{name} shows another certificate")),
-    }
-}
-
-/// The certificate signs itself: it is looked at, not trusted.
-#[derive(Debug)]
-struct AnyCertificate;
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    // rustls reads no certificate with a critical extension that it does not know, and so not the
-    // key of this one.
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        default_provider().signature_verification_algorithms.supported_schemes()
     }
 }
 

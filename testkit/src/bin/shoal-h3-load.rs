@@ -5,10 +5,8 @@
 
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Connection, Endpoint, TransportConfig, VarInt};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{DigitallySignedStruct, SignatureScheme};
+use rustls::crypto::ring;
+use shoal_testkit::certificates::AnyCertificate;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -122,10 +120,10 @@ fn request(path: &str) -> Result<Arc<[u8]>, Box<dyn Error>> {
 
 fn client_config() -> Result<ClientConfig, Box<dyn Error>> {
     let provider = Arc::new(ring::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate::with_its_key()))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h3".to_vec()];
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(config)?));
@@ -133,45 +131,6 @@ fn client_config() -> Result<ClientConfig, Box<dyn Error>> {
     transport.receive_window(VarInt::from_u32(64 << 20)).keep_alive_interval(Some(Duration::from_secs(5)));
     config.transport_config(Arc::new(transport));
     Ok(config)
-}
-
-/// Accepts the certificates of servers under measurement.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("QUIC has TLS 1.3".into()))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 /// First bytes of a response, which have its status.

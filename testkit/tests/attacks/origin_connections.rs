@@ -4,9 +4,8 @@
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, SendStream};
-use rustix::net::{AddressFamily, SocketType};
 use shoal_testkit::origin::{After, Framing};
-use shoal_testkit::{Answer, Connection, Gate, Origin, Request, Response, Setup, Shoal, wait};
+use shoal_testkit::{Answer, Connection, Gate, Origin, Request, Response, Setup, Shoal, address, wait};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
@@ -43,11 +42,8 @@ impl Streams {
 
 /// A connection from another address than others come from.
 fn connect_from(shoal: &Shoal, address: u8) -> Connection {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-    let local = SocketAddr::from((Ipv4Addr::new(127, 0, 3, address), 0));
-    rustix::net::bind(&socket, &local).expect("a loopback address");
-    rustix::net::connect(&socket, &shoal.address("reverse")).expect("the server accepts");
-    Connection::over(Box::new(std::net::TcpStream::from(socket)))
+    let from = Ipv4Addr::new(127, 0, 3, address).into();
+    Connection::over(Box::new(address::connect_from(from, shoal.address("reverse"))))
 }
 
 /// What a client of another address gets, and how long that takes.

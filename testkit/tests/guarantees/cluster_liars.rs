@@ -177,6 +177,35 @@ fn wrong_body_reaches_no_client_as_whole() {
 }
 
 #[test]
+fn peer_with_endless_bodies_is_set_aside() {
+    let origin = Origin::start();
+    origin.on("/*", Answer::fresh("truth", 60));
+    let peers = peers(2);
+    liar(peers[1], |head| {
+        let (key, zero) = (key_of(head), "0000000000000000");
+        let fields = format!("Shoal-Answer: 1 served {key} shared 0 0 - - {zero}");
+        let head = format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n{fields}\r\n");
+        format!("{head}Transfer-Encoding: chunked\r\n\r\n4\r\ntrut\r\n").into_bytes()
+    });
+    let node = setup(&origin, peers[0], &peers).set("upstream.idle_timeout", "1s").start();
+    introduce(peers[0], peers[1]);
+    let mut cut = 0;
+    for number in 0..20 {
+        let mut client = node.connect();
+        client.send(Request::get(&format!("/{number}")).to_bytes("site.test"));
+        match client.try_response("GET") {
+            Ok(answer) if answer.complete() => {
+                answer.expect_body("truth");
+            }
+            _ => cut += 1,
+        }
+    }
+    assert_eq!(cut, 1, "one client sees a cut body");
+    assert_eq!(node.metric("shoal_cluster_asks_total", "wrong"), 1, "then the peer is set aside");
+    assert_eq!(origin.total(), 19);
+}
+
+#[test]
 fn silent_peer_costs_one_timeout() {
     let origin = Origin::start();
     origin.on("/*", Answer::fresh("truth", 60));

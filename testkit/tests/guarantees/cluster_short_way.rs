@@ -3,7 +3,7 @@
 
 use shoal_testkit::address::free_port;
 use shoal_testkit::cluster::setup;
-use shoal_testkit::{Answer, Connection, Origin, Request, Shoal};
+use shoal_testkit::{Answer, Connection, Origin, Request, Shoal, wait};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// A token that changes nothing, but makes the request one that is not plain.
@@ -16,7 +16,12 @@ fn node(origin: &Origin) -> (Shoal, SocketAddr) {
 }
 
 /// An ask of the node for an object of the site, as another node makes it.
-fn ask(path: &str) -> Request {
+pub fn ask(path: &str) -> Request {
+    ask_accepting("trailers", path)
+}
+
+/// As [`ask`], with another TE.
+fn ask_accepting(te: &str, path: &str) -> Request {
     let zero = "0000000000000000";
     Request::get(&format!("http://site.test{path}"))
         .field("User-Agent", "x")
@@ -24,7 +29,7 @@ fn ask(path: &str) -> Request {
         .field("CDN-Loop", "shoal-x")
         .field("X-Forwarded-For", "127.0.0.9")
         .field("Shoal-Peer", &format!("1 home {zero} 127.0.0.9:4711 1 {zero} {zero} 2000 site * /"))
-        .field("TE", "trailers")
+        .field("TE", te)
 }
 
 fn answered_at_once(node: &Shoal) -> u64 {
@@ -100,4 +105,26 @@ fn purged_response_is_not_answered_at_once() {
     node.ask_admin(&purge.body(br#"{"url": "http://site.test/a"}"#)).expect_status(200);
     client.ask(&ask("/a"), "site.test");
     assert_eq!((answered_at_once(&node), origin.count("/a")), (1, 2));
+}
+
+#[test]
+fn mark_of_a_digest_is_for_nodes_that_read_it() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 6000));
+    let own = free_port(Ipv4Addr::LOCALHOST.into());
+    let node = setup(&origin, own, &[own]).set("cluster.placement", "directory").start();
+    node.get("/a").expect_body("body");
+    let mut client = Connection::open(own);
+    let mut parts = |te: &str, is_plain: bool| {
+        let request = ask_accepting(te, "/a");
+        let request = if is_plain { request } else { request.field(ORDINARY.0, ORDINARY.1) };
+        let answer = client.ask(&request, "site.test");
+        answer.field("Shoal-Answer").map_or(0, |value| value.split(' ').count())
+    };
+    wait::until("a digest is published", || parts("trailers, shoal-mark", true) == 10);
+    for is_plain in [true, false] {
+        // A node of an earlier build takes an answer with another number of parts for a lie.
+        assert_eq!(parts("trailers", is_plain), 9, "{is_plain}");
+        assert_eq!(parts("trailers, shoal-mark", is_plain), 10, "{is_plain}");
+    }
 }

@@ -13,6 +13,7 @@ mod bad_requests;
 mod client_limits;
 mod cluster;
 mod cluster_digests;
+mod cluster_greedy;
 mod cluster_hits;
 mod cluster_levels;
 mod cluster_liars;

@@ -47,18 +47,32 @@ fn squid_as_sibling_by_icp_and_htcp() {
             format!("host = '{ip}'\nkind = 'sibling'\nhttp_port = {http}\n{protocol}_port = {port}");
         let shoal = Setup::bare().neighbour(&neighbour).start();
         let url = |number: usize| format!("{}/{number}", origin.url());
-        for number in 0..10 {
+        for number in 0..HELD {
             through(squid.ports().proxy(), &url(number)).expect_body("body");
         }
-        for number in 0..20 {
+        let get = |number: usize| {
             shoal.ask_forward(&Request::get(&url(number))).expect_status(200).expect_body("body");
-        }
-        assert_eq!(fetched(&shoal, "sibling"), 10, "{protocol}: {}", squid.logs());
-        assert_eq!(origin.total(), 20, "each once");
+        };
+        // On a busy machine Squid answers late now and then, and is not waited for. A further URL
+        // is asked for then.
+        let silent = || shoal.metric("shoal_neighbour_silent_total", "") as usize;
+        let asked =
+            (0..HELD).inspect(|number| get(*number)).take_while(|_| fetched(&shoal, "sibling") < 10).count()
+                + 1;
+        let late = silent();
+        assert_eq!(fetched(&shoal, "sibling"), 10, "{protocol}, {late} late: {}", squid.logs());
+        assert_eq!(asked, 10 + late, "{protocol}: each URL that Squid answers for in time is had there");
+        assert_eq!(origin.total(), HELD + late, "each once, but for late answers");
+        (HELD..HELD + 10).for_each(get);
+        assert_eq!(origin.total(), HELD + late + 10, "each once");
         assert_eq!(shoal.metric("shoal_neighbour_false_hits_total", ""), 0);
-        assert_eq!(shoal.metric("shoal_neighbour_answers_total", ""), 20, "{protocol}");
+        let answers = shoal.metric("shoal_neighbour_answers_total", "") as usize;
+        assert_eq!(answers + silent(), asked + 10, "{protocol}");
     }
 }
+
+/// Objects that Squid holds.
+const HELD: usize = 60;
 
 #[test]
 fn squid_as_sibling_by_digest() {
@@ -154,7 +168,11 @@ fn shoal_as_sibling_of_squid() {
         let (port, word) = if protocol == "icp" { (ports.icp, "") } else { (ports.htcp, "htcp") };
         let peer =
             format!("cache_peer {} sibling {} {port} no-digest proxy-only {word}", ports.ip, ports.http);
-        let Some(squid) = Squid::start(NeighbourPorts::fresh(), &peer) else { return missing::skip("squid") };
+        // Squid would wait for twice the usual time of an answer, which a busy machine exceeds.
+        let lines = format!("{peer}\nicp_query_timeout 10000");
+        let Some(squid) = Squid::start(NeighbourPorts::fresh(), &lines) else {
+            return missing::skip("squid");
+        };
         let url = |number: usize| format!("{}/{number}", origin.url());
         for number in 0..10 {
             shoal.ask_forward(&Request::get(&url(number))).expect_body("body");
@@ -162,6 +180,8 @@ fn shoal_as_sibling_of_squid() {
         for number in 0..20 {
             through(squid.ports().proxy(), &url(number)).expect_status(200).expect_body("body");
         }
+        // Squid writes its log behind its answers.
+        wait::until("the last line is written", || squid.access_log().contains("/19 - "));
         let log = squid.access_log();
         assert_eq!(log.matches("SIBLING_HIT").count(), 10, "{protocol}:\n{log}");
         assert_eq!(origin.total(), 20, "each once");

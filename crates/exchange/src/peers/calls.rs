@@ -1,6 +1,7 @@
 //! Answers calls of other nodes: reads the message, finds the service, and says how it went.
 
 use super::{plain, reply};
+use crate::access::PeerTurn;
 use crate::cluster::ClusterHandle;
 use crate::message::{Client, Reply, Request};
 use crate::metrics::Metrics;
@@ -18,6 +19,10 @@ pub(super) async fn answer(
     name: &str,
 ) -> Reply {
     let caller = caller(&request.client);
+    let Ok(turn) = cluster.begin_call(request.client.address) else {
+        metrics.cluster_over_share.increment();
+        return plain(StatusCode::SERVICE_UNAVAILABLE, "This node has too many calls of that one.");
+    };
     let body = match request.body {
         None => Bytes::new(),
         Some(body) => match Limited::new(body, CALL_BYTES_MAX).collect().await {
@@ -31,7 +36,7 @@ pub(super) async fn answer(
     match cluster.services().answer(caller, name, body).await {
         Ok(answer) if answer.len() <= CALL_BYTES_MAX => {
             metrics.cluster_calls.increment();
-            reply(StatusCode::OK, answer)
+            reply(StatusCode::OK, held(answer, turn))
         }
         Ok(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "The answer is too long."),
         Err(CallError::Unknown) => {
@@ -45,6 +50,20 @@ pub(super) async fn answer(
         Err(CallError::Refused(why)) => plain(StatusCode::CONFLICT, &why),
         Err(error) => plain(StatusCode::BAD_GATEWAY, &error.to_string()),
     }
+}
+
+/// Returns an answer that keeps the turn of its call until it has been sent.
+fn held(answer: Bytes, turn: PeerTurn) -> Bytes {
+    /// Answer and the turn of its call.
+    struct AnswerInTurn(Bytes, #[expect(dead_code, reason = "dropped with the answer")] PeerTurn);
+
+    impl AsRef<[u8]> for AnswerInTurn {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
+    if answer.is_empty() { answer } else { Bytes::from_owner(AnswerInTurn(answer, turn)) }
 }
 
 /// Returns the node that calls: by the node's name in its certificate, if it has shown one.

@@ -13,7 +13,7 @@ use crate::message::target::FORWARD;
 use crate::message::{AccessRecord, Client, FastPathOutcome, HitFields, RamHit, ReplyForm, SendProgress};
 use crate::metadata::ObjectMetadata as Stored;
 use crate::settings::ExchangeSettings;
-use shoal_cluster::{ANSWER_FIELD, AnswerResult, BorrowedAsk, ObjectAnswer, PEER_FIELD};
+use shoal_cluster::{ANSWER_FIELD, AnswerResult, BorrowedAsk, ObjectAnswer, PEER_FIELD, TE_MARK};
 use shoal_cooperation::{AskKind, HOPS_MAX};
 use shoal_core::{Key, Timestamp};
 use shoal_semantics::directives::RequestDirectives;
@@ -37,7 +37,7 @@ impl CacheEngine {
     ) -> FastPathOutcome {
         debug_assert!(client.is_peer(), "clients have another path");
         let Some(cluster) = &self.cluster else { return FastPathOutcome::NotTaken };
-        let Some(ask) = read(plain) else { return FastPathOutcome::NotTaken };
+        let Some((ask, takes_mark)) = read(plain) else { return FastPathOutcome::NotTaken };
         let is_member = client.certificate.is_some() || cluster.members().has_address(client.address.ip());
         if !is_member || !cluster.has_purges_of(ask.purges) {
             return FastPathOutcome::NotTaken;
@@ -50,8 +50,11 @@ impl CacheEngine {
                 return FastPathOutcome::NotTaken;
             };
             let Stored::Response(head) = &resident.record else { return FastPathOutcome::NotTaken };
-            let Some(_in_flight) = cluster.begin_ask() else { return FastPathOutcome::NotTaken };
-            let answer = described(cluster, &ask, (&resident, key), sequence.number());
+            let Some(_in_flight) = cluster.begin_ask_at_once(client.address) else {
+                return FastPathOutcome::NotTaken;
+            };
+            let mark = if takes_mark { cluster.digest_mark() } else { 0 };
+            let answer = described(cluster, &ask, (&resident, key), (sequence.number(), mark));
             let age_seconds = head.policy.age_seconds(now);
             let ttl_seconds = head.policy.time_to_live(now).unsigned_abs();
             let stored = (&*head.stored, &resident.body);
@@ -176,17 +179,18 @@ pub(super) struct AskedUrl {
     pub key: Key,
 }
 
-/// Reads the ask of a request for a whole response.
-fn read<'b>(plain: &FastPathRequest<'b>) -> Option<BorrowedAsk<'b>> {
-    let (mut found, mut lines) = (None, 0);
+/// Reads the ask of a request for a whole response; `true` if its node reads the mark of a digest.
+fn read<'b>(plain: &FastPathRequest<'b>) -> Option<(BorrowedAsk<'b>, bool)> {
+    let (mut found, mut lines, mut takes_mark) = (None, 0, false);
     plain.each_field(|name, value| {
         if name.len() == PEER_FIELD.len() && name.eq_ignore_ascii_case(PEER_FIELD.as_bytes()) {
             (found, lines) = (Some(value), lines + 1);
         }
+        takes_mark |= value == TE_MARK.as_bytes() && name.eq_ignore_ascii_case(b"te");
     });
     let is_whole = plain.absolute && !plain.is_head && plain.range.is_none() && plain.conditions.is_empty();
     let ask = BorrowedAsk::parse(found.filter(|_| is_whole && lines == 1)?).ok()?;
-    (1..=HOPS_MAX).contains(&ask.hops).then_some(ask)
+    (1..=HOPS_MAX).contains(&ask.hops).then_some((ask, takes_mark))
 }
 
 /// Describes the answer, and counts the ask for the object.
@@ -194,7 +198,7 @@ fn described(
     cluster: &ClusterHandle,
     ask: &BorrowedAsk<'_>,
     (resident, key): (&MemoryEntry, Key),
-    draw: u64,
+    (draw, mark): (u64, u64),
 ) -> ObjectAnswer {
     let lease = match ask.kind {
         AskKind::Home => cluster.heated(key, draw),
@@ -210,7 +214,7 @@ fn described(
         length: Some(resident.body.len() as u64),
         sum: Some(resident.sum()),
         view: cluster.members().view.fingerprint(),
-        digest: cluster.digest_mark(),
+        digest: mark,
     }
 }
 

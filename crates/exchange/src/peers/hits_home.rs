@@ -10,6 +10,7 @@ use super::hand_over::HandOver;
 use super::hits_link;
 use crate::CacheEngine;
 use crate::clock;
+use crate::cluster::AskRefusal;
 use crate::hybrid_cache::MemoryEntry;
 use crate::message::Client;
 use crate::metadata::{ObjectMetadata as Stored, ResponseMetadata};
@@ -20,6 +21,7 @@ use shoal_cluster::{BorrowedHitAsks, CallError, CallFuture, Caller, HitAnswers, 
 use shoal_core::Timestamp;
 use shoal_semantics::validation::{self, Condition};
 use shoal_wire::{Conditions, push_decimal};
+use std::net::SocketAddr;
 use std::sync::Weak;
 use std::time::Instant;
 
@@ -27,11 +29,12 @@ use std::time::Instant;
 pub struct HitService(pub Weak<CacheEngine>);
 
 impl PeerService for HitService {
-    fn answer(&self, _: Caller, name: &str, body: Bytes) -> CallFuture<'_> {
+    fn answer(&self, from: Caller, name: &str, body: Bytes) -> CallFuture<'_> {
         let answered = match (name, self.0.upgrade()) {
             (_, None) => Err(CallError::Refused("the node is stopping".into())),
             ("objects/hits", Some(engine)) => {
-                let answered = HitHome(&engine).answer_hits(&body, Vec::new(), Instant::now());
+                let answered =
+                    HitHome(&engine).answer_hits(&body, Vec::new(), (from.address, Instant::now()));
                 answered.map_err(|_| CallError::Malformed(MALFORMED))
             }
             ("objects/offer", Some(engine)) => HandOver(engine).take_offer(&body),
@@ -62,7 +65,7 @@ impl HitHome<'_> {
         replies.extend_from_slice(REPLY_HEAD);
         replies.reserve(message.len() + (16 << 10));
         let start = replies.len();
-        match self.answer_hits(message, std::mem::take(replies), received) {
+        match self.answer_hits(message, std::mem::take(replies), (client.address, received)) {
             Ok(whole) => *replies = whole,
             Err(unchanged) => {
                 *replies = unchanged;
@@ -83,7 +86,12 @@ impl HitHome<'_> {
 
     /// Answers the asks of a message, behind these bytes. Returns them alone, as an error, if the
     /// message cannot be read.
-    fn answer_hits(&self, message: &[u8], before: Vec<u8>, received: Instant) -> Result<Vec<u8>, Vec<u8>> {
+    fn answer_hits(
+        &self,
+        message: &[u8],
+        before: Vec<u8>,
+        (from, received): (SocketAddr, Instant),
+    ) -> Result<Vec<u8>, Vec<u8>> {
         let parsed = BorrowedHitAsks::parse(message).zip(self.0.cluster.as_deref());
         let Some((asks, cluster)) = parsed else { return Err(before) };
         let sequence = self.0.cache.purge_table.sequence();
@@ -91,10 +99,13 @@ impl HitHome<'_> {
         let (live, now) = (&in_force.live, clock::time_at(received));
         let load = cluster.load().in_flight();
         let mut answers = HitAnswers::behind(before, load, cluster.members().view.fingerprint());
-        let admitted = cluster.has_purges_of(asks.purges).then(|| cluster.begin_ask()).flatten();
+        let admitted = cluster.has_purges_of(asks.purges).then(|| cluster.begin_message(from));
+        if let Some(Err(AskRefusal::OverShare)) = admitted {
+            self.0.metrics.cluster_over_share.increment();
+        }
         self.0.metrics.cluster_hit_messages.increment();
         for ask in asks.iter() {
-            let is_over = admitted.is_none() || answers.len() > ANSWER_BYTES_MAX;
+            let is_over = !matches!(admitted, Some(Ok(_))) || answers.len() > ANSWER_BYTES_MAX;
             let found = if is_over { None } else { self.find_for_message(live, &ask, now) };
             let hot = |found: &AskedUrl| cluster.heated(found.key, sequence.number()).is_some();
             match found.filter(|found| !hot(found)) {

@@ -8,7 +8,7 @@ use super::sums::SummedBody;
 use super::{plain, reply};
 use crate::CacheEngine;
 use crate::clock;
-use crate::cluster::{AskInFlight, ClusterHandle};
+use crate::cluster::{AskInFlight, AskRefusal, ClusterHandle};
 use crate::message::target::Target;
 use crate::message::{Client, InterimSink, Reply, ReplyBody, ReplyHead, Request};
 use crate::mirrored::context_for_peer;
@@ -17,7 +17,7 @@ use crate::route::Route;
 use crate::settings::ExchangeSettings;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use shoal_cluster::{ANSWER_FIELD, AnswerResult, AskMode, ObjectAnswer, ObjectAsk, PEER_FIELD};
+use shoal_cluster::{ANSWER_FIELD, AnswerResult, AskMode, ObjectAnswer, ObjectAsk, PEER_FIELD, TE_MARK};
 use shoal_cooperation::{AskKind, HOPS_MAX};
 use shoal_core::{Fields, Key};
 use shoal_settings::Mode;
@@ -34,19 +34,26 @@ impl CacheEngine {
             return plain(StatusCode::BAD_REQUEST, "This is no ask for an object.");
         };
         let patience = Duration::from_millis(u64::from(ask.deadline_ms) / 2);
+        let answerer = Answerer { cluster, takes_marks: takes_marks(&request.head.fields) };
         if !cluster.covers_purges(ask.entry, ask.purges, patience).await {
             self.metrics.cluster_answers_behind.increment();
-            return refusal(cluster, &target, AnswerResult::Behind);
+            return answerer.refusal(&target, AnswerResult::Behind);
         }
         let sequence = self.cache.purge_table.sequence();
         let live = self.live();
         let Ok(site) = served(&live, &ask.mode, &target) else {
             self.metrics.cluster_answers_unknown.increment();
-            return refusal(cluster, &target, AnswerResult::Unknown);
+            return answerer.refusal(&target, AnswerResult::Unknown);
         };
-        let Some(in_flight) = cluster.begin_ask() else {
-            self.metrics.cluster_answers_busy.increment();
-            return refusal(cluster, &target, AnswerResult::Busy);
+        let in_flight = match cluster.begin_ask(request.client.address) {
+            Ok(in_flight) => in_flight,
+            Err(refusal) => {
+                if refusal == AskRefusal::OverShare {
+                    self.metrics.cluster_over_share.increment();
+                }
+                self.metrics.cluster_answers_busy.increment();
+                return answerer.refusal(&target, AnswerResult::Busy);
+            }
         };
         let Request { mut head, client, interim, received, .. } = request;
         head.fields = head.fields.with_only(&HeaderName::from_static(PEER_FIELD), None);
@@ -73,7 +80,7 @@ impl CacheEngine {
             Ok(context) => context.for_peer(),
             Err(target) => {
                 self.metrics.cluster_answers_unknown.increment();
-                return refusal(cluster, &target, AnswerResult::Unknown);
+                return answerer.refusal(&target, AnswerResult::Unknown);
             }
         };
         context.hops = ask.hops;
@@ -81,13 +88,13 @@ impl CacheEngine {
         context.directives.only_if_cached |= ask.kind == AskKind::Holder;
         let context = Arc::new(context);
         let reply = with_signs(self.serve(&context), interim.as_ref(), &ask).await;
-        self.described(cluster, (&context, &ask), in_flight, reply)
+        self.described(&answerer, (&context, &ask), in_flight, reply)
     }
 
     /// Adds the description of the answer to a reply, and the checksum to its body.
     fn described(
         &self,
-        cluster: &ClusterHandle,
+        answerer: &Answerer<'_>,
         (context, ask): (&RequestContext, &ObjectAsk),
         in_flight: AskInFlight,
         reply: Reply,
@@ -96,7 +103,7 @@ impl CacheEngine {
         let result = match &reply.head {
             ReplyHead::Built(StatusCode::GATEWAY_TIMEOUT, _) if context.directives.only_if_cached => {
                 self.metrics.cluster_answers_missing.increment();
-                return refusal_of(cluster, full, AnswerResult::Missing);
+                return answerer.refusal_of(full, AnswerResult::Missing);
             }
             ReplyHead::Built(..) if reply.record.failed => AnswerResult::Failed,
             _ => AnswerResult::Served,
@@ -107,14 +114,14 @@ impl CacheEngine {
         }
         let is_shared = matches!(reply.head, ReplyHead::Stored { .. });
         let lease = match is_shared && ask.kind == AskKind::Home && context.method == Method::GET {
-            true => cluster.heated(Key::unkeyed(full), context.sequence.number()),
+            true => answerer.cluster.heated(Key::unkeyed(full), context.sequence.number()),
             false => None,
         };
         let mut answer = ObjectAnswer {
             result,
             is_shared,
             lease_ms: lease.map_or(0, |lease| u32::try_from(lease.as_millis()).unwrap_or(u32::MAX)),
-            ..blank(cluster, full, result)
+            ..answerer.blank(full, result)
         };
         let body = match reply.body {
             ReplyBody::Memory(bytes) => {
@@ -185,32 +192,46 @@ fn served(live: &ExchangeSettings, mode: &AskMode, target: &Target) -> Result<Op
     }
 }
 
-/// Returns the answer of a home that does not serve the ask.
-fn refusal(cluster: &ClusterHandle, target: &Target, result: AnswerResult) -> Reply {
-    refusal_of(cluster, target.url.as_bytes(), result)
+/// Writer of the descriptions of answers.
+struct Answerer<'a> {
+    cluster: &'a ClusterHandle,
+    /// The node that asks can read the mark of a digest.
+    takes_marks: bool,
 }
 
-fn refusal_of(cluster: &ClusterHandle, full: &[u8], result: AnswerResult) -> Reply {
-    let status = match result {
-        AnswerResult::Missing => StatusCode::GATEWAY_TIMEOUT,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    with_answer(reply(status, Bytes::new()), &blank(cluster, full, result))
-}
-
-/// Returns the description of an answer without a body, for one client.
-fn blank(cluster: &ClusterHandle, full: &[u8], result: AnswerResult) -> ObjectAnswer {
-    ObjectAnswer {
-        result,
-        key: Key::unkeyed(full).low(),
-        is_shared: false,
-        lease_ms: 0,
-        load: cluster.load().in_flight(),
-        length: None,
-        sum: None,
-        view: cluster.members().view.fingerprint(),
-        digest: cluster.digest_mark(),
+impl Answerer<'_> {
+    /// Returns the answer of a home that does not serve the ask.
+    fn refusal(&self, target: &Target, result: AnswerResult) -> Reply {
+        self.refusal_of(target.url.as_bytes(), result)
     }
+
+    fn refusal_of(&self, full: &[u8], result: AnswerResult) -> Reply {
+        let status = match result {
+            AnswerResult::Missing => StatusCode::GATEWAY_TIMEOUT,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        with_answer(reply(status, Bytes::new()), &self.blank(full, result))
+    }
+
+    /// Returns the description of an answer without a body, for one client.
+    fn blank(&self, full: &[u8], result: AnswerResult) -> ObjectAnswer {
+        ObjectAnswer {
+            result,
+            key: Key::unkeyed(full).low(),
+            is_shared: false,
+            lease_ms: 0,
+            load: self.cluster.load().in_flight(),
+            length: None,
+            sum: None,
+            view: self.cluster.members().view.fingerprint(),
+            digest: if self.takes_marks { self.cluster.digest_mark() } else { 0 },
+        }
+    }
+}
+
+/// Returns `true` if the asking node says that it reads marks of digests.
+fn takes_marks(fields: &impl Fields) -> bool {
+    fields.values(&header::TE).any(|value| value == TE_MARK.as_bytes())
 }
 
 /// Adds the field to the head of a reply.

@@ -16,7 +16,9 @@ use crate::upstream::{
 };
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
-use shoal_cluster::{ANSWER_FIELD, AnswerResult, AskMode, ObjectAnswer, ObjectAsk, PEER_FIELD};
+use shoal_cluster::{
+    ANSWER_FIELD, AnswerResult, AskMode, ObjectAnswer, ObjectAsk, PEER_FIELD, TE_MARK, TE_TRAILERS,
+};
 use shoal_cooperation::{Ask, AskKind, AskResult};
 use shoal_core::{FieldLines, Fields, Key};
 use shoal_rules::FailureKind;
@@ -162,7 +164,10 @@ impl OneAsk<'_> {
         };
         let mut fields = self.fields.clone();
         fields.push(PEER_FIELD.as_bytes(), field.to_value()?.as_bytes());
-        fields.push(header::TE.as_str().as_bytes(), b"trailers");
+        // A mark is of no use to a node that asks by no digest.
+        let pulls = context.live.asks_holders || context.live.parents.is_some();
+        let accepted = if pulls { TE_MARK } else { TE_TRAILERS };
+        fields.push(header::TE.as_str().as_bytes(), accepted.as_bytes());
         // The home asks the registry for the client's right by itself.
         if let Some(credentials) = context.mirror.as_ref().and_then(|asked| asked.credentials.as_ref()) {
             fields.push(header::AUTHORIZATION.as_str().as_bytes(), credentials.as_bytes());

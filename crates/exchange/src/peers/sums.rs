@@ -180,6 +180,13 @@ impl Body for CheckedBody {
                 Some(Ok(frame)) => frame.into_data(),
                 Some(Err(error)) => {
                     (this.state, this.last) = (CheckState::Ended, None);
+                    // A node that dies cuts its answer, and one with a slow origin does so in time.
+                    // One that keeps silent, or breaks its framing, is at fault itself.
+                    if matches!(error, BodyError::Timeout | BodyError::Malformed(_))
+                        && let Some(told) = this.told.take()
+                    {
+                        told();
+                    }
                     return Poll::Ready(Some(Err(error)));
                 }
                 None => Err(Frame::trailers(HeaderMap::new())),
@@ -266,6 +273,17 @@ mod tests {
         ] {
             let (body, lies) = checked(pieces(texts), told).await;
             assert!(body.is_err() && lies == 1, "{texts:?} {told:?}: {body:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn node_is_at_fault_for_a_body_that_stalls() {
+        for (error, faults) in
+            [(BodyError::Timeout, 1), (BodyError::Malformed("a chunk"), 1), (BodyError::Cut("x".into()), 0)]
+        {
+            let frames = vec![Some(Ok(Frame::data(Bytes::from_static(b"he")))), Some(Err(error))];
+            let (body, lies) = checked(Pieces(frames).boxed_unsync(), (Some(5), None)).await;
+            assert!(body.is_err() && lies == faults, "{body:?} {lies}");
         }
     }
 

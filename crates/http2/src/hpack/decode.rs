@@ -1,7 +1,7 @@
 //! Decoding of field blocks (RFC 7541 sections 3, 5 and 6).
 
 use super::fields::FieldList;
-use super::huffman;
+use super::primitives::Reader;
 use super::tables::{Dynamic, STATIC};
 
 /// Decoder of one connection.
@@ -21,12 +21,12 @@ impl Decoder {
     pub fn decode(&mut self, block: &[u8], list: &mut FieldList, size_max: usize) -> Result<(), BadBlock> {
         debug_assert!(u32::try_from(size_max).is_ok(), "places in the text are 32 bits");
         list.begin(size_max);
-        self.fields(&mut Reader { rest: block }, list).ok_or(BadBlock)
+        self.fields(&mut Reader::new(block), list).ok_or(BadBlock)
     }
 
     fn fields(&mut self, reader: &mut Reader<'_>, list: &mut FieldList) -> Option<()> {
         let mut begun = false;
-        while let Some(&first) = reader.rest.first() {
+        while let Some(first) = reader.peek() {
             // "A change in the maximum size of the dynamic table … MUST occur at the beginning of
             // the first header block following the change" (section 4.2).
             if first & 0xe0 == 0x20 {
@@ -54,11 +54,11 @@ impl Decoder {
             let is_added = first & 0x40 != 0;
             let text = list.text_mut();
             match reader.integer(if is_added { 6 } else { 4 })? {
-                0 => reader.string(text)?,
+                0 => reader.string(7, text)?,
                 index => text.extend_from_slice(self.indexed(index)?.0),
             }
             let value = text.len();
-            reader.string(text)?;
+            reader.string(7, text)?;
             if is_added {
                 self.table.insert(&text[start..value], &text[value..]);
             }
@@ -77,50 +77,6 @@ impl Decoder {
             Some((name, value)) => Some((name.as_bytes(), value.as_bytes())),
             None => self.table.entry(index - 1 - STATIC.len()),
         }
-    }
-}
-
-struct Reader<'b> {
-    rest: &'b [u8],
-}
-
-impl Reader<'_> {
-    /// Reads an integer (section 5.1) after a prefix of `prefix_bits` bits. `None` for a number
-    /// beyond any that HPACK needs here.
-    fn integer(&mut self, prefix_bits: u32) -> Option<usize> {
-        debug_assert!((1..=7).contains(&prefix_bits));
-        let mask = (1 << prefix_bits) - 1;
-        let mut value = usize::from(self.byte()?) & mask;
-        if value < mask {
-            return Some(value);
-        }
-        for shift in [0, 7, 14, 21] {
-            let byte = usize::from(self.byte()?);
-            value += (byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    /// Reads a string (section 5.2).
-    fn string(&mut self, out: &mut Vec<u8>) -> Option<()> {
-        let is_coded = self.rest.first()? & 0x80 != 0;
-        let length = self.integer(7)?;
-        let (text, rest) = self.rest.split_at_checked(length)?;
-        self.rest = rest;
-        if is_coded {
-            return huffman::decode(text, out);
-        }
-        out.extend_from_slice(text);
-        Some(())
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        let (&byte, rest) = self.rest.split_first()?;
-        self.rest = rest;
-        Some(byte)
     }
 }
 

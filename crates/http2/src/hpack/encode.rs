@@ -1,5 +1,7 @@
 //! Encoding of field blocks: names of the static table, and literals (RFC 7541 section 6.2.2).
 
+use super::primitives::{each_line, push_integer};
+
 /// First byte of a connection's first block: this side keeps no table, although the client allows
 /// one (section 6.3).
 pub const NO_TABLE: u8 = 0x20;
@@ -32,7 +34,7 @@ pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 /// Appends a field with a value of two parts.
 pub fn field_of_two(out: &mut Vec<u8>, name: &[u8], first: &[u8], second: &[u8]) {
     self::name(out, name);
-    integer(out, 7, 0, first.len() + second.len());
+    push_integer(out, 7, 0, first.len() + second.len());
     out.extend_from_slice(first);
     out.extend_from_slice(second);
 }
@@ -41,26 +43,13 @@ pub fn field_of_two(out: &mut Vec<u8>, name: &[u8], first: &[u8], second: &[u8])
 /// case. Returns the number of bytes of names and values.
 pub fn lines(out: &mut Vec<u8>, lines: &[u8]) -> usize {
     out.reserve(lines.len());
-    let mut bytes = 0;
-    let mut rest = lines;
-    // No name holds a colon, and no value a line feed.
-    while let Some(end) = memchr::memchr(b'\n', rest) {
-        let line = &rest[..end];
-        rest = &rest[end + 1..];
-        if let Some(colon) = memchr::memchr(b':', line)
-            && let Some(value) = line.get(colon + 2..end - 1)
-        {
-            field(out, &line[..colon], value);
-            bytes += colon + value.len();
-        }
-    }
-    bytes
+    each_line(lines, |name, value| field(out, name, value))
 }
 
 /// Appends the part of a field before its value.
 fn name(out: &mut Vec<u8>, name: &[u8]) {
     match static_index(name) {
-        Some(index) => integer(out, 4, 0, index),
+        Some(index) => push_integer(out, 4, 0, index),
         None => {
             out.push(0);
             string(out, name);
@@ -70,26 +59,8 @@ fn name(out: &mut Vec<u8>, name: &[u8]) {
 
 #[inline]
 fn string(out: &mut Vec<u8>, text: &[u8]) {
-    integer(out, 7, 0, text.len());
+    push_integer(out, 7, 0, text.len());
     out.extend_from_slice(text);
-}
-
-/// Appends an integer (section 5.1).
-#[inline]
-fn integer(out: &mut Vec<u8>, prefix_bits: u32, first: u8, value: usize) {
-    debug_assert!((1..=7).contains(&prefix_bits));
-    let mask = (1 << prefix_bits) - 1;
-    debug_assert_eq!(usize::from(first) & mask, 0, "the prefix is free");
-    if value < mask {
-        return out.push(first | value as u8);
-    }
-    out.push(first | mask as u8);
-    let mut rest = value - mask;
-    while rest >= 0x80 {
-        out.push(0x80 | (rest & 0x7f) as u8);
-        rest >>= 7;
-    }
-    out.push(rest as u8);
 }
 
 /// Returns the static table's entry for the name of a response field, found by length and first

@@ -15,6 +15,7 @@ mod decode;
 pub mod encode;
 mod fields;
 pub mod huffman;
+pub mod primitives;
 mod tables;
 
 pub use decode::{BadBlock, Decoder};

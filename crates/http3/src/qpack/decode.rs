@@ -1,7 +1,8 @@
 //! Decoding of field sections (RFC 9204 section 4.5).
 
 use super::table::STATIC;
-use shoal_http2::hpack::{FieldList, huffman};
+use shoal_http2::hpack::FieldList;
+use shoal_http2::hpack::primitives::Reader;
 
 /// Error for an invalid section, which ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub struct BadSection;
 pub fn decode(section: &[u8], list: &mut FieldList, size_max: usize) -> Result<(), BadSection> {
     debug_assert!(u32::try_from(size_max).is_ok(), "places in the text are 32 bits");
     list.begin(size_max);
-    let mut reader = Reader { rest: section };
+    let mut reader = Reader::new(section);
     prefix(&mut reader).and_then(|()| fields(&mut reader, list)).ok_or(BadSection)
 }
 
@@ -21,13 +22,13 @@ pub fn decode(section: &[u8], list: &mut FieldList, size_max: usize) -> Result<(
 /// So is a sign bit of 1, since the base would be negative (section 4.5.1.2).
 fn prefix(reader: &mut Reader<'_>) -> Option<()> {
     let needed = reader.integer(8)?;
-    let is_negative = reader.rest.first()? & 0x80 != 0;
+    let is_negative = reader.peek()? & 0x80 != 0;
     reader.integer(7)?;
     (needed == 0 && !is_negative).then_some(())
 }
 
 fn fields(reader: &mut Reader<'_>, list: &mut FieldList) -> Option<()> {
-    while let Some(&first) = reader.rest.first() {
+    while let Some(first) = reader.peek() {
         let start = list.text_mut().len();
         if first & 0x80 != 0 {
             // An indexed field line; the second bit says: of the static table.
@@ -64,51 +65,6 @@ fn fields(reader: &mut Reader<'_>, list: &mut FieldList) -> Option<()> {
         }
     }
     Some(())
-}
-
-struct Reader<'b> {
-    rest: &'b [u8],
-}
-
-impl Reader<'_> {
-    /// Reads an integer (RFC 7541 section 5.1) after a prefix of `prefix_bits` bits. `None` for a
-    /// number beyond any that a field section needs here.
-    fn integer(&mut self, prefix_bits: u32) -> Option<usize> {
-        debug_assert!((3..=8).contains(&prefix_bits));
-        let mask = (1 << prefix_bits) - 1;
-        let mut value = usize::from(self.byte()?) & mask;
-        if value < mask {
-            return Some(value);
-        }
-        for shift in [0, 7, 14, 21] {
-            let byte = usize::from(self.byte()?);
-            value += (byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    /// Reads a string with a length of `prefix_bits` bits; the bit before them says that it is
-    /// Huffman-coded (section 4.1.2).
-    fn string(&mut self, prefix_bits: u32, out: &mut Vec<u8>) -> Option<()> {
-        let is_coded = self.rest.first()? & (1 << prefix_bits) != 0;
-        let length = self.integer(prefix_bits)?;
-        let (text, rest) = self.rest.split_at_checked(length)?;
-        self.rest = rest;
-        if is_coded {
-            return huffman::decode(text, out);
-        }
-        out.extend_from_slice(text);
-        Some(())
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        let (&byte, rest) = self.rest.split_first()?;
-        self.rest = rest;
-        Some(byte)
-    }
 }
 
 #[cfg(test)]

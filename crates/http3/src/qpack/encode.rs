@@ -1,5 +1,7 @@
 //! Encoding of field sections: names of the static table, and literals (RFC 9204 section 4.5).
 
+use shoal_http2::hpack::primitives::{each_line, push_integer};
+
 /// Bytes before each section: no entry of a table is needed.
 pub const PREFIX: [u8; 2] = [0, 0];
 
@@ -22,12 +24,12 @@ pub fn status(out: &mut Vec<u8>, status: u16) {
         425 => 70,
         500 => 71,
         _ => {
-            integer(out, 4, 0x50, STATUS_NAME);
+            push_integer(out, 4, 0x50, STATUS_NAME);
             out.push(3);
             return out.extend([status / 100, status / 10 % 10, status % 10].map(|digit| b'0' + digit as u8));
         }
     };
-    integer(out, 6, 0xc0, index);
+    push_integer(out, 6, 0xc0, index);
 }
 
 /// Appends a field; its name is in lower case.
@@ -38,13 +40,13 @@ pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 /// Appends a field with a value of two parts.
 pub fn field_of_two(out: &mut Vec<u8>, name: &[u8], first: &[u8], second: &[u8]) {
     match static_index(name) {
-        Some(index) => integer(out, 4, 0x50, index),
+        Some(index) => push_integer(out, 4, 0x50, index),
         None => {
-            integer(out, 3, 0x20, name.len());
+            push_integer(out, 3, 0x20, name.len());
             out.extend_from_slice(name);
         }
     }
-    integer(out, 7, 0, first.len() + second.len());
+    push_integer(out, 7, 0, first.len() + second.len());
     out.extend_from_slice(first);
     out.extend_from_slice(second);
 }
@@ -53,38 +55,7 @@ pub fn field_of_two(out: &mut Vec<u8>, name: &[u8], first: &[u8], second: &[u8])
 /// case. Returns the number of bytes of names and values.
 pub fn lines(out: &mut Vec<u8>, lines: &[u8]) -> usize {
     out.reserve(lines.len());
-    let mut bytes = 0;
-    let mut rest = lines;
-    // No name holds a colon, and no value a line feed.
-    while let Some(end) = memchr::memchr(b'\n', rest) {
-        let line = &rest[..end];
-        rest = &rest[end + 1..];
-        if let Some(colon) = memchr::memchr(b':', line)
-            && let Some(value) = line.get(colon + 2..end - 1)
-        {
-            field(out, &line[..colon], value);
-            bytes += colon + value.len();
-        }
-    }
-    bytes
-}
-
-/// Appends an integer (RFC 7541 section 5.1) behind the bits of `first`.
-#[inline]
-fn integer(out: &mut Vec<u8>, prefix_bits: u32, first: u8, value: usize) {
-    debug_assert!((3..=7).contains(&prefix_bits));
-    let mask = (1 << prefix_bits) - 1;
-    debug_assert_eq!(usize::from(first) & mask, 0, "the prefix is free");
-    if value < mask {
-        return out.push(first | value as u8);
-    }
-    out.push(first | mask as u8);
-    let mut rest = value - mask;
-    while rest >= 0x80 {
-        out.push(0x80 | (rest & 0x7f) as u8);
-        rest >>= 7;
-    }
-    out.push(rest as u8);
+    each_line(lines, |name, value| field(out, name, value))
 }
 
 /// Returns the static table's entry for the name of a response field, found by length and first

@@ -5,16 +5,20 @@ use super::*;
 use crate::Silent;
 use shoal_lab::figure::check_well_formed;
 use shoal_trace::generate::Traffic;
+use std::sync::LazyLock;
 
 fn inputs(requests: usize) -> Inputs {
     let trace = Traffic { requests, ..Traffic::default() }.make().expect("such traffic can be had");
     Inputs { seed: 1, command: "shoal lab run maltzahn".into(), ..Inputs::new(trace, 0.5) }
 }
 
+/// Report of the small trace, which all tests look at.
+static REPORT: LazyLock<Report> =
+    LazyLock::new(|| run(&inputs(3000), &mut Silent).expect("the trace is long enough"));
+
 #[test]
 fn the_report_is_whole_well_formed_and_the_same_twice() {
-    let inputs = inputs(3000);
-    let report = run(&inputs, &mut Silent).unwrap();
+    let report = &*REPORT;
     check_well_formed(&report.html());
     let names: Vec<&str> = report.figures().map(|figure| figure.name.as_str()).collect();
     let expected = [
@@ -45,14 +49,14 @@ fn the_report_is_whole_well_formed_and_the_same_twice() {
         assert!(columns >= 3 && csv.lines().count() > 1, "{}: {csv}", figure.name);
         assert!(csv.lines().all(|line| line.split(',').count() >= columns), "{}", figure.name);
     }
-    let again = run(&inputs, &mut Silent).unwrap();
+    let again = run(&inputs(3000), &mut Silent).unwrap();
     assert_eq!(report.html(), again.html());
     assert_eq!(report.summary(), again.summary());
 }
 
 #[test]
 fn made_traffic_gives_the_papers_order() {
-    let report = run(&inputs(3000), &mut Silent).unwrap();
+    let report = &*REPORT;
     let found = |key: &str| {
         let mut findings = report.sections.iter().flat_map(|section| &section.findings);
         findings.find(|finding| finding.key == key).and_then(|finding| finding.found[0]).unwrap()
@@ -70,7 +74,7 @@ fn made_traffic_gives_the_papers_order() {
 
 #[test]
 fn on_a_full_disk_only_overwriting_saves() {
-    let report = run(&inputs(3000), &mut Silent).unwrap();
+    let report = &*REPORT;
     let section = report.sections.iter().find(|section| section.anchor == "finite-disks").unwrap();
     let found = |key: &str| {
         section.findings.iter().find(|finding| finding.key == key).and_then(|finding| finding.found[0])
@@ -89,7 +93,7 @@ fn on_a_full_disk_only_overwriting_saves() {
 
 #[test]
 fn the_paper_is_given_no_number_that_it_does_not_say() {
-    let report = run(&inputs(3000), &mut Silent).unwrap();
+    let report = &*REPORT;
     let mut findings = report.sections.iter().flat_map(|section| &section.findings);
     let future = findings.find(|finding| finding.key == "future_over_fbc").unwrap();
     assert_eq!(future.claim.number(), None);

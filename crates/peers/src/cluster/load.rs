@@ -1,5 +1,6 @@
 //! Load of this node as home: asks in flight, and the limit above which it answers "busy".
 
+use crate::access::PeerTurn;
 use parking_lot::Mutex;
 use shoal_cooperation::{BoundedLoad, NodeId};
 use std::sync::Arc;
@@ -18,7 +19,11 @@ pub struct HomeLoad {
 }
 
 /// An ask in flight, until dropped.
-pub struct AskInFlight(Arc<HomeLoad>);
+pub struct AskInFlight {
+    home: Arc<HomeLoad>,
+    /// Place of the node that asks.
+    _turn: Option<PeerTurn>,
+}
 
 impl HomeLoad {
     /// Creates an idle home that knows no other load.
@@ -33,8 +38,13 @@ impl HomeLoad {
     }
 
     /// Takes an ask in, unless the node is busy. `weight_share` returns this node's weight over the
-    /// mean weight.
-    pub fn begin(self: &Arc<Self>, weight_share: impl FnOnce() -> f64) -> Option<AskInFlight> {
+    /// mean weight. A node that asks with a `turn` is answered beyond the limit too, if it has less
+    /// than its equal part of it in flight. A greedy node makes this one busy for itself alone.
+    pub fn begin(
+        self: &Arc<Self>,
+        turn: Option<PeerTurn>,
+        weight_share: impl FnOnce() -> f64,
+    ) -> Option<AskInFlight> {
         let own = self.in_flight.load(Relaxed);
         let now = self.epoch.elapsed();
         let (now_ms, due) = (now.as_millis() as u64, self.due_ms.load(Relaxed));
@@ -42,11 +52,13 @@ impl HomeLoad {
             let limit = self.others.lock().limit(own, weight_share(), now);
             self.limit.store(limit.unwrap_or(u32::MAX), Relaxed);
         }
-        if own >= self.limit.load(Relaxed) {
+        let limit = self.limit.load(Relaxed);
+        let is_within = |turn: &PeerTurn| turn.own <= limit / turn.active.max(1);
+        if own >= limit && !turn.as_ref().is_some_and(is_within) {
             return None;
         }
         self.in_flight.fetch_add(1, Relaxed);
-        Some(AskInFlight(Arc::clone(self)))
+        Some(AskInFlight { home: Arc::clone(self), _turn: turn })
     }
 
     /// Returns the number of asks in flight.
@@ -62,7 +74,7 @@ impl HomeLoad {
 
 impl Drop for AskInFlight {
     fn drop(&mut self) {
-        let before = self.0.in_flight.fetch_sub(1, Relaxed);
+        let before = self.home.in_flight.fetch_sub(1, Relaxed);
         debug_assert!(before > 0, "each ask is counted once");
     }
 }
@@ -75,19 +87,40 @@ const _: () = assert!(Duration::from_millis(REFRESH_MS).as_secs() == 0);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::{PeerAddresses, PeerPlace, PeerShares};
+    use shoal_core::Timestamp;
 
     #[test]
     fn home_beside_idle_ones_becomes_busy() {
         let load = HomeLoad::new();
         (1..4).for_each(|node| load.heard(NodeId(node), 0));
-        let asks: Vec<_> = (0..1000).map_while(|_| load.begin(|| 1.0)).collect();
+        let asks: Vec<_> = (0..1000).map_while(|_| load.begin(None, || 1.0)).collect();
         assert!((256..1000).contains(&asks.len()), "{}", asks.len());
+    }
+
+    #[test]
+    fn greedy_node_makes_the_home_busy_for_itself() {
+        let members: Arc<PeerAddresses> = Arc::default();
+        members.note([1_u8, 2].map(|last| ([10, 0, 0, last], 3131).into()).into_iter());
+        let (load, shares) = (HomeLoad::new(), PeerShares::new(members));
+        load.heard(NodeId(1), 0);
+        let now = Timestamp::from_seconds(1);
+        let begin = |last: u8| {
+            let turn = shares.admit(([10, 0, 0, last], 1).into(), PeerPlace::Ask, now).ok()?;
+            load.begin(Some(turn), || 1.0)
+        };
+        let greedy: Vec<_> = (0..1000).map_while(|_| begin(1)).collect();
+        assert!((256..1000).contains(&greedy.len()), "{}", greedy.len());
+        assert!(begin(1).is_none());
+        let other: Vec<_> = (0..1000).map_while(|_| begin(2)).collect();
+        assert!((100..=greedy.len()).contains(&other.len()), "{}", other.len());
+        assert!(begin(1).is_none() && load.in_flight() as usize == greedy.len() + other.len());
     }
 
     #[test]
     fn asks_leave_with_their_guards() {
         let load = HomeLoad::new();
-        let asks: Vec<_> = (0..100).filter_map(|_| load.begin(|| 1.0)).collect();
+        let asks: Vec<_> = (0..100).filter_map(|_| load.begin(None, || 1.0)).collect();
         assert_eq!((asks.len(), load.in_flight()), (100, 100), "nobody else's load is known");
         drop(asks);
         assert_eq!(load.in_flight(), 0);

@@ -3,6 +3,7 @@
 //! [`ClusterHandle`] joins the parts. Object asks are made and answered by
 //! `shoal_exchange`; calls are answered by the services that other crates add.
 
+mod asked;
 mod calls;
 pub mod digests;
 mod hit_share;
@@ -16,6 +17,7 @@ mod services;
 pub mod shared_memory;
 
 pub use crate::access::{DoorDecision, DoorWay, PeerDoor, peer_address};
+pub use asked::AskRefusal;
 pub use calls::CALLS;
 pub use calls::HttpCalls;
 pub use live::{ClusterInheritance, check_keys, check_reloaded_keys, level, reload_cluster, start_cluster};
@@ -198,11 +200,6 @@ impl ClusterHandle {
             digests.set(asks_by_digests(settings));
         }
         self.shared_memory().into_iter().for_each(|memory| memory.set(settings));
-    }
-
-    /// Takes an ask in as home, unless this node has too many in flight.
-    pub fn begin_ask(&self) -> Option<AskInFlight> {
-        self.load.begin(|| self.members.load().weight_share(self.own))
     }
 
     /// Returns the asks in flight at this node, and those of others as they tell them.

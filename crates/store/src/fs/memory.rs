@@ -3,6 +3,7 @@
 use super::{Access, File, FileSystem, Mapping, Space, read_full, write_full};
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -88,8 +89,8 @@ impl MemoryFs {
         let mut names: BTreeSet<&String> = tree.files.keys().collect();
         names.extend(tree.synced.keys());
         for name in names {
-            let now = tree.files.get(name).map(|inode| inode.bytes.read().clone());
-            let left = mingle(tree.synced.get(name), now.as_ref(), &mut choose);
+            let now = tree.files.get(name).map(|inode| inode.bytes.read());
+            let left = mingle(tree.synced.get(name), now.as_deref(), &mut choose);
             if let Some(bytes) = left {
                 let inode = Inode::new(&lost.space);
                 inode.change(|content| content.clone_from(&bytes));
@@ -138,13 +139,7 @@ fn mingle(
     let length = if choose(4) == 0 { old.len() } else { new.len() };
     let mut bytes = vec![0; length];
     for (page, target) in bytes.chunks_mut(PAGE).enumerate() {
-        let of = |content: &Vec<u8>| -> Vec<u8> {
-            let available = content.get(page * PAGE..).unwrap_or(&[]);
-            let mut bytes = available[..available.len().min(target.len())].to_vec();
-            bytes.resize(target.len(), 0);
-            bytes
-        };
-        let (old_page, new_page) = (of(old), of(new));
+        let (old_page, new_page) = (page_of(old, page, target.len()), page_of(new, page, target.len()));
         // A page unchanged since the sync stays. A changed page is either version, or part of each.
         let left = match choose(4) {
             _ if old_page == new_page => old_page,
@@ -152,13 +147,24 @@ fn mingle(
             1 => {
                 let sectors = choose((PAGE / SECTOR) as u64) as usize;
                 let cut = (sectors * SECTOR).min(target.len());
-                [&new_page[..cut], &old_page[cut..]].concat()
+                Cow::Owned([&new_page[..cut], &old_page[cut..]].concat())
             }
             _ => new_page,
         };
         target.copy_from_slice(&left);
     }
     Some(bytes)
+}
+
+/// Returns `length` bytes of a page, with zeros behind the content's end.
+fn page_of(content: &[u8], page: usize, length: usize) -> Cow<'_, [u8]> {
+    let available = content.get(page * PAGE..).unwrap_or(&[]);
+    if available.len() >= length {
+        return Cow::Borrowed(&available[..length]);
+    }
+    let mut bytes = available.to_vec();
+    bytes.resize(length, 0);
+    Cow::Owned(bytes)
 }
 
 impl FileSystem for MemoryFs {

@@ -152,6 +152,7 @@ metrics! {
     credentials_refused = "counter" "shoal_credentials_refused_total" "" "Requests answered 401 or 407 since a user or password was missing or wrong.";
     cluster_connections: shared = "counter" "shoal_cluster_connections_total" "" "Connections accepted at the listener for peers.";
     cluster_strangers: shared = "counter" "shoal_cluster_refused_total" "reason=\"address\"" "Connections and requests at the listener for peers that were refused.";
+    cluster_over_share: shared = "counter" "shoal_cluster_refused_total" "reason=\"share\"" "Connections and requests at the listener for peers that were refused.";
     cluster_no_member: shared = "counter" "shoal_cluster_refused_total" "reason=\"no_member\"" "Connections and requests at the listener for peers that were refused.";
     cluster_handshakes_failed: shared = "counter" "shoal_cluster_refused_total" "reason=\"handshake\"" "Connections and requests at the listener for peers that were refused.";
     cluster_malformed: shared = "counter" "shoal_cluster_refused_total" "reason=\"malformed\"" "Connections and requests at the listener for peers that were refused.";

@@ -1,7 +1,8 @@
 //! Asks of another node of a cluster, recognized in place as plain requests are.
 //!
 //! A node adds fields that make a client's request unusual: Via and CDN-Loop, which the asked node
-//! passes on or ignores, and TE with the one value `trailers`. All else is as in a plain request.
+//! passes on or ignores, and TE with `trailers`, alone or with the mark of a digest. All else is as
+//! in a plain request.
 
 use super::noted::RelevantFields;
 use super::{FastPathRequest, SectionFacts};
@@ -37,12 +38,15 @@ impl HeadParser {
 /// Returns `true` for a field that nodes add to a client's request.
 fn is_of_nodes(name: &[u8], value: &[u8]) -> bool {
     match name.len() {
-        2 => name.eq_ignore_ascii_case(b"te") && value == b"trailers",
+        2 => name.eq_ignore_ascii_case(b"te") && (value == b"trailers" || value == TRAILERS_AND_MARK),
         3 => name.eq_ignore_ascii_case(b"via"),
         8 => name.eq_ignore_ascii_case(b"cdn-loop"),
         _ => false,
     }
 }
+
+/// TE of a node that reads the mark of a digest in the answer.
+const TRAILERS_AND_MARK: &[u8] = b"trailers, shoal-mark";
 
 #[cfg(test)]
 mod tests {
@@ -64,8 +68,15 @@ mod tests {
     fn asks_are_plain_but_for_fields_of_nodes() {
         let own = "Host: a.test\r\nVia: 1.1 x\r\nCDN-Loop: shoal\r\nShoal-Peer: 1\r\nTE: trailers\r\n";
         assert_eq!(peeked(own), Some(("/b".to_owned(), 5)));
-        for further in ["TE: gzip", "Cache-Control: no-cache", "Range: bytes=0-1,3-4", "Expect: x", "Host: b"]
-        {
+        assert_eq!(peeked("Host: a.test\r\nTE: trailers, shoal-mark\r\n"), Some(("/b".to_owned(), 2)));
+        for further in [
+            "TE: gzip",
+            "TE: trailers, other",
+            "Cache-Control: no-cache",
+            "Range: bytes=0-1,3-4",
+            "Expect: x",
+            "Host: b",
+        ] {
             assert_eq!(peeked(&format!("{own}{further}\r\n")), None, "{further}");
         }
         assert_eq!(peeked("Host: b.test\r\n"), None);

@@ -232,7 +232,7 @@ fn disk_smaller_than_reported_serves_nothing_wrong() {
         let mut hits = 0;
         for number in 0..1000 {
             put(&store, number, 1, (number as usize * 97) % 20_000).unwrap();
-            if number % 3 == 0 {
+            if number % 9 == 0 {
                 // Each hit has been compared.
                 hits += (0..=number)
                     .rev()
@@ -241,7 +241,7 @@ fn disk_smaller_than_reported_serves_nothing_wrong() {
                     .count();
             }
         }
-        assert!(hits > 10_000, "{pages} pages: what is there is served: {hits}");
+        assert!(hits > 3_000, "{pages} pages: what is there is served: {hits}");
         drop(store);
         let outcome = world.try_open(door);
         let Ok(store) = outcome else {
