@@ -5,7 +5,7 @@ use shoal_lab::cluster::{ClusterSize, DiskPlacement, Gms};
 use shoal_lab::report::Section;
 
 pub(super) fn section(web: &WebRequests, effort: &SchemeEffort, progress: &mut dyn Progress) -> Section {
-    progress.begin("uneven idle memory", u64::from(effort.points) * (SYSTEMS.len() as u64 + 1));
+    progress.begin("uneven idle memory", u64::from(effort.points) * (SYSTEMS.len() as u64 + 1) + 1);
     let mut series: Vec<Vec<(f64, f64)>> = vec![Vec::new(); SYSTEMS.len()];
     for point in 0..effort.points {
         let first = LEAST + (MOST - LEAST) * f64::from(point) / f64::from(effort.points - 1);
@@ -23,6 +23,10 @@ pub(super) fn section(web: &WebRequests, effort: &SchemeEffort, progress: &mut d
         (first, web.shared_by_system(&mut gms, &size(web, first)).mean_ms())
     };
     series.push((0..effort.points).map(by_replies).collect());
+    let mut gms = Gms::new(0.0, web.options().seed, DiskPlacement::Server);
+    web.shared_by_system(&mut gms, &size(web, LEAST));
+    progress.done(1);
+    let told = gms.told() as f64 / web.requests.len().max(1) as f64;
     let at = |system: usize, last: bool| {
         let points = &series[system];
         if last { points.last() } else { points.first() }.map_or(f64::NAN, |point| point.1)
@@ -51,6 +55,12 @@ pub(super) fn section(web: &WebRequests, effort: &SchemeEffort, progress: &mut d
             "the same, nearly all idle memory on one node",
             "left open",
             at(replies, true) / at(0, true),
+        ),
+        ratio(
+            "gms_told",
+            "GMS: pages told to another node's directory as come or gone, for each request",
+            "left open",
+            told,
         ),
     ];
     let names = SYSTEMS.map(|(_, name)| name).into_iter().chain(["GMS, ages by replies"]);
