@@ -30,8 +30,7 @@ impl Directories {
         if self.parts.is_empty() {
             let nodes = cluster.nodes.len();
             self.owners = PageOwners::new(nodes);
-            let part = |node| GlobalCache::new(SECRET + node as u64, cluster.objects());
-            self.parts = (0..nodes).map(part).collect();
+            self.parts = (0..nodes).map(|node| part(node, cluster)).collect();
         }
     }
 
@@ -83,6 +82,7 @@ impl Directories {
         let before = self.owners.clone();
         let left = (0..cluster.nodes.len()).filter(|node| cluster.serves(*node));
         self.owners.lose(gone, left.clone());
+        self.parts[gone] = part(gone, cluster);
         self.parts.iter_mut().for_each(|part| part.forget(gone));
         for node in left {
             for (page, _) in cluster.nodes[node].from_oldest() {
@@ -105,6 +105,11 @@ impl Directories {
         self.parts[manager].gone(u64::from(page), node);
         self.told += u64::from(manager != node);
     }
+}
+
+/// Returns a node's empty part, with room for all pages.
+fn part(node: usize, cluster: &Cluster) -> GlobalCache {
+    GlobalCache::new(SECRET + node as u64, cluster.objects())
 }
 
 /// Returns the kind of a page's frame in a node's memory.
