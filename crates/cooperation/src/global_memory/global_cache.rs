@@ -2,10 +2,10 @@
 //!
 //! Feeley et al., SOSP 1995, section 4.1. The directory is parted over all nodes; the
 //! [page-ownership directory](super::PageOwners) says which part has a page. A getpage goes to the
-//! page's manager, whose part names a holder, and the manager passes the request on. A node tells
-//! the manager of each page that it takes in and gives up.
+//! page's manager. The manager's part names a holder, and the manager passes the request on. A node
+//! tells the manager of each page that it takes in and gives up.
 //!
-//! A part knows only what it was told. Where a message is lost it names a node without the page,
+//! A part knows only pages that nodes told it of. Where a message is lost it names a node without the page,
 //! which then answers that it has none; a page that no entry names is read from disk. So an error
 //! costs time and never a wrong page. A lost part is made again from the page-frame directories.
 //!
@@ -18,13 +18,13 @@ use std::hash::{BuildHasher, Hasher};
 
 /// One node's part of the global-cache directory. Nodes have numbers below [`HOLDERS_MAX`].
 #[derive(Clone, Debug)]
-pub struct GlobalCache {
+pub struct GlobalCachePart {
     /// The nodes that hold each page, a bit each; never none.
     holders: HashMap<u64, u64, PageHash>,
     most: usize,
 }
 
-impl GlobalCache {
+impl GlobalCachePart {
     /// Creates an empty part of at most `most` pages.
     pub fn new(secret: u64, most: usize) -> Self {
         Self { holders: HashMap::with_hasher(PageHash { secret, bits: 0 }), most }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn part_is_bounded() {
-        let mut part = GlobalCache::new(7, 2);
+        let mut part = GlobalCachePart::new(7, 2);
         assert!(part.came(1, 0) && part.came(2, 63) && part.came(1, 5));
         assert!(!part.came(3, 0), "the part is full");
         assert!(!part.came(1, HOLDERS_MAX), "the node has no number");
@@ -141,7 +141,7 @@ mod tests {
             steps in proptest::collection::vec((0..6u64, 0..5usize, 0..8u8), 0..200),
             secret in any::<u64>(),
         ) {
-            let mut part = GlobalCache::new(secret, 100);
+            let mut part = GlobalCachePart::new(secret, 100);
             let mut all: BTreeMap<u64, BTreeSet<usize>> = BTreeMap::new();
             for (page, node, step) in steps {
                 match step {

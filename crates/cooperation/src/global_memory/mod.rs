@@ -37,7 +37,7 @@
 //! |---|---|---|
 //! | page-frame directory | [`FrameKind`] of each frame | [`GuestPages`], and the RAM tier |
 //! | page-ownership directory | [`PageOwners`] | the identity: a page is its evictor's |
-//! | global-cache directory | [`GlobalCache`], a part each node | [`PlacedPages`] |
+//! | global-cache directory | [`GlobalCachePart`] of each node | [`PlacedPages`] |
 //! | the last two, for private pages | [`PrivatePages`] | [`PlacedPages`] |
 //! | ages and epochs | [`ReplacementEpoch`] | [`Reports`], [`Epochs`] |
 
@@ -67,7 +67,7 @@ pub use ages::{AgeGroup, AgeWeights, ReportedAges, age_weights};
 pub use bounds::{RequestRate, unused};
 pub use epochs::{EPOCH, Epochs};
 pub use estimates::{ASKERS_MAX, AskerCount, SpareTime, most_for_others};
-pub use global_cache::{GlobalCache, HOLDERS_MAX};
+pub use global_cache::{GlobalCachePart, HOLDERS_MAX};
 pub use guests::{GuestPages, GuestRefusal};
 pub use page_cost::{CostMeter, PageCosts, PeerSwitch, SwitchChange, cpu_price};
 pub use page_frames::{FrameKind, PagePlace, PrivatePages};

@@ -1,8 +1,8 @@
-//! The page-frame directory (PFD): the pages that a node holds, and for whom.
+//! The page-frame directory (PFD): the pages that a node holds, for itself and for others.
 //!
 //! Feeley et al., SOSP 1995, sections 3 and 4.1. Each node has one. A frame is local if the node
-//! uses its page, or global if the page stands here for others. The kind decides what a getpage
-//! does to the frame. [`GuestPages`](super::GuestPages) is the part with global frames in a node
+//! uses its page, or global if the page stands here for others. The kind decides
+//! if the page leaves with a getpage. [`GuestPages`](super::GuestPages) is the part with global frames in a node
 //! that runs, the RAM tier the one with local frames; a simulated memory has both in one.
 //!
 //! [`PrivatePages`] joins a node's local frames with the global-cache entries of pages that it

@@ -3,7 +3,7 @@
 //! Feeley, Morgan, Pighin, Karlin, Levy, Thekkath, *Implementing global memory management in a
 //! workstation cluster*, SOSP 1995, section 4.1. All nodes hold the same table of buckets; a hash
 //! of the page selects the bucket. The bucket's node keeps the page's entry of the
-//! [global-cache directory](super::GlobalCache). A page that only one node uses needs no look-up:
+//! [global-cache directory](super::GlobalCachePart). A page that only one node uses needs no look-up:
 //! its user manages it ([`PrivatePages`](super::PrivatePages)).
 //!
 //! A lost node gives its buckets away, a new one takes its share from those with most. No other
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn new_node_takes_a_fair_share_and_moves_no_other_page() {
+    fn new_node_takes_its_share_and_moves_no_other() {
         let mut owners = PageOwners::new(7);
         let before = owners.clone();
         owners.join(7);

@@ -1,4 +1,4 @@
-//! A replacement epoch of GMS: weights by the ages of all pages, until so many pages are replaced.
+//! A replacement epoch of GMS: weights by the ages of all pages, until M pages are replaced.
 //!
 //! Feeley et al., SOSP 1995, section 3.2; Voelker 2000, section 3.6.1. An initiator asks all nodes
 //! for the ages of their pages and finds the M oldest. Each node hears the share of these on every
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn epoch_sends_pages_to_the_oldest_and_drops_older_ones() {
+    fn epoch_sends_pages_to_oldest_and_drops_older() {
         let nodes = [vec![group(90, 2), group(10, 50)], vec![group(80, 6)], vec![group(5, 100)]];
         let mut epoch = ReplacementEpoch::begin(&nodes, 8);
         assert_eq!(epoch.unbounded(&[1.0; 3], 0.0).of, [0.25, 0.75, 0.0]);

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | page-frame (PFD) | [`FrameKind`] | each node's [`NodeMemory`] |
 //! | page-ownership (POD) | [`PageOwners`] | one for all, since all nodes' are equal |
-//! | global-cache (GCD) | [`GlobalCache`] | a part for each node |
+//! | global-cache (GCD) | [`GlobalCachePart`] | a part for each node |
 //!
 //! Nodes find each other's pages by these alone. The cluster's own list of holders is the truth
 //! that they are checked against: messages take no time here, so that both agree.
@@ -13,13 +13,13 @@
 //! knows to be private under its user's management, but traces do not tell private pages.
 
 use super::super::{Cluster, NodeMemory};
-use shoal_cooperation::global_memory::{FrameKind, GlobalCache, PageOwners};
+use shoal_cooperation::global_memory::{FrameKind, GlobalCachePart, PageOwners};
 
 /// Directories of all nodes.
 #[derive(Debug, Default)]
 pub(super) struct Directories {
     owners: PageOwners,
-    parts: Vec<GlobalCache>,
+    parts: Vec<GlobalCachePart>,
     /// Changes that managers were told.
     pub told: u64,
 }
@@ -108,8 +108,8 @@ impl Directories {
 }
 
 /// Returns a node's empty part, with room for all pages.
-fn part(node: usize, cluster: &Cluster) -> GlobalCache {
-    GlobalCache::new(SECRET + node as u64, cluster.objects())
+fn part(node: usize, cluster: &Cluster) -> GlobalCachePart {
+    GlobalCachePart::new(SECRET + node as u64, cluster.objects())
 }
 
 /// Returns the kind of a page's frame in a node's memory.
@@ -145,7 +145,7 @@ mod tests {
                 "{page}, {node}"
             );
         }
-        let known: usize = directories.parts.iter().map(GlobalCache::len).sum();
+        let known: usize = directories.parts.iter().map(GlobalCachePart::len).sum();
         assert_eq!(known, objects.filter(|page| cluster.copies(*page) > 0).count());
     }
 

@@ -42,8 +42,8 @@ struct GlobalNode<'a> {
     /// Computing time between two references, in seconds.
     think_seconds: f64,
     local: Recency,
-    /// Its frames, and its entries of the global-cache directory: pages are private, so that their
-    /// user manages them.
+    /// Frames and entries of the global-cache directory. Pages are private, so that their user
+    /// manages them.
     pages: PrivatePages,
     /// Time of each page's last use, in microseconds.
     last_used: Vec<u64>,
