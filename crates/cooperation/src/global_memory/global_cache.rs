@@ -5,9 +5,10 @@
 //! page's manager. The manager's part names a holder, and the manager passes the request on. A node
 //! tells the manager of each page that it takes in and gives up.
 //!
-//! A part knows only pages that nodes told it of. Where a message is lost it names a node without the page,
-//! which then answers that it has none; a page that no entry names is read from disk. So an error
-//! costs time and never a wrong page. A lost part is made again from the page-frame directories.
+//! A part knows only pages that nodes told it of. After a lost message it may name a node without
+//! the page, which then answers that it has none. A page without an entry is read from disk. So an
+//! error costs time and never a wrong page. A lost part is made again from the page-frame
+//! directories.
 //!
 //! The number of entries is bounded, and the hash of a page has a secret, since clients choose
 //! names of pages. O(1) a step, O(pages) to forget a node.

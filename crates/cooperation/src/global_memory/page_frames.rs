@@ -1,9 +1,9 @@
 //! The page-frame directory (PFD): the pages that a node holds, for itself and for others.
 //!
 //! Feeley et al., SOSP 1995, sections 3 and 4.1. Each node has one. A frame is local if the node
-//! uses its page, or global if the page stands here for others. The kind decides
-//! if the page leaves with a getpage. [`GuestPages`](super::GuestPages) is the part with global frames in a node
-//! that runs, the RAM tier the one with local frames; a simulated memory has both in one.
+//! uses its page, or global if the page stands here for others. The kind decides if the page leaves
+//! with a getpage. In a node that runs, [`GuestPages`](super::GuestPages) has the global frames and
+//! the RAM tier the local ones. A simulated memory has both in one.
 //!
 //! [`PrivatePages`] joins a node's local frames with the global-cache entries of pages that it
 //! alone uses: GMS keeps these entries at the pages' user. O(1) a step.

@@ -2,9 +2,9 @@
 //!
 //! Feeley, Morgan, Pighin, Karlin, Levy, Thekkath, *Implementing global memory management in a
 //! workstation cluster*, SOSP 1995, section 4.1. All nodes hold the same table of buckets; a hash
-//! of the page selects the bucket. The bucket's node keeps the page's entry of the
-//! [global-cache directory](super::GlobalCachePart). A page that only one node uses needs no look-up:
-//! its user manages it ([`PrivatePages`](super::PrivatePages)).
+//! of the page selects the bucket. The bucket's node keeps the page's entry of the global-cache
+//! directory ([`GlobalCachePart`](super::GlobalCachePart)). A page that only one node uses needs no
+//! look-up: its user manages it ([`PrivatePages`](super::PrivatePages)).
 //!
 //! A lost node gives its buckets away, a new one takes its share from those with most. No other
 //! bucket moves. O(1) a look-up, O(buckets) a change.

@@ -49,8 +49,8 @@ pub(super) fn section(web: &WebRequests, effort: &SchemeEffort, progress: &mut d
     }
 }
 
-/// Returns the findings: GMS, N-chance, weighted LRU and GMS by replies are series 0 to 3. `told` is
-/// the number of changes that nodes tell a directory, for each request.
+/// Returns the findings. Series 0 to 3 are GMS, N-chance, weighted LRU and GMS by replies. `told`
+/// is the number of changes that nodes tell a directory, for each request.
 fn findings(series: &[Vec<(f64, f64)>], told: f64) -> Vec<Finding> {
     let replies = SYSTEMS.len();
     let at = |system: usize, last: bool| {
