@@ -15,6 +15,7 @@
 
 use shoal_core::mixed;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, Hasher};
 
 /// One node's part of the global-cache directory. Nodes have numbers below [`HOLDERS_MAX`].
@@ -37,25 +38,27 @@ impl GlobalCachePart {
         if node >= HOLDERS_MAX {
             return false;
         }
-        if let Some(holders) = self.holders.get_mut(&page) {
-            *holders |= 1 << node;
-            return true;
+        let is_full = self.holders.len() >= self.most;
+        match self.holders.entry(page) {
+            Entry::Occupied(mut holders) => *holders.get_mut() |= 1 << node,
+            Entry::Vacant(_) if is_full => return false,
+            Entry::Vacant(place) => _ = place.insert(1 << node),
         }
-        if self.holders.len() >= self.most {
-            return false;
-        }
-        self.holders.insert(page, 1 << node);
         debug_assert!(self.holders.len() <= self.most, "more pages than the part may have");
         true
     }
 
-    /// Records that a node has given a page up.
-    pub fn gone(&mut self, page: u64, node: usize) {
-        let Some(holders) = self.holders.get_mut(&page).filter(|_| node < HOLDERS_MAX) else { return };
-        *holders &= !(1 << node);
-        if *holders == 0 {
-            self.holders.remove(&page);
+    /// Records that a node has given a page up. Returns `true` if another node holds it.
+    pub fn gone(&mut self, page: u64, node: usize) -> bool {
+        let Entry::Occupied(mut holders) = self.holders.entry(page) else { return false };
+        if node < HOLDERS_MAX {
+            *holders.get_mut() &= !(1 << node);
         }
+        let is_held = *holders.get() != 0;
+        if !is_held {
+            holders.remove();
+        }
+        is_held
     }
 
     /// Returns a node other than the asking one that holds a page, the first by number.
@@ -151,8 +154,10 @@ mod tests {
                         all.entry(page).or_default().insert(node);
                     }
                     4..7 => {
-                        part.gone(page, node);
-                        all.entry(page).or_default().remove(&node);
+                        let is_held = part.gone(page, node);
+                        let holders = all.entry(page).or_default();
+                        holders.remove(&node);
+                        prop_assert_eq!(is_held, !holders.is_empty());
                     }
                     _ => {
                         part.forget(node);

@@ -60,10 +60,13 @@ impl Directories {
         self.came(page, node);
     }
 
-    /// Takes a page out of a node's frame, and tells the manager.
-    pub fn remove(&mut self, cluster: &mut Cluster, node: usize, page: u32) {
+    /// Takes a page out of a node's frame, and tells the manager. Returns `true` if the manager
+    /// knows another holder.
+    pub fn remove(&mut self, cluster: &mut Cluster, node: usize, page: u32) -> bool {
         cluster.remove(node, page);
-        self.gone(page, node);
+        let is_held = self.gone(page, node);
+        debug_assert_eq!(is_held, cluster.copies(page) > 0, "page {page} leaves node {node}");
+        is_held
     }
 
     /// Tells the manager that other nodes' copies are old and gone.
@@ -100,10 +103,10 @@ impl Directories {
         self.told += u64::from(manager != node);
     }
 
-    fn gone(&mut self, page: u32, node: usize) {
+    fn gone(&mut self, page: u32, node: usize) -> bool {
         let manager = self.manager(page);
-        self.parts[manager].gone(u64::from(page), node);
         self.told += u64::from(manager != node);
+        self.parts[manager].gone(u64::from(page), node)
     }
 }
 

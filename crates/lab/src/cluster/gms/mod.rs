@@ -111,8 +111,7 @@ impl Gms {
     fn evict(&mut self, cluster: &mut Cluster, node: usize) {
         let Some(object) = cluster.nodes[node].oldest() else { return };
         let last_used = cluster.nodes[node].last_used(object);
-        self.directories.remove(cluster, node, object);
-        if self.directories.holder(cluster, object, node).is_some() {
+        if self.directories.remove(cluster, node, object) {
             return;
         }
         let to = match self.reported {
