@@ -41,7 +41,7 @@ pub(super) fn over(
         question: "How much of each value is chance?".into(),
         tables: vec![table],
         notes: vec![format!(
-            "Findings and curves are means over the seeds {first} to {}. ± and upright lines are intervals of the mean at 95%, by Student's t. Tables are of seed {first} alone. \
+            "Findings and curves are means over the seeds {first} to {}. ± and upright lines are intervals of the mean at 95%, by Student's t. Tables, and curves of more than {POINTS_MAX} points, are of seed {first} alone. \
              A value without an interval does not depend on the seed.",
             first.wrapping_add(count.saturating_sub(1))
         )],
@@ -66,12 +66,14 @@ fn merge_finding<'a>(finding: &mut Finding, others: impl Iterator<Item = &'a Fin
     table.row(&[&finding.what, &shown(mean), &shown(spread(&values)), &shown(least), &shown(most)]);
 }
 
-/// Replaces the curves of a plot by their means, and adds an interval to each point that has one.
+/// Replaces the curves of a plot by their means, and adds an interval to each point that has one. A
+/// course over many points stays that of the first seed: its intervals would hide it.
 fn merge_figure(figure: &mut Figure, others: &[&Figure]) {
     let Chart::Plot(plot) = &mut figure.drawing else { return };
     let mut intervals = Vec::new();
     for series in &mut plot.series {
-        if !matches!(series.shape, Shape::Curve | Shape::Dotted) {
+        let is_course = series.points.len() > POINTS_MAX;
+        if is_course || !matches!(series.shape, Shape::Curve | Shape::Dotted) {
             continue;
         }
         let same: Vec<&Series> = others.iter().filter_map(|figure| series_of(figure, series)).collect();
@@ -110,6 +112,9 @@ fn series_of<'a>(figure: &'a Figure, series: &Series) -> Option<&'a Series> {
 /// Least interval that is drawn, as a share of its value.
 const WORTH: f64 = 0.002;
 
+/// Most points of a curve that is a mean over seeds.
+const POINTS_MAX: usize = 100;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +152,22 @@ mod tests {
         assert_eq!((plot.series[0].points[0].1, plot.series[2].points.len()), (12.0, 2));
         let half = (plot.series[2].points[1].1 - plot.series[2].points[0].1) / 2.0;
         assert!((half - 4.303 / 3f64.sqrt()).abs() < 1e-9, "{half}");
+    }
+
+    #[test]
+    fn long_course_stays_that_of_the_first_seed() {
+        let course = |seed: u64, points: usize| {
+            let points = (0..points).map(|at| (at as f64, (seed * at as u64) as f64)).collect();
+            let axes = (Axis::linear("epoch", Unit::Count), Axis::linear("b", Unit::Count));
+            let figure = plot("f", "A course", "It goes on.", axes, vec![dotted("b", points)], Vec::new());
+            vec![Section { figures: vec![figure], ..Section::default() }]
+        };
+        let drawn = |points: usize| {
+            let found = over(1, 3, &mut Silent, |seed, _| Ok(course(seed, points))).expect("a report");
+            let Chart::Plot(plot) = &found[0].figures[0].drawing else { panic!("a plot") };
+            (plot.series.len(), plot.series[0].points[10].1)
+        };
+        assert_eq!((drawn(POINTS_MAX), drawn(POINTS_MAX + 1)), ((2, 20.0), (1, 10.0)));
     }
 
     #[test]

@@ -29,19 +29,32 @@
 //! counts N_g by [`AskerCount`] and smooths its U* by [`SpareTime`]. [`PutPlan`] joins them into
 //! the decision about a page that leaves RAM, [`PageCosts`] decides about a miss. [`PageRoom`]
 //! decides on the memory that a page takes at its server, [`PutReserve`] on that of the pages on
-//! their way. [`PlacedPages`] and [`GuestPages`] are the directories of the pages that a node has
-//! put and that it holds.
+//! their way.
+//!
+//! GMS finds pages by three directories (Feeley et al. 1995), and replaces them by epochs:
+//!
+//! | | by name, for any page | in a node that runs |
+//! |---|---|---|
+//! | page-frame directory | [`FrameKind`] of each frame | [`GuestPages`], and the RAM tier |
+//! | page-ownership directory | [`PageOwners`] | the identity: a page is its evictor's |
+//! | global-cache directory | [`GlobalCachePart`] of each node | [`PlacedPages`] |
+//! | the last two, for private pages | [`PrivatePages`] | [`PlacedPages`] |
+//! | ages and epochs | [`ReplacementEpoch`] | [`Reports`], [`Epochs`] |
 
 mod ages;
 mod bounds;
 mod epochs;
 mod estimates;
+mod global_cache;
 mod guests;
 mod page_cost;
+mod page_frames;
+mod page_owners;
 mod page_room;
 mod placed;
 mod put_plan;
 mod put_reserve;
+mod replacement_epoch;
 mod reports;
 mod select;
 mod tier_age;
@@ -54,12 +67,16 @@ pub use ages::{AgeGroup, AgeWeights, ReportedAges, age_weights};
 pub use bounds::{RequestRate, unused};
 pub use epochs::{EPOCH, Epochs};
 pub use estimates::{ASKERS_MAX, AskerCount, SpareTime, most_for_others};
+pub use global_cache::{GlobalCachePart, HOLDERS_MAX};
 pub use guests::{GuestPages, GuestRefusal};
 pub use page_cost::{CostMeter, PageCosts, PeerSwitch, SwitchChange, cpu_price};
+pub use page_frames::{FrameKind, PagePlace, PrivatePages};
+pub use page_owners::{PAGE_BUCKETS, PageOwners};
 pub use page_room::{PageRoom, RoomChoice};
 pub use placed::{Place, PlacedPages};
 pub use put_plan::{OwnRate, PutPlan};
 pub use put_reserve::PutReserve;
+pub use replacement_epoch::{ReplacementEpoch, epoch_pages};
 pub use reports::{REPORT_LIFE, Reports, Role, SERVERS_MAX, ServerReport, spare_bytes};
 pub use select::{Frequencies, select};
 pub use tier_age::{AGE_MAX, TierAge};

@@ -83,6 +83,13 @@ impl ClusterScheme for FrontEnd {
         ServedFrom::OwnDisk
     }
 
+    fn written(&mut self, cluster: &mut Cluster, node: usize, object: u32) {
+        match &mut self.shared {
+            Some(gms) => gms.written(cluster, node, object),
+            None => cluster.written(node, object),
+        }
+    }
+
     fn lost(&mut self, cluster: &mut Cluster, node: usize) {
         if let Some(gms) = &mut self.shared {
             gms.lost(cluster, node);

@@ -260,11 +260,10 @@ impl PlotFrame {
     fn names(&self, canvas: &mut Canvas, series: &[Series], labels: &mut Labels) {
         let has_samples = needs_samples(series);
         let mut margin: Vec<MarginName> = Vec::new();
-        let named = |one: &Series| !one.name.is_empty() && one.shape != Shape::Whiskers;
-        for (index, one) in series.iter().enumerate().filter(|(_, one)| named(one)) {
-            let last = one.points.iter().rev().find(|point| self.y.holds(point.1));
-            let Some(end) = last.or(one.points.last()).map(|point| self.place(*point)) else { continue };
-            let inside = if end.0 >= self.right - 2.0 || has_samples {
+        let ends: Vec<Option<(f64, f64)>> = series.iter().map(|one| self.end(one)).collect();
+        for (index, one) in series.iter().enumerate() {
+            let Some(end) = ends[index] else { continue };
+            let inside = if end.0 >= self.right - 2.0 || has_samples || is_crowded(&ends, index) {
                 None
             } else {
                 let width = text_width(&one.name);
@@ -299,6 +298,13 @@ impl PlotFrame {
             let class = format!("{} named bold halo", colour(index));
             canvas.text(&class, Anchor::Start, (from + sample, y + 4.0), &series[index].name);
         }
+    }
+
+    /// Returns the end of a series, where it has a name and its last value that the axis can hold.
+    fn end(&self, series: &Series) -> Option<(f64, f64)> {
+        let is_named = !series.name.is_empty() && series.shape != Shape::Whiskers;
+        let last = series.points.iter().rev().find(|point| self.y.holds(point.1));
+        last.or(series.points.last()).filter(|_| is_named).map(|point| self.place(*point))
     }
 
     /// Returns places for a text of `width` pixels beside a point, within the frame, the nearest
@@ -397,6 +403,15 @@ impl PlotFrame {
 /// Returns `true` if there are more series than colours, so that a name needs a sample of its line.
 fn needs_samples(series: &[Series]) -> bool {
     series.iter().filter(|one| one.shape != Shape::Whiskers).count() > COLOURS
+}
+
+/// Returns `true` if another series ends where this one ends. Their names then stand together at
+/// the right, so that no line to a name crosses the other name.
+fn is_crowded(ends: &[Option<(f64, f64)>], index: usize) -> bool {
+    let Some((x, y)) = ends[index] else { return false };
+    let is_near = |other: &(f64, f64)| (other.0 - x).abs() < NAME_HEIGHT && (other.1 - y).abs() < NAME_HEIGHT;
+    let others = ends.iter().enumerate().filter(|(other, _)| *other != index);
+    others.filter_map(|(_, end)| end.as_ref()).any(is_near)
 }
 
 /// Returns `true` if whiskers belong to another series.

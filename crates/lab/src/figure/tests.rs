@@ -65,6 +65,26 @@ fn labels_cover_no_curve() {
 }
 
 #[test]
+fn names_of_equal_ends_stand_together() {
+    // With one name beside the end, the line to another name crossed it.
+    let series = |(name, to, end): (&str, f64, f64)| Series {
+        name: name.into(),
+        shape: Shape::Curve,
+        points: vec![(0.0, 0.5), (to, end)],
+    };
+    let drawn = |ends: [(&str, f64, f64); 4]| {
+        let (x, y) = (Axis::linear("x", Unit::Count), Axis::share("y"));
+        let plot = Plot { x, y, series: ends.into_iter().map(series).collect(), marks: Vec::new() };
+        Figure::new("plot", "A plot", "Rays.", Chart::Plot(plot)).svg()
+    };
+    let equal =
+        drawn([("ring", 7.0, 0.7), ("CARP", 7.0, 0.7), ("rendezvous", 7.0, 0.71), ("all", 10.0, 0.1)]);
+    assert_eq!(equal.matches("class=\"leader\"").count(), 3, "{equal}");
+    let apart = drawn([("ring", 7.0, 0.7), ("CARP", 7.0, 0.5), ("rendezvous", 7.0, 0.9), ("all", 10.0, 0.1)]);
+    assert_eq!(apart.matches("class=\"leader\"").count(), 0, "{apart}");
+}
+
+#[test]
 fn twelve_series_have_twelve_styles() {
     let styles: std::collections::BTreeSet<String> = (0..12).map(style::colour).collect();
     assert_eq!(styles.len(), 12);

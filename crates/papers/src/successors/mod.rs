@@ -164,6 +164,7 @@ fn placement(inputs: &Inputs) -> Section {
         ("partitioned", &partitioned),
     ] {
         let chosen = block_placement::best_threshold(training, order, BLOCK, cached);
+        let mut better = 0.0f64;
         for threshold in [None, chosen] {
             let found = block_placement::read(later, order, BLOCK, cached, (&trained, threshold));
             let times = found.bandwidth_over(&baseline);
@@ -175,13 +176,14 @@ fn placement(inputs: &Inputs) -> Section {
                 &Unit::Count.shown(found.blocks as f64),
                 &Unit::Ratio.shown(times),
             ]);
-            if name == "partitioned" {
-                best = best.max(times);
-            }
+            better = better.max(times);
             if threshold == chosen {
-                drawn.push(Bar::new(name, &[times]));
                 break;
             }
+        }
+        drawn.push(Bar::new(name, &[better]));
+        if name == "partitioned" {
+            best = better;
         }
     }
     Section {
@@ -190,7 +192,7 @@ fn placement(inputs: &Inputs) -> Section {
         question: "How many more objects does a block read bring when objects that are read together lie together?".into(),
         findings: vec![finding("bandana_bandwidth", "effective bandwidth over placement by hash", Unit::Ratio, Claim::Words("2 to 3".into()), best)],
         tables: vec![table],
-        figures: vec![bars("placement", "Effective bandwidth over placement by hash", "Partitioning by co-access is ahead of an order by hash.", Axis::linear("objects for each block read, beside placement by hash", Unit::Ratio), drawn, "second half")],
+        figures: vec![bars("placement", "Effective bandwidth over placement by hash, with or without others taken in, the better of both", "Partitioning by co-access is ahead of an order by hash.", Axis::linear("objects for each block read, beside placement by hash", Unit::Ratio), drawn, "second half")],
         notes: vec!["A query is what one client asked for with pauses of at most ten seconds. The paper's vectors are all known in training. Here many objects of the second half were not seen in the first; they lie in the order of their numbers, which is that of their first request. Any order that keeps objects apart that nobody reads again gains as much as partitioning, so that the headline comes out on a web trace for another reason than in the paper.".into()],
         ..Section::default()
     }

@@ -12,18 +12,19 @@
 //! node that serves or takes a page tells the age of its oldest pages with its reply. Each node
 //! puts pages by the latest ages that it heard.
 //!
-//! A page is found by three directories ([`Directories`]). The asking node's page-frame directory
-//! says whether the page is here. Its page-ownership directory names the page's manager. The
-//! manager's global-cache directory knows the other holders. The manager passes the request on to a
-//! holder, or to the disk.
+//! A page is found by the three directories of [`shoal_cooperation::global_memory`]. The asking
+//! node's page-frame directory says whether the page is here. Its page-ownership directory names
+//! the page's manager. The manager's part of the global-cache directory knows the other holders, as
+//! far as nodes told it. The manager passes the request on to a holder, or to the disk. A getpage
+//! tells its manager in passing; [`Gms::told`] counts all changes that nodes tell, which delay
+//! nobody here.
 
 mod directories;
 
-pub use directories::Directories;
-
 use super::{BackgroundOp, Cluster, ClusterScheme, LocatedBy, NodeMemory, ServedFrom};
+use directories::{Directories, kind};
 use shoal_cooperation::global_memory::{
-    AgeGroup, Frequencies, ReportedAges, age_weights, select, target_weights,
+    AgeGroup, FrameKind, Frequencies, ReplacementEpoch, ReportedAges, epoch_pages, select, target_weights,
 };
 use shoal_trace::Random;
 
@@ -36,10 +37,7 @@ pub struct Gms {
     reported: Option<Vec<ReportedAges>>,
     random: Random,
     frequencies: Frequencies,
-    /// Age limit: an evicted page that is older than the epoch's oldest M is dropped.
-    least_age: u64,
-    /// Pages that the epoch still may put or drop.
-    left: u64,
+    epoch: ReplacementEpoch,
 }
 
 /// Place of the disk that serves pages no memory holds.
@@ -62,8 +60,7 @@ impl Gms {
             reported: None,
             random: Random::new(seed),
             frequencies: Frequencies { of: Vec::new(), unplaced: 1.0 },
-            least_age: 0,
-            left: 0,
+            epoch: ReplacementEpoch::default(),
         }
     }
 
@@ -73,11 +70,16 @@ impl Gms {
         Self { reported: Some(Vec::new()), ..self }
     }
 
+    /// Returns the number of pages that nodes told to another node as come or gone.
+    pub fn told(&self) -> u64 {
+        self.directories.told
+    }
+
     /// Asks along the directories for a page that the node does not hold.
     fn ask(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
-        let manager = self.directories.manager(object, cluster.nodes.len());
+        let manager = self.directories.manager(object);
         let asking = u32::from(manager != node);
-        if let Some(from) = cluster.other_holder(node, object) {
+        if let Some(from) = self.directories.holder(cluster, object, node) {
             let hops = asking + u32::from(manager != from) + 1;
             let asked = if asking == 0 { LocatedBy::Nobody } else { LocatedBy::Node(manager) };
             return ServedFrom::Remote { from, hops, asked };
@@ -95,28 +97,21 @@ impl Gms {
         let capacity =
             |node: usize| if cluster.serves(node) { cluster.nodes[node].capacity() as u64 } else { 0 };
         let capacities: Vec<u64> = (0..cluster.nodes.len()).map(capacity).collect();
-        let oldest = (capacities.iter().sum::<u64>() / EPOCHS_A_FILL).max(1);
+        let oldest = epoch_pages(&capacities);
         let ages = |node: usize| match cluster.serves(node) {
             true => oldest_ages(&cluster.nodes[node], cluster.now, oldest as usize),
             false => Vec::new(),
         };
         let nodes: Vec<Vec<AgeGroup>> = (0..cluster.nodes.len()).map(ages).collect();
-        let ages = age_weights(&nodes, oldest);
-        let weights = target_weights(&capacities);
-        let unbounded = vec![f64::INFINITY; weights.len()];
-        let none = vec![0.0; weights.len()];
-        let nobody = Frequencies { of: Vec::new(), unplaced: 1.0 };
-        self.frequencies = select(&weights, &ages.of, self.b, &unbounded, &none).unwrap_or(nobody);
-        (self.least_age, self.left) = (ages.least_age, oldest);
-        assert!(self.left > 0, "an epoch puts a page at least");
-        debug_assert!(weights.len() == cluster.nodes.len(), "a weight for each node");
+        self.epoch = ReplacementEpoch::begin(&nodes, oldest);
+        self.frequencies = self.epoch.unbounded(&target_weights(&capacities), self.b);
+        debug_assert!(capacities.len() == cluster.nodes.len(), "a weight for each node");
     }
 
     fn evict(&mut self, cluster: &mut Cluster, node: usize) {
         let Some(object) = cluster.nodes[node].oldest() else { return };
         let last_used = cluster.nodes[node].last_used(object);
-        cluster.remove(node, object);
-        if cluster.copies(object) > 0 {
+        if self.directories.remove(cluster, node, object) {
             return;
         }
         let to = match self.reported {
@@ -127,23 +122,22 @@ impl Gms {
         if cluster.nodes[to].is_full()
             && let Some(oldest) = cluster.nodes[to].oldest()
         {
-            cluster.remove(to, oldest);
+            self.directories.remove(cluster, to, oldest);
         }
-        cluster.insert(to, object, last_used);
-        cluster.nodes[to].set_mark(object, GLOBAL);
+        self.directories.insert(cluster, to, object, (last_used, FrameKind::Global));
         cluster.forward(node, to);
         self.hear(cluster, node, to);
     }
 
     /// Returns the node that the epoch's frequencies draw for a page; `None` for a page to drop.
     fn target_of_epoch(&mut self, cluster: &Cluster, last_used: u32) -> Option<usize> {
-        if self.left == 0 {
+        if self.epoch.is_over() {
             self.begin_epoch(cluster);
         }
         // A dropped page is one of the oldest too. An epoch that did not count it would last as
         // long as all evicted pages are old.
-        self.left -= 1;
-        if u64::from(cluster.now - last_used) > self.least_age {
+        self.epoch.replaced();
+        if !self.epoch.is_worth_putting(u64::from(cluster.now - last_used)) {
             return None;
         }
         self.frequencies.choose(self.random.unit())
@@ -200,40 +194,38 @@ impl ClusterScheme for Gms {
         if cluster.touch(node, object) {
             return ServedFrom::Local;
         }
-        if self.left == 0 && self.reported.is_none() {
+        self.directories.know(cluster);
+        if self.epoch.is_over() && self.reported.is_none() {
             self.begin_epoch(cluster);
         }
         let served = self.ask(cluster, node, object);
-        if let ServedFrom::Remote { .. } = served
-            && let Some(other) = cluster.other_holder(node, object)
-            && cluster.nodes[other].mark(object) == GLOBAL
-        {
-            cluster.remove(other, object);
-        }
         if let ServedFrom::Remote { from, .. } = served {
+            if kind(&cluster.nodes[from], object).is_left_by_getpage() {
+                self.directories.remove(cluster, from, object);
+            }
             self.hear(cluster, node, from);
         }
         if cluster.nodes[node].is_full() {
             self.evict(cluster, node);
         }
-        cluster.insert(node, object, cluster.now);
+        let now = cluster.now;
+        self.directories.insert(cluster, node, object, (now, FrameKind::Local));
         debug_assert!(cluster.nodes[node].has(object), "the node has what it asked for");
         served
     }
 
+    fn written(&mut self, cluster: &mut Cluster, node: usize, object: u32) {
+        self.directories.written(cluster, node, object);
+    }
+
     fn lost(&mut self, cluster: &mut Cluster, node: usize) {
-        let serves = |node: usize| cluster.serves(node);
-        self.directories.lose(node, cluster.nodes.len(), serves);
+        self.directories.lose(cluster, node);
         // The epoch's facts about the node are out of date.
-        self.left = 0;
+        self.epoch.end();
     }
 }
 
-/// The mark of a page that stands in a node for others.
-const GLOBAL: u8 = 1;
 /// x: the x-th oldest page, of which a reply tells the age.
 const REPORTED_PAGE: usize = 16;
 /// Pages in one group of an initiator's report.
 const PAGES_A_GROUP: usize = 16;
-/// Divisor of all memory: the part that one epoch may put.
-const EPOCHS_A_FILL: u64 = 32;

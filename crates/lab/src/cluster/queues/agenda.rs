@@ -62,14 +62,16 @@ impl Agenda {
 
     fn put(&mut self, source: usize, event: u128) {
         let mut place = self.sources() + source;
+        let mut earlier = event;
         self.places[place] = event;
         while place > 1 {
-            let earlier = self.places[place].min(self.places[place ^ 1]);
+            earlier = earlier.min(self.places[place ^ 1]);
             place /= 2;
-            if self.places[place] == earlier {
+            let above = &mut self.places[place];
+            if *above == earlier {
                 break;
             }
-            self.places[place] = earlier;
+            *above = earlier;
         }
     }
 }

@@ -5,7 +5,8 @@ use super::{BalancingRate, ContentionResult, ContentionSetup, Targets, Utilizati
 use crate::global_memory::recency::Recency;
 use crate::global_memory::{Application, Faults, stack};
 use shoal_cooperation::global_memory::{
-    Frequencies, RequestRate, Tuner, age_weights, select, target_weights, unused,
+    Frequencies, PagePlace, PrivatePages, ReplacementEpoch, RequestRate, Tuner, epoch_pages, target_weights,
+    unused,
 };
 use shoal_trace::Random;
 use std::cmp::Reverse;
@@ -41,7 +42,9 @@ struct GlobalNode<'a> {
     /// Computing time between two references, in seconds.
     think_seconds: f64,
     local: Recency,
-    at: Vec<PageLocation>,
+    /// Frames and entries of the global-cache directory. Pages are private, so that their user
+    /// manages them.
+    pages: PrivatePages,
     /// Time of each page's last use, in microseconds.
     last_used: Vec<u64>,
     /// Getpages and putpages in this epoch.
@@ -49,21 +52,10 @@ struct GlobalNode<'a> {
     frequencies: Rc<Frequencies>,
 }
 
-/// Place of a page.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PageLocation {
-    Nowhere,
-    Local,
-    Server(u16),
-}
-
 /// Facts known in an epoch, and measurements of it.
 struct Epoch {
     began: f64,
-    putpages: u64,
-    /// Number of putpages that ends the epoch.
-    most_putpages: u64,
-    least_age: u64,
+    known: ReplacementEpoch,
     faults: u64,
     fault_seconds: f64,
 }
@@ -173,8 +165,8 @@ impl<'a> ContentionRun<'a> {
     /// Fetches a page that a node does not have. Returns the time of its arrival, in seconds.
     fn fault(&mut self, index: usize, page: u32, now: f64) -> f64 {
         let node = &mut self.nodes[index];
-        let until = match node.at[page as usize] {
-            PageLocation::Server(server) => {
+        let until = match node.pages.place(page) {
+            PagePlace::Server(server) => {
                 node.requests += 1;
                 self.servers[server as usize].remove((node.last_used[page as usize], index as u32, page));
                 let until =
@@ -201,25 +193,23 @@ impl<'a> ContentionRun<'a> {
     fn put(&mut self, index: usize, page: u32, now: f64) {
         let draw = self.random.unit();
         let node = &mut self.nodes[index];
-        debug_assert!(node.at[page as usize] == PageLocation::Local, "page {page} is put from elsewhere");
         let held: Held = (node.last_used[page as usize], index as u32, page);
-        node.at[page as usize] = PageLocation::Nowhere;
-        if microseconds(now).saturating_sub(held.0) > self.epoch.least_age {
-            return;
+        let age = microseconds(now).saturating_sub(held.0);
+        if !self.epoch.known.is_worth_putting(age) {
+            return node.pages.left(page, None);
         }
         let Some(server) = node.frequencies.choose(draw) else {
             self.found.unplaced += 1;
-            return;
+            return node.pages.left(page, None);
         };
         node.requests += 1;
-        node.at[page as usize] = PageLocation::Server(server as u16);
+        node.pages.left(page, Some(server as u16));
         self.servers[server].serve(index, now, self.setting.costs.getpage_seconds);
         if let Some((_, owner, gone)) = self.servers[server].put(held) {
-            self.nodes[owner as usize].at[gone as usize] = PageLocation::Nowhere;
+            self.nodes[owner as usize].pages.given_up(gone, server as u16);
         }
         self.found.putpages += 1;
-        self.epoch.putpages += 1;
-        if self.epoch.putpages >= self.epoch.most_putpages {
+        if self.epoch.known.replaced() {
             self.begin_epoch(now);
         }
     }
@@ -235,35 +225,29 @@ impl<'a> ContentionRun<'a> {
             (None, BalancingRate::Fixed(b) | BalancingRate::Tuned(b)) => b,
         };
         let capacities: Vec<u64> = self.servers.iter().map(|server| server.capacity() as u64).collect();
-        let oldest = (capacities.iter().sum::<u64>() / EPOCHS_A_FILL).max(LEAST_EPOCH);
+        let oldest = epoch_pages(&capacities).max(LEAST_EPOCH);
         let ages: Vec<_> =
             self.servers.iter().map(|server| server.ages(microseconds(now), oldest as usize)).collect();
-        let ages = age_weights(&ages, oldest);
+        let known = ReplacementEpoch::begin(&ages, oldest);
         let (nodes, most) = self.limits(now, elapsed);
         let unused = self.unused(elapsed, &most);
         let weights = match self.setting.targets {
             Targets::Memory => target_weights(&capacities),
             Targets::Equal => target_weights(&vec![1; capacities.len()]),
         };
-        let chosen = |bounds: &[f64], borrowing: &[f64]| {
-            // The lists are of one length and hold quotients of counts. A page without frequencies
-            // to select by is not put.
-            let nobody = Frequencies { of: Vec::new(), unplaced: 1.0 };
-            Rc::new(select(&weights, &ages.of, b, bounds, borrowing).unwrap_or(nobody))
-        };
         self.found.global_nodes = nodes;
-        let unbounded = chosen(&vec![f64::INFINITY; weights.len()], &vec![0.0; weights.len()]);
+        let unbounded = Rc::new(known.unbounded(&weights, b));
         for node in &mut self.nodes {
             node.frequencies = Rc::clone(&unbounded);
             if self.setting.bounded {
                 let (bounds, borrowing) =
                     node.bounds(elapsed, nodes, self.setting.costs.getpage_seconds, (&most, &unused));
-                node.frequencies = chosen(&bounds, &borrowing);
+                node.frequencies = Rc::new(known.frequencies(&weights, b, (&bounds, &borrowing)));
             }
             node.requests = 0;
         }
         self.found.rates.push(b);
-        self.epoch = Epoch { began: now, least_age: ages.least_age, most_putpages: oldest, ..Epoch::new() };
+        self.epoch = Epoch { began: now, known, ..Epoch::new() };
     }
 
     /// Returns N_g, and U* of each server.
@@ -305,7 +289,7 @@ impl<'a> GlobalNode<'a> {
             local_pages: application.part(1, 4),
             think_seconds,
             local: Recency::new(application.pages, 1),
-            at: vec![PageLocation::Nowhere; application.pages],
+            pages: PrivatePages::new(application.pages),
             last_used: vec![0; application.pages],
             requests: 0,
             frequencies: Rc::new(Frequencies { of: Vec::new(), unplaced: 1.0 }),
@@ -319,7 +303,7 @@ impl<'a> GlobalNode<'a> {
         for done in 1..=LONGEST_STEP {
             let page = references[self.next];
             self.next = if self.next + 1 == references.len() { 0 } else { self.next + 1 };
-            if self.at[page as usize] != PageLocation::Local {
+            if self.pages.place(page) != PagePlace::Local {
                 self.wanted = Some(page);
                 return done;
             }
@@ -332,9 +316,8 @@ impl<'a> GlobalNode<'a> {
 
     /// Takes a page in. Returns the page that must leave for it.
     fn take_in(&mut self, page: u32, now: f64) -> Option<u32> {
-        debug_assert!(self.at[page as usize] != PageLocation::Local, "page {page} is here already");
         self.local.push(0, page);
-        self.at[page as usize] = PageLocation::Local;
+        self.pages.came(page);
         self.last_used[page as usize] = microseconds(now);
         let oldest = self.local.oldest(0).filter(|_| self.local.len(0) > self.local_pages)?;
         self.local.remove(0, oldest);
@@ -365,7 +348,7 @@ impl<'a> GlobalNode<'a> {
 
 impl Epoch {
     fn new() -> Self {
-        Self { began: 0.0, putpages: 0, most_putpages: 0, least_age: 0, faults: 0, fault_seconds: 0.0 }
+        Self { began: 0.0, known: ReplacementEpoch::default(), faults: 0, fault_seconds: 0.0 }
     }
 }
 
@@ -386,8 +369,6 @@ fn microseconds(seconds: f64) -> u64 {
 }
 
 const NANOSECONDS: f64 = 1e9;
-/// Divisor of all idle memory: the part that an epoch replaces, as in GMS some percent.
-const EPOCHS_A_FILL: u64 = 32;
 /// Least putpages of an epoch; fewer say little.
 const LEAST_EPOCH: u64 = 48;
 /// References after which a node without faults lets the others go on.
