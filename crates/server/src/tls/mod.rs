@@ -3,7 +3,6 @@
 mod certificates;
 mod challenges;
 mod client_certificates;
-mod hybrid;
 mod policy;
 mod private;
 
