@@ -152,9 +152,14 @@ section! {
         /// on loopback.
         #[takes_effect(restart)]
         pub listen: Option<AdminAddress> = Some(AdminAddress::Tcp(([127, 0, 0, 1], 3129).into())),
-        /// Further host names of the admin listener, such as the name in a scraper's settings.
-        /// Addresses, `localhost` and this machine's own name need no entry. A request with another
-        /// name is refused, since a web page may have sent it.
+        /// Address of a second listener for scrapers: an address and port, or `unix:/path`. It has
+        /// `GET /metrics` and `GET /healthz` and nothing else, over plain HTTP, without users.
+        /// Metrics name sites, upstreams and disks: keep it in a network that may know them.
+        #[takes_effect(restart)]
+        pub metrics: Option<AdminAddress> = None,
+        /// Further host names of the admin listener and of that for metrics, such as the name in a
+        /// scraper's settings. Addresses, `localhost` and this machine's own name need no entry. A
+        /// request with another name is refused, since a web page may have sent it.
         #[takes_effect(restart)]
         pub hosts: Vec<String> = Vec::new(),
         /// Users of the admin listener. With them, each request but `/healthz` needs a user's name
