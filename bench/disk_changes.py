@@ -65,7 +65,7 @@ def steps(mib):
         ("move a disk to another path", {"one": 2 * mib, "two": mib, "four": mib}),
         ("remove a disk", {"two": mib, "four": mib}),
         ("shrink a volume to three quarters", {"two": mib, "four": mib * 3 // 4}),
-        ("shrink both to an eighth: not all fits", {"two": mib // 8, "four": mib // 8}),
+        ("shrink both to a quarter: not all fits", {"two": mib // 4, "four": mib // 4}),
     ]
 
 

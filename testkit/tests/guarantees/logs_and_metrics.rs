@@ -1,5 +1,6 @@
 //! Access logs in three formats, the error log, metrics, status.
 
+use shoal_testkit::address::{free_port, fresh_ip};
 use shoal_testkit::h2::H2Connection;
 use shoal_testkit::wait;
 use shoal_testkit::{Answer, Connection, Gate, Origin, Request, Setup, Shoal};
@@ -30,19 +31,17 @@ fn scrapers_have_metrics_alone() {
     origin.on("/a", Answer::fresh("body", 60));
     let setup = Setup::to(&origin);
     let password = setup.file("ann.password", "secret\n").to_string_lossy().into_owned();
-    let socket = setup.folder().join("metrics.sock");
+    let address = free_port(fresh_ip());
     let ann = toml::Table::from_iter([
         ("name".into(), toml::Value::from("ann")),
         ("password_file".into(), toml::Value::from(password)),
     ]);
     let shoal = setup
         .set("admin.users", vec![toml::Value::from(ann)])
-        .set("admin.metrics", format!("unix:{}", socket.display()))
+        .set("admin.metrics", address.to_string())
         .start();
-    let ask = |method: &str, path: &str| {
-        let stream = std::os::unix::net::UnixStream::connect(&socket).expect("a listener");
-        Connection::over(Box::new(stream)).ask(&Request::new(method, path), "localhost")
-    };
+    let ask =
+        |method: &str, path: &str| Connection::open(address).ask(&Request::new(method, path), "localhost");
     shoal.ask(&Request::get("/a")).expect_body("body");
     assert_eq!(shoal.ask_admin(&Request::get("/metrics")).status, 401, "the admin listener wants a user");
     assert!(ask("GET", "/metrics").expect_status(200).text().contains("shoal_requests_total"));

@@ -20,8 +20,8 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::pki_types::CertificateDer;
-use rustls::server::{Acceptor as HelloReader, ResolvesServerCert};
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{Acceptor as HelloReader, ResolvesServerCert};
 use shoal_acme::Challenges;
 use shoal_rules::CertificateNames;
 use shoal_settings::{Acme, AcmeChallenge, Listen};
@@ -29,8 +29,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 use tokio_rustls::server::TlsStream;
+use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
 pub(super) use client_certificates::shown as certificate_names;
 pub use private::{PrivateTls, private_tls};
@@ -114,7 +114,9 @@ impl Tls {
                 if challenges::is_challenge(&begun.client_hello()) {
                     begun.into_stream(Arc::clone(proofs)).await?;
                     // The handshake is the whole protocol (RFC 8737, section 4).
-                    return Err(std::io::Error::other("it was a challenge of the authority, and is answered"));
+                    return Err(std::io::Error::other(
+                        "it was a challenge of the authority, and is answered",
+                    ));
                 }
                 begun.into_stream(Arc::clone(acceptor.acceptor.config())).await?
             }

@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn classical_hosts_are_hosts() {
-        let parse = |hosts: &str| parse(&format!("mode = 'reverse'\n[upstream]\nclassical_hosts = [{hosts}]"));
+        let parse =
+            |hosts: &str| parse(&format!("mode = 'reverse'\n[upstream]\nclassical_hosts = [{hosts}]"));
         let sound = "'old.example', '*.old.example', '*', '10.0.0.0/8', '::1'";
         assert_eq!(parse(sound).expect("sound").upstream.classical_hosts.len(), 5);
         for wrong in ["'https://old.example'", "'old.example:443'", "'*old'", "''"] {
