@@ -22,8 +22,8 @@ section! {
         /// `time_ncsa`, `time_unix`, `duration_us`, `duration_ms`. Fields of the request: `client`,
         /// `client_port`, `user`, `method`, `url`, `version`, `request`, `referer`, `user_agent`.
         /// Fields of the reply: `status`, `bytes`, `body_bytes`, `head_bytes`, `aborted`,
-        /// `content_type`, `coding` of bodies that this node compressed, `cache_status`. Others: `outcome`, `result_code`, `upstream`, `site`.
-        /// `{{` and `}}` are braces.
+        /// `content_type`, `cache_status`, `coding` (of a body that this node compressed). Others:
+        /// `outcome`, `result_code`, `upstream`, `site`. `{{` and `}}` are braces.
         pub template: String = String::new(),
         /// Size from which the access log's file is renamed to `NAME.TIME`, and a new one begun. 0
         /// means no limit.
