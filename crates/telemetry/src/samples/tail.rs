@@ -200,6 +200,8 @@ mod tests {
             ("shoal; hit; ttl=5", ""),
             ("shoal; fwd=stale; fwd-status=200", "stale"),
             ("a; detail=x", "x"),
+            ("shoal;fwd=uri-miss;detail=no-store", "no-store"),
+            ("shoal;hit;detail=coded-br;ttl=5", "coded-br"),
             ("", ""),
         ] {
             assert_eq!(reason(value.as_bytes()), expected);
