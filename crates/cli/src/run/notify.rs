@@ -54,7 +54,7 @@ fn message(state: State) -> String {
             let now = clock_gettime(ClockId::Monotonic);
             format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1000)
         }
-        // The manager then waits that long, whatever TimeoutStopSec says.
+        // The manager then waits that long, also with a shorter TimeoutStopSec.
         State::Stopping(within) => format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", within.as_micros()),
         State::Replaced(pid) => format!("MAINPID={pid}"),
     }

@@ -95,7 +95,7 @@ impl<H: Handler> H3Body<H> {
         }
     }
 
-    /// Waits for the client. Returns ready once it has moved nothing for too long although it could.
+    /// Waits for the client. Returns ready once it could send and has not for too long.
     fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<TooSlow> {
         loop {
             let now = Instant::now();

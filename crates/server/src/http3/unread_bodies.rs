@@ -84,7 +84,7 @@ impl Drop for UnreadBody {
 }
 
 /// Bodies that can hold the connection's window between them. Room of up to an eighth of it is not
-/// announced yet; that is less than what one body can hold.
+/// announced yet; that is less than one body can hold.
 const HOLDERS_MIN: usize = (CONNECTION_WINDOW / STREAM_WINDOW) as usize;
 
 const _: () = {

@@ -16,7 +16,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Starts a server whose clients need a certificate of `authority`.
+/// Starts a server for clients with a certificate of `authority`.
 fn guarded(authority: &Authority, challenges: &Arc<Challenges>) -> Server {
     let mut settings = Settings { workers: 1, ..Settings::default() };
     settings.acme.directory = "https://ca.test/".into();
@@ -32,7 +32,7 @@ fn guarded(authority: &Authority, challenges: &Arc<Challenges>) -> Server {
     Server { running: Some(running), handler, metrics }
 }
 
-/// Makes a handshake with these protocols, whatever the certificate, and sends a request. Returns
+/// Makes a handshake with these protocols, takes any certificate, and sends a request. Returns
 /// the certificate and the answer; `None` if the handshake fails.
 fn ask(server: &Server, protocols: &[&str]) -> Option<(CertificateDer<'static>, Vec<u8>)> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());

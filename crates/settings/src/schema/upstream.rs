@@ -41,7 +41,7 @@ section! {
         /// certificates, as openssl req -x509 makes them. Shoal checks their names and dates. They
         /// authorize no other certificates.
         pub pinned_certificates: Option<PathBuf> = None,
-        /// Origins whose handshakes leave out the key exchange x25519mlkem768: names, `*.suffix`,
+        /// Origins that get no offer of the key exchange x25519mlkem768: names, `*.suffix`,
         /// networks, or `*` for all. With it the first message of a handshake takes about 1.4 KB,
         /// two packets in place of one. Some old servers and firewalls drop such a message.
         pub classical_hosts: Vec<String> = Vec::new(),
