@@ -89,7 +89,8 @@ fn warnings(settings: &Settings) -> Vec<String> {
     let misfits = shoal_proxy::node::misfits(settings).into_iter();
     let misfits = misfits.map(|(at, why)| format!("{}: {why}", of_disk(at)));
     let of_files = shoal_proxy::node::file_warnings(settings);
-    misfits.chain(shoal_rules::warnings(settings)).chain(of_files).collect()
+    let warnings = misfits.chain(shoal_rules::warnings(settings)).chain(of_files);
+    warnings.chain(settings.stop_warning()).collect()
 }
 
 /// Returns the warnings as lines, each with its place in the text of the file.

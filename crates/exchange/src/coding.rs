@@ -109,7 +109,7 @@ impl Coder {
         let Some(coding) = coding else { return Some((found, own)) };
         let coded = self.cache.objects.memory_entry(resident.coded.key(resident.key(), coding));
         let resident = coded.filter(|coded| is_form_of(&coded.record, head))?;
-        Some((FreshHit { resident, ..found }, own))
+        Some((FreshHit { resident, ..found }, &live.coded_hit_fields[coding as usize]))
     }
 
     /// Returns the form of a stored response that the request gets.
@@ -127,7 +127,7 @@ impl Coder {
         let Some(entry) = self.cache.objects.entry_in_memory(key).filter(is_head) else { return stored };
         let may_be_coded = || rules.are_for(&stored.head, entry.body.len() as u64);
         let Some(existing) = entry.coded.of(ask.live.rules_number, may_be_coded) else { return stored };
-        let stored = StoredResponse { varies: true, ..stored };
+        let stored = StoredResponse { choice: Some(FormChoice::Stored), ..stored };
         let resumes = ask.fields.has(&RANGE);
         if (resumes && if_range_tag(ask).is_none())
             || has_stored_form(&ask.fields, &stored.head, clock::now())
@@ -149,7 +149,8 @@ impl Coder {
                 if resumes && !is_resumed().is_some_and(|(asked, held)| asked.matches_strongly(held)) {
                     return stored;
                 }
-                StoredResponse { head, body, in_memory: in_memory && stored.in_memory, ..stored }
+                let choice = Some(FormChoice::Coded(coding));
+                StoredResponse { head, body, in_memory: in_memory && stored.in_memory, choice }
             }
             _ => {
                 entry.coded.lacks(coding);
@@ -226,6 +227,25 @@ impl Coder {
     }
 }
 
+/// Form of a body that a client gets, where others may get another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FormChoice {
+    /// The form as stored.
+    Stored,
+    /// A coded form.
+    Coded(Coding),
+}
+
+impl FormChoice {
+    /// Returns the coding of the form, if this node coded it.
+    pub fn coding(self) -> Option<Coding> {
+        match self {
+            Self::Stored => None,
+            Self::Coded(coding) => Some(coding),
+        }
+    }
+}
+
 /// Returns the head of a coded form. Its tag is strong even if the origin's is not: the bytes
 /// decide.
 fn coded_head(head: &ResponseMetadata, coding: Coding, body: &[u8]) -> ResponseMetadata {
@@ -243,7 +263,7 @@ fn coded_head(head: &ResponseMetadata, coding: Coding, body: &[u8]) -> ResponseM
 }
 
 /// Returns `true` if the record is that of a coded form of the response with this head.
-fn is_form_of(record: &ObjectMetadata, head: &ResponseMetadata) -> bool {
+pub(super) fn is_form_of(record: &ObjectMetadata, head: &ResponseMetadata) -> bool {
     matches!(record, ObjectMetadata::Response(coded) if coded.identity == head.identity)
 }
 

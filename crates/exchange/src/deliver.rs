@@ -2,6 +2,7 @@
 
 use super::answers;
 use super::body::{BodySegment, SegmentedBody};
+use super::coding::FormChoice;
 use super::handling_report::HandlingReport;
 use super::hybrid_cache::CachedBody;
 use super::hybrid_cache::HybridCache;
@@ -22,8 +23,8 @@ pub struct Delivery {
     pub head: Arc<ResponseMetadata>,
     /// The body.
     pub body: BodySource,
-    /// `true` if the body depends on the codings that the client takes.
-    pub varies: bool,
+    /// Form of the body; `None` if all clients get the same.
+    pub choice: Option<FormChoice>,
 }
 
 /// Source of a body to deliver.
@@ -117,7 +118,7 @@ pub(super) fn deliver(
         validation::evaluate(&ask.fields, stored.status(), &**stored, policy, clock::date_at(clock::now()));
     if condition == Condition::NotModified {
         let reply = (ReplyForm::NotModified, ReplyBody::Empty);
-        return Some(of_stored(ask, (&delivery.head, delivery.varies), reply, verdict));
+        return Some(of_stored(ask, (&delivery.head, delivery.choice), reply, verdict));
     }
     let is_under_check = matches!(delivery.body, BodySource::Growing(..))
         && ask.mirror.as_ref().is_some_and(|asked| asked.is_checked());
@@ -127,10 +128,10 @@ pub(super) fn deliver(
     }
     if ask.method == Method::HEAD {
         let form = ReplyForm::Head { length: delivery.body.length() };
-        return Some(of_stored(ask, (&delivery.head, delivery.varies), (form, ReplyBody::Empty), verdict));
+        return Some(of_stored(ask, (&delivery.head, delivery.choice), (form, ReplyBody::Empty), verdict));
     }
     let body = whole(objects, delivery.body)?;
-    Some(of_stored(ask, (&delivery.head, delivery.varies), (ReplyForm::Whole, body), verdict))
+    Some(of_stored(ask, (&delivery.head, delivery.choice), (ReplyForm::Whole, body), verdict))
 }
 
 /// Returns the ranges to answer with. They require a GET with Range, a complete 200 of known
@@ -185,11 +186,12 @@ fn deliver_ranges(
             body => of_segments(objects, stretch(body, range)?, range.len()),
         };
         let form = ReplyForm::Part { range, complete_length: length };
-        return Some(of_stored(ask, (&delivery.head, delivery.varies), (form, body), verdict));
+        return Some(of_stored(ask, (&delivery.head, delivery.choice), (form, body), verdict));
     }
+    let verdict = verdict.coding(delivery.choice.and_then(FormChoice::coding));
     let mut fields = fields_of(ask, &delivery.head, &verdict);
     fields.remove(header::CONTENT_RANGE);
-    if delivery.varies {
+    if delivery.choice.is_some() {
         fields.append(header::VARY, HeaderValue::from_static(VARY_OF_CODINGS));
     }
     let content_type = fields.remove(header::CONTENT_TYPE);
@@ -273,7 +275,7 @@ pub(super) fn whole(objects: &Arc<HybridCache>, body: BodySource) -> Option<Repl
 /// Builds the reply from a stored response, with the bytes to send of its body.
 fn of_stored(
     ask: &RequestContext,
-    (head, varies): (&ResponseMetadata, bool),
+    (head, choice): (&ResponseMetadata, Option<FormChoice>),
     (form, body): (ReplyForm, ReplyBody),
     verdict: HandlingReport,
 ) -> Reply {
@@ -285,6 +287,7 @@ fn of_stored(
         _ => Arc::clone(&head.stored),
     };
     let content_type = stored.content_type_value().filter(|_| form != ReplyForm::NotModified);
+    let verdict = verdict.coding(choice.and_then(FormChoice::coding));
     let cache_status = verdict.cache_status(&ask.live);
     let record = verdict.record(ask, cache_status.clone(), form.status(&stored), content_type);
     let age_seconds = head.policy.age_seconds(clock::now());
@@ -295,7 +298,7 @@ fn of_stored(
         age_seconds,
         cache_status,
         proxy_status,
-        varies,
+        varies: choice.is_some(),
         peer_answer: None,
     };
     Reply { head, body, record }

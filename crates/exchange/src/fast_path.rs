@@ -349,6 +349,7 @@ fn entry<'a>(
         referer: plain.referer.unwrap_or_default(),
         user_agent: plain.user_agent.unwrap_or_default(),
         content_type: if hit.form == ReplyForm::NotModified { b"" } else { hit.stored.content_type() },
+        coding: hit.own.coding,
         ..LogEntry::default()
     }
 }
@@ -383,6 +384,7 @@ fn record(
         user_agent: value(plain.user_agent),
         content_type: hit.stored.content_type_value().filter(|_| hit.form != ReplyForm::NotModified),
         cache_status: with_cache_status(hit, Bytes::copy_from_slice),
+        coding: hit.own.coding,
         site: Some(Arc::clone(meter)),
         key: Some(key),
         ..AccessRecord::default()

@@ -9,11 +9,11 @@ use crate::message::{AccessRecord, CacheResult, Client, NextHop};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use shoal_core::Timestamp;
-use shoal_semantics::NextHopFieldsBuilder;
 use shoal_semantics::status_fields::{
     CACHE_STATUS, CacheStatus, ForwardFacts, ForwardReason, HandlingWay, PROXY_STATUS, ProxyError,
     ProxyStatus, Reason,
 };
+use shoal_semantics::{Coding, NextHopFieldsBuilder};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -30,6 +30,7 @@ pub struct HandlingReport {
     proxy_error: Option<ProxyError>,
     setting: Option<&'static str>,
     upstream: Option<NextHop>,
+    coding: Option<Coding>,
 }
 
 impl HandlingReport {
@@ -60,6 +61,7 @@ impl HandlingReport {
             proxy_error: None,
             setting: None,
             upstream: None,
+            coding: None,
         }
     }
 
@@ -91,6 +93,11 @@ impl HandlingReport {
     /// Sets the reason.
     pub fn detail(self, detail: Reason) -> Self {
         Self { detail: Some(detail), ..self }
+    }
+
+    /// Sets the coding of the body, if this node coded it.
+    pub fn coding(self, coding: Option<Coding>) -> Self {
+        Self { coding, ..self }
     }
 
     /// Sets the server that answered.
@@ -139,6 +146,7 @@ impl HandlingReport {
             ttl: self.ttl_seconds,
             key: None,
             detail: self.detail.map(Reason::as_str),
+            coding: self.coding,
         }
     }
 
@@ -223,6 +231,7 @@ impl HandlingReport {
             user_agent: ask.fields.shared_value(&header::USER_AGENT),
             content_type,
             cache_status,
+            coding: self.coding.map_or("", Coding::name),
             failed: self.is_failure(),
             site: Some(Arc::clone(ask.meter())),
             key: Some(ask.primary.hash()),

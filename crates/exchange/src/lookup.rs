@@ -1,6 +1,7 @@
 //! Finding the stored response for a request: primary key, variant, parts.
 
 use super::cache::Cache;
+use super::coding::FormChoice;
 use super::hybrid_cache::{CachedBody, CachedObject};
 use super::metadata::{ObjectMetadata, PartsMarker, ResponseMetadata, VaryMarker};
 use super::request::RequestContext;
@@ -42,8 +43,8 @@ pub struct StoredResponse {
     pub body: CachedBody,
     /// `true` if the response came from RAM.
     pub in_memory: bool,
-    /// `true` if the body depends on the codings that the client takes.
-    pub varies: bool,
+    /// Form of the body; `None` if all clients get the same.
+    pub choice: Option<FormChoice>,
 }
 
 impl Cache {
@@ -143,7 +144,7 @@ pub(super) fn is_of_mode(ask: &RequestContext, record: &ObjectMetadata) -> bool 
 fn to_lookup(key: ObjectKey, found: Option<CachedObject>, variants: bool) -> Lookup {
     match found {
         Some(CachedObject { record: ObjectMetadata::Response(head), body, in_memory }) => {
-            Lookup::Response { key, stored: StoredResponse { head, body, in_memory, varies: false } }
+            Lookup::Response { key, stored: StoredResponse { head, body, in_memory, choice: None } }
         }
         Some(CachedObject { record: ObjectMetadata::Parts(note), .. }) => Lookup::Parts { key, note },
         Some(CachedObject { record: ObjectMetadata::Vary(_), .. }) | None => Lookup::Absent { key, variants },

@@ -111,7 +111,7 @@ impl CacheEngine {
                 match deliver::deliver(
                     &self.cache.objects,
                     ask,
-                    Delivery { head: Arc::clone(&arrived.head), body, varies: false },
+                    Delivery { head: Arc::clone(&arrived.head), body, choice: None },
                     verdict,
                 ) {
                     Some(reply) => ServeStep::Done(Box::new(reply)),
@@ -144,7 +144,7 @@ pub(super) fn deliver_own(
     let outcome = if why.stored.is_some() { CacheResult::RefreshModified } else { CacheResult::Miss };
     let verdict = serve::arrived_verdict(why, arrived, outcome);
     let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, first);
-    let delivery = Delivery { head: Arc::clone(&arrived.own_head), body, varies: false };
+    let delivery = Delivery { head: Arc::clone(&arrived.own_head), body, choice: None };
     deliver::deliver(objects, ask, delivery, verdict).unwrap_or_else(|| {
         answers::own_answer(ask, StatusCode::BAD_GATEWAY, ENDED, HandlingReport::forwarded(why.forwarded))
     })
@@ -158,7 +158,7 @@ pub(super) fn deliver_refreshed(
     peer: SocketAddr,
 ) -> Reply {
     let ttl = stored.head.policy.time_to_live(clock::now());
-    let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body), varies: stored.varies };
+    let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body), choice: stored.choice };
     let verdict = HandlingReport::forwarded(why.forwarded)
         .outcome(CacheResult::RefreshUnmodified)
         .forward_status(StatusCode::NOT_MODIFIED)

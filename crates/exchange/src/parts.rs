@@ -181,7 +181,7 @@ fn deliver_completed(
     if arrived.head.stored.status() != StatusCode::PARTIAL_CONTENT {
         let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, None);
         let head = Arc::clone(if is_own { &arrived.own_head } else { &arrived.head });
-        return deliver::deliver(objects, ask, Delivery { head, body, varies: false }, verdict);
+        return deliver::deliver(objects, ask, Delivery { head, body, choice: None }, verdict);
     }
     let fields = arrived.head.stored.fields();
     let sent = ContentRange::of(&fields).and_then(|sent| sent.range())?;
@@ -206,7 +206,7 @@ fn deliver_pieces(
     let delivery = Delivery {
         head: Arc::clone(&note.head),
         body: BodySource::Pieces(pieces, note.complete_length),
-        varies: false,
+        choice: None,
     };
     debug_assert!(!note.head.stored.fields().contains_key(header::CONTENT_RANGE), "the head is the whole's");
     deliver::deliver(

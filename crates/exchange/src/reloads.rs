@@ -71,7 +71,7 @@ pub(super) fn reply_to_reload(
 ) -> Option<Reply> {
     let outcome = if stored.in_memory { CacheResult::MemoryHit } else { CacheResult::Hit };
     let verdict = HandlingReport::hit(outcome, stored.head.policy.time_to_live(clock::now()));
-    let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body), varies: stored.varies };
+    let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body), choice: stored.choice };
     deliver::deliver(objects, ask, delivery, verdict.detail(Reason::ReloadInterval))
 }
 

@@ -213,7 +213,7 @@ impl CacheEngine {
         }
         let verdict = arrived_verdict(why, &arrived, CacheResult::Collapsed).collapsed();
         let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, None);
-        let delivery = Delivery { head: Arc::clone(&arrived.head), body, varies: false };
+        let delivery = Delivery { head: Arc::clone(&arrived.head), body, choice: None };
         deliver::deliver(&self.cache.objects, ask, delivery, verdict)
     }
 
@@ -237,7 +237,7 @@ impl CacheEngine {
         deliver::deliver(
             &self.cache.objects,
             ask,
-            Delivery { head: Arc::clone(&arrived.head), body, varies: false },
+            Delivery { head: Arc::clone(&arrived.head), body, choice: None },
             verdict,
         )
     }
@@ -397,7 +397,7 @@ pub(super) fn deliver_stored(
     outcome: CacheResult,
 ) -> Option<Reply> {
     let ttl = stored.head.policy.time_to_live(clock::now());
-    let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body), varies: stored.varies };
+    let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body), choice: stored.choice };
     deliver::deliver(objects, ask, delivery, HandlingReport::hit(outcome, ttl))
 }
 

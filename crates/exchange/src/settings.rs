@@ -20,7 +20,7 @@ use http::{HeaderName, HeaderValue};
 use shoal_core::Key;
 use shoal_rules::RuleSet;
 use shoal_semantics::status_fields::{CacheStatus, HandlingWay};
-use shoal_semantics::{CacheRules, HeuristicQuery, SetCookie, surrogate};
+use shoal_semantics::{CacheRules, Coding, HeuristicQuery, SetCookie, surrogate};
 use shoal_settings::{Cache, Mode, Placement, Prefetch, Settings, Site};
 use std::fmt;
 use std::net::SocketAddr;
@@ -84,6 +84,8 @@ pub struct ExchangeSettings {
     pub hit_fields: HitFields,
     /// Fields that this node adds to a hit's head if the body depends on the client's codings.
     pub varying_hit_fields: HitFields,
+    /// Fields of hits with a coded form, by the coding's number.
+    pub coded_hit_fields: [HitFields; Coding::ALL.len()],
     /// Compression of text for clients; `None` if nothing is compressed.
     pub(super) compress: Option<CompressRules>,
     /// Lines that this node adds to the head of another node's hit.
@@ -186,8 +188,12 @@ impl ExchangeSettings {
             parents: ParentRules::new(settings),
             home_patience: settings.upstream.connect_timeout + settings.upstream.first_byte_timeout + MARGIN,
             loop_hop: loop_hop(settings, identity),
-            hit_fields: HitFields::new(&hit_status(&name), &own_proxy_status),
-            varying_hit_fields: HitFields::varying(&hit_status(&name), &own_proxy_status),
+            hit_fields: HitFields::new(&hit_status(&name, None), &own_proxy_status),
+            varying_hit_fields: HitFields::varying(&hit_status(&name, None), &own_proxy_status),
+            coded_hit_fields: Coding::ALL.map(|coding| HitFields {
+                coding: coding.name(),
+                ..HitFields::varying(&hit_status(&name, Some(coding)), &own_proxy_status)
+            }),
             compress: CompressRules::new(&settings.compress),
             surrogate_capability: HeaderValue::try_from(surrogate::capability(&cache.name)).ok(),
             own_proxy_status,
@@ -263,8 +269,15 @@ fn rules(cache: &Cache, site: Option<&Site>) -> CacheRules {
     }
 }
 
-fn hit_status(name: &str) -> Box<[u8]> {
-    let hit = CacheStatus { cache: name, handling: HandlingWay::Hit, ttl: Some(0), key: None, detail: None };
+fn hit_status(name: &str, coding: Option<Coding>) -> Box<[u8]> {
+    let hit = CacheStatus {
+        cache: name,
+        handling: HandlingWay::Hit,
+        ttl: Some(0),
+        key: None,
+        detail: None,
+        coding,
+    };
     let text = hit.to_bytes();
     text.strip_suffix(b"0").expect("a hit's status ends with its time to live").into()
 }

@@ -49,7 +49,7 @@ pub(super) fn serve_stale_on_error(
     deliver::deliver(
         objects,
         ask,
-        Delivery { head: stored.head, body: BodySource::Held(stored.body), varies: stored.varies },
+        Delivery { head: stored.head, body: BodySource::Held(stored.body), choice: stored.choice },
         verdict,
     )
 }
@@ -67,7 +67,7 @@ pub(super) fn stale_unasked(
     deliver::deliver(
         objects,
         ask,
-        Delivery { head: stored.head, body: BodySource::Held(stored.body), varies: stored.varies },
+        Delivery { head: stored.head, body: BodySource::Held(stored.body), choice: stored.choice },
         verdict,
     )
 }

@@ -197,6 +197,8 @@ pub struct HitFields {
     pub proxy_status_value: HeaderValue,
     /// `true` if the form of the body depends on the request's Accept-Encoding; Vary then says so.
     pub varies: bool,
+    /// Coding of the body, if this node coded it; else empty.
+    pub coding: &'static str,
 }
 
 impl HitFields {
@@ -207,6 +209,7 @@ impl HitFields {
             proxy_status: [b"\r\nproxy-status: ", proxy_status.as_bytes(), b"\r\n"].concat(),
             proxy_status_value: proxy_status.clone(),
             varies: false,
+            coding: "",
         }
     }
 
@@ -225,6 +228,7 @@ impl HitFields {
         proxy_status: Vec::new(),
         proxy_status_value: HeaderValue::from_static(""),
         varies: false,
+        coding: "",
     };
 
     /// Becomes a copy of `own` for HTTP/1, in the same allocations.

@@ -38,7 +38,9 @@ them with `log.format = \"json\"`. `shoal explain URL` says the same before a re
 const DETAIL: &str = "\
 ## `detail` of Cache-Status
 
-The reason why an answer was not stored, or was given without the origin.";
+The reason why an answer was not stored, or was given without the origin. `coded-gzip`, `coded-br`
+and `coded-zstd` give no reason: this node compressed the body
+([compression](EDGE.md#compression-of-text)).";
 
 const FORWARD: &str = "\
 ## `fwd` of Cache-Status

@@ -31,6 +31,15 @@ impl Coding {
     /// All codings, by number.
     pub const ALL: [Self; 3] = [Self::Gzip, Self::Brotli, Self::Zstd];
 
+    /// Returns the `detail` of Cache-Status for a body that this cache coded.
+    pub fn detail(self) -> &'static str {
+        match self {
+            Self::Gzip => "coded-gzip",
+            Self::Brotli => "coded-br",
+            Self::Zstd => "coded-zstd",
+        }
+    }
+
     /// Returns the name in Content-Encoding.
     pub fn name(self) -> &'static str {
         match self {

@@ -38,6 +38,7 @@ pub(crate) fn check(
     rules.mirrors(settings);
     rules.forward(settings);
     rules.acme(settings);
+    rules.classical_hosts(&settings.upstream.classical_hosts);
     rules.intercept(settings);
     rules.cache(settings);
     rules.compress(settings);

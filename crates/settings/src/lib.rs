@@ -31,6 +31,7 @@ mod ports;
 mod schema;
 mod setting;
 mod source;
+mod stop_time;
 mod tree;
 
 pub use address::{AdminAddress, listen_address};

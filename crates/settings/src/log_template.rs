@@ -99,6 +99,8 @@ fields! {
     ContentType = "content_type",
     /// Cache-Status of the reply.
     CacheStatus = "cache_status",
+    /// Coding of the body, if this node coded it.
+    Coding = "coding",
     /// Name of the site.
     Site = "site",
 }

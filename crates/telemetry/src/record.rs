@@ -48,6 +48,8 @@ pub struct AccessRecord {
     pub content_type: Option<HeaderValue>,
     /// The Cache-Status value of the reply.
     pub cache_status: Bytes,
+    /// Coding of the body, if this node coded it; else empty.
+    pub coding: &'static str,
     /// `true` if the answer is the proxy's own since the origin failed.
     pub failed: bool,
     /// Meter of the site.

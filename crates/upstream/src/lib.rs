@@ -126,8 +126,7 @@ impl Upstreams {
         let scopes = scopes.chain(AuthorityScope::of_acme(&settings.acme).transpose());
         let scopes = scopes.collect::<Result<Vec<_>, _>>()?;
         let settings = settings.upstream.clone();
-        let pinned = settings.pinned_certificates.as_deref();
-        let trust = TrustStore::new(settings.ca_file.as_deref(), scopes, pinned)?;
+        let trust = TrustStore::new(&settings, scopes)?;
         let pool = Pool::new(&settings, Arc::clone(&metrics));
         let names = Names::new(resolver, settings.connect_timeout, Arc::clone(&metrics));
         let tunnels = Gate::new(settings.tunnels, 0);

@@ -83,7 +83,7 @@ impl Upstreams {
         };
         let pool = Pool::new(&own, Arc::clone(&metrics));
         let names = Names::new(Arc::new(SystemResolver), own.connect_timeout, Arc::clone(&metrics));
-        let (trust, tunnels) = (TrustStore::new(None, Vec::new(), None)?, Gate::new(1, 0));
+        let (trust, tunnels) = (TrustStore::new(&own, Vec::new())?, Gate::new(1, 0));
         let links = Some(PeerLinks { source, door });
         Ok(Self { inner: Arc::new(Inner { settings: own, names, trust, pool, tunnels, metrics, links }) })
     }

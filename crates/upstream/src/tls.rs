@@ -7,12 +7,15 @@ use super::socket::OriginStream;
 use crate::access::{HostPattern, HostPatterns};
 use crate::message::target::Target;
 use crate::settings_file;
+use crate::transport::hybrid_provider;
 use parking_lot::Mutex;
 use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use shoal_settings::{Acme, Mirror};
+use shoal_settings::{Acme, Mirror, Upstream};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,8 +34,10 @@ pub(super) struct TrustStore {
     scopes: Vec<AuthorityScope>,
     /// Certificates accepted without an authority.
     pinned: Vec<CertificateDer<'static>>,
-    /// Settings by the scopes that a host is in; most hosts are in none.
-    configs: Mutex<HashMap<Vec<usize>, Arc<OnceCell<Configs>>>>,
+    /// Hosts that get no share of the hybrid group.
+    classical: HostPatterns,
+    /// Settings by the group of hosts; most hosts are in no scope.
+    configs: Mutex<HashMap<HostGroup, Arc<OnceCell<Configs>>>>,
 }
 
 /// Authorities that are trusted for some hosts alone.
@@ -40,6 +45,10 @@ pub(super) struct AuthorityScope {
     hosts: HostPatterns,
     authorities: Vec<CertificateDer<'static>>,
 }
+
+/// Hosts that share their settings of handshakes: the scopes that they are in, and `true` if they
+/// get no share of the hybrid group.
+type HostGroup = (Vec<usize>, bool);
 
 struct Configs {
     /// Offers HTTP/2 and HTTP/1.1.
@@ -59,19 +68,17 @@ pub(super) enum Protocol {
 
 impl TrustStore {
     /// Creates a store of the system's authorities, those of `ca_file` and of `scopes`, and the
-    /// certificates of the file `pinned`.
-    pub fn new(
-        ca_file: Option<&Path>,
-        scopes: Vec<AuthorityScope>,
-        pinned: Option<&Path>,
-    ) -> Result<Self, SetupError> {
+    /// certificates that are pinned.
+    pub fn new(settings: &Upstream, scopes: Vec<AuthorityScope>) -> Result<Self, SetupError> {
         let certificates = |file: Option<&Path>, wrong: fn(PathBuf, io::Error) -> SetupError| {
             let read = file.map(|path| read(path).map_err(|error| wrong(path.into(), error)));
             Ok(read.transpose()?.unwrap_or_default())
         };
-        let further = certificates(ca_file, SetupError::CaFile)?;
-        let pinned = certificates(pinned, SetupError::PinnedCertificates)?;
-        Ok(Self { further, scopes, pinned, configs: Mutex::default() })
+        let further = certificates(settings.ca_file.as_deref(), SetupError::CaFile)?;
+        let pinned = certificates(settings.pinned_certificates.as_deref(), SetupError::PinnedCertificates)?;
+        let classical = settings.classical_hosts.iter();
+        let classical = classical.filter_map(|host| HostPattern::parse(host).ok()).collect();
+        Ok(Self { further, scopes, pinned, classical, configs: Mutex::default() })
     }
 
     /// Performs the handshake. The certificate must be valid for `host`, a name or an address.
@@ -85,8 +92,9 @@ impl TrustStore {
         let is_within = |(_, scope): &(usize, &AuthorityScope)| scope.hosts.match_name(&bare);
         let scopes: Vec<usize> =
             self.scopes.iter().enumerate().filter(is_within).map(|(index, _)| index).collect();
-        let configs = Arc::clone(self.configs.lock().entry(scopes.clone()).or_default());
-        let configs = configs.get_or_try_init(|| self.load(&scopes)).await?;
+        let group = (scopes, self.classical.match_name(&bare));
+        let configs = Arc::clone(self.configs.lock().entry(group.clone()).or_default());
+        let configs = configs.get_or_try_init(|| self.load(&group)).await?;
         let config = if http1_only { &configs.http1 } else { &configs.any };
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| (Cause::TlsCertificate, format!("{host:?} cannot stand in a certificate")))?;
@@ -99,7 +107,7 @@ impl TrustStore {
         Ok((OriginStream::Tls(Box::new(stream)), protocol))
     }
 
-    async fn load(&self, scopes: &[usize]) -> Result<Configs, (Cause, String)> {
+    async fn load(&self, (scopes, is_classical): &HostGroup) -> Result<Configs, (Cause, String)> {
         let native = tokio::task::spawn_blocking(rustls_native_certs::load_native_certs)
             .await
             .map_err(|error| (Cause::TrustRoots, error.to_string()))?;
@@ -110,7 +118,8 @@ impl TrustStore {
             let advice = "install the system's certificate authorities or set upstream.ca_file";
             return Err((Cause::TrustRoots, format!("no certificate authority to trust{why}: {advice}")));
         }
-        Configs::new(roots, self.pinned.clone()).map_err(|error| (Cause::TrustRoots, error))
+        let provider = if *is_classical { default_provider() } else { hybrid_provider() };
+        Configs::new(roots, self.pinned.clone(), provider).map_err(|error| (Cause::TrustRoots, error))
     }
 }
 
@@ -147,8 +156,12 @@ fn roots(certificates: impl Iterator<Item = CertificateDer<'static>>) -> Option<
 }
 
 impl Configs {
-    fn new(roots: Option<RootCertStore>, pinned: Vec<CertificateDer<'static>>) -> Result<Self, String> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+    fn new(
+        roots: Option<RootCertStore>,
+        pinned: Vec<CertificateDer<'static>>,
+        provider: CryptoProvider,
+    ) -> Result<Self, String> {
+        let provider = Arc::new(provider);
         let by_authority = roots.map(|roots| {
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build()
         });

@@ -97,6 +97,24 @@ fn first_certificate_comes_by_either_proof() {
     }
 }
 
+/// A listener that wants certificates of its clients wants none of the authority.
+#[test]
+fn proof_needs_no_client_certificate() {
+    let (authority, origin, own) = (AcmeAuthority::start(), origin(), Authority::new());
+    let setup = ordering(&authority, &origin, &["a.test"]);
+    let roots = setup.file("clients.pem", &own.pem()).to_string_lossy().into_owned();
+    let body = format!("mode = 'reverse'\nacme = [{{ names = ['a.test'] }}]\nclient_ca = '{roots}'");
+    let setup = setup.listen("guarded", &body).set("acme.challenge", "tls-alpn-01");
+    authority.looks_at(setup.address("plain"), setup.address("guarded"));
+    let shoal = setup.start();
+    let ann = authority.signer().client_with(&[], &own.issue_client("ann", &[]));
+    let ask = |config| certificate(shoal.address("guarded"), config, "a.test");
+    wait::until("a certificate", || ask(ann.clone()).is_some());
+    assert!(authority.problems().is_empty(), "{:?}", authority.problems());
+    assert_eq!(ask(authority.signer().client(&[])), None, "other clients need theirs");
+    assert_eq!(ask(authority.signer().client(&["acme-tls/1"])), None, "no proof is open");
+}
+
 #[test]
 fn tokens_are_answered_before_redirects_and_lists() {
     let (authority, origin) = (AcmeAuthority::start(), origin());

@@ -46,6 +46,37 @@ fn unzipped(answer: &Response) -> String {
     text
 }
 
+/// Cache-Status, the access log and `shoal explain` tell the form, on both paths of a hit.
+#[test]
+fn coded_forms_are_told() {
+    let (origin, page) = (Origin::start(), page());
+    origin.on("/a", html(&page));
+    let shoal = setup(&origin).set("log.template", "{outcome} {coding} {status}").start();
+    coded(&shoal, "/a", "br");
+    let told = |request: &Request| {
+        let answer = shoal.ask(request);
+        answer.field("cache-status").expect("Cache-Status").to_owned()
+    };
+    for form in ["plain", "ordinary"] {
+        let request = taking("/a", "br");
+        let request = if form == "plain" { request } else { request.field(ORDINARY.0, ORDINARY.1) };
+        let status = told(&request);
+        assert!(status.contains("hit;detail=coded-br;ttl="), "{form}: {status}");
+        let as_it_is = if form == "plain" {
+            Request::get("/a")
+        } else {
+            Request::get("/a").field(ORDINARY.0, ORDINARY.1)
+        };
+        assert!(!told(&as_it_is).contains("detail"), "{form}");
+    }
+    let lines = |wanted: &str| shoal.access_log(1).iter().filter(|line| line.contains(wanted)).count();
+    wait::until("lines of coded forms", || lines("hit br 200") >= 3);
+    assert!(lines("miss - 200") == 1 && lines("hit - 200") >= 2, "{:?}", shoal.access_log(1));
+    let asked = serde_json::json!({ "url": "http://site.test/a" });
+    let explained = crate::explain::explain(&shoal, asked);
+    assert_eq!(explained["stored"]["coded_forms"], serde_json::json!(["br"]), "{explained:#}");
+}
+
 #[test]
 fn hot_text_is_coded_once_for_each_coding() {
     let (origin, page) = (Origin::start(), page());

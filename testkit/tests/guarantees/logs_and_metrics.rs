@@ -1,8 +1,9 @@
 //! Access logs in three formats, the error log, metrics, status.
 
+use shoal_testkit::address::{free_port, fresh_ip};
 use shoal_testkit::h2::H2Connection;
 use shoal_testkit::wait;
-use shoal_testkit::{Answer, Gate, Origin, Request, Setup, Shoal};
+use shoal_testkit::{Answer, Connection, Gate, Origin, Request, Setup, Shoal};
 use std::collections::HashSet;
 
 /// A hit, a miss, a refusal and a body of known size.
@@ -21,6 +22,42 @@ fn traffic(format: &str) -> (Origin, Shoal, Vec<String>) {
     let rank = |line: &String| (line.contains("/missing"), line.contains("hit") || line.contains("_HIT"));
     log.sort_by_key(rank);
     (origin, shoal, log)
+}
+
+/// A scraper gets metrics and health at an address of its own, and can do nothing else there.
+#[test]
+fn scrapers_have_metrics_alone() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("body", 60));
+    let setup = Setup::to(&origin);
+    let password = setup.file("ann.password", "secret\n").to_string_lossy().into_owned();
+    let address = free_port(fresh_ip());
+    let ann = toml::Table::from_iter([
+        ("name".into(), toml::Value::from("ann")),
+        ("password_file".into(), toml::Value::from(password)),
+    ]);
+    let shoal = setup
+        .set("admin.users", vec![toml::Value::from(ann)])
+        .set("admin.metrics", address.to_string())
+        .start();
+    let ask =
+        |method: &str, path: &str| Connection::open(address).ask(&Request::new(method, path), "localhost");
+    shoal.ask(&Request::get("/a")).expect_body("body");
+    assert_eq!(shoal.ask_admin(&Request::get("/metrics")).status, 401, "the admin listener wants a user");
+    assert!(ask("GET", "/metrics").expect_status(200).text().contains("shoal_requests_total"));
+    assert_eq!(ask("GET", "/healthz").status, 200);
+    for (method, path) in [
+        ("GET", "/"),
+        ("GET", "/status"),
+        ("GET", "/ui/"),
+        ("POST", "/metrics"),
+        ("POST", "/purge?all"),
+        ("POST", "/reload"),
+        ("POST", "/explain"),
+    ] {
+        assert_eq!(ask(method, path).status, 404, "{method} {path}");
+    }
+    shoal.ask(&Request::get("/a")).expect_hit();
 }
 
 /// Squid's native format: time elapsed client code/status bytes method URL user hierarchy/host

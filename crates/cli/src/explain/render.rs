@@ -142,6 +142,9 @@ fn found(page: &mut String, view: &StoredView) {
         ),
     };
     row(page, "serve stale", &windows);
+    if !view.coded_forms.is_empty() {
+        row(page, "coded forms", &view.coded_forms.join(", "));
+    }
     if !view.parts.is_empty() {
         let whole = view.complete_bytes.map(|bytes| format!(" of {bytes}")).unwrap_or_default();
         row(page, "bytes", &format!("{}{whole}", ranges(&view.parts)));

@@ -5,6 +5,7 @@
 //! flight finish; a second such signal does not wait for them. Other signals that would end a
 //! process are logged and ignored.
 
+mod admin;
 mod banner;
 mod error_lines;
 mod files;
@@ -24,12 +25,13 @@ pub use options::{RunOptions, reverse_listener};
 use crate::configuration::Configuration;
 use crate::failure::Failure;
 use crate::show::print;
+use admin::{AdminListeners, BoundListeners};
 use logging::ErrorLog;
 use node::RunningNode;
 use notify::{Notifier, State};
 use predecessor::Predecessor;
 use shoal_handover::{Activation, InheritedSockets, PendingRequest, UpgradeOutcome, activated};
-use shoal_proxy::admin::{AdminAccess, AdminListener, BoundAdmin, Control as _, Readiness};
+use shoal_proxy::admin::{Control as _, Readiness};
 use shoal_proxy::node::Inheritance;
 use shoal_settings::{AdminAddress, Settings};
 use signals::{Completion, Event, Signals};
@@ -92,9 +94,8 @@ fn run_logging(
     let signals =
         Signals::new(requests).map_err(|error| Failure::Runtime(format!("cannot take signals: {error}")))?;
 
-    let admin = bind_admin(&settings, &mut sockets)?;
-    let admin_access = AdminAccess::new(&settings.admin).map_err(Failure::Usage)?;
-    let admin_address = admin.as_ref().map(|bound| bound.address().clone());
+    let admin = BoundListeners::bind(&settings, &mut sockets)?;
+    let admin_address = admin.address().cloned();
     let store = predecessor
         .clone()
         .map(|predecessor| Box::new(move || predecessor.wait_for_store()) as Box<dyn FnOnce() -> _ + Send>);
@@ -106,14 +107,16 @@ fn run_logging(
     if let Some(predecessor) = &predecessor {
         predecessor.take_over(&running).map_err(Failure::Runtime)?;
     }
-    let admin = admin.map(|bound| bound.start(running.clone(), admin_access)).transpose();
-    let admin =
-        admin.map_err(|error| Failure::Runtime(format!("cannot start the admin listener: {error}")))?;
-    admin.iter().for_each(AdminListener::own);
-    greet(&settings, &running, admin.as_ref());
+    let admin = admin.start(&running, &settings.admin)?;
+    admin.own();
+    greet(&settings, &running, admin.address());
     let addresses: Vec<String> = running.addresses().iter().map(ToString::to_string).collect();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listens = addresses.join(", "), "started");
     let notifier = Notifier::from_environment();
+    // systemd is asked for the time of a stop; other managers have a limit of their own.
+    if let Some(warning) = settings.stop_warning().filter(|_| !notifier.has_manager()) {
+        tracing::warn!("{warning}");
+    }
     notifier.send_state(readiness(&running));
     let (opened, told) = (Arc::downgrade(&running), notifier.clone());
     running.on_disk_opened(move || {
@@ -135,7 +138,7 @@ fn readiness(running: &RunningNode) -> State {
 /// Main thread of a running node.
 struct RunLoop {
     running: Arc<RunningNode>,
-    admin: Option<AdminListener>,
+    admin: AdminListeners,
     signals: Signals,
     notifier: Notifier,
 }
@@ -199,7 +202,7 @@ impl RunLoop {
     /// Lets health checks see the end first, then lets requests in flight finish, unless a second
     /// signal arrives.
     fn stop(mut self) {
-        self.notifier.send_state(State::Stopping);
+        self.notifier.send_state(State::Stopping(self.running.stop_time()));
         let lame_duck = self.running.lame_duck();
         if !lame_duck.is_zero() {
             tracing::info!(
@@ -249,33 +252,11 @@ fn ignore(signal: &str) {
     );
 }
 
-/// Binds the admin listener. If the address is the default and another node uses it, the listener
-/// takes a free port. Two nodes can then be tried on one machine.
-fn bind_admin(settings: &Settings, sockets: &mut InheritedSockets) -> Result<Option<BoundAdmin>, Failure> {
-    let Some(address) = &settings.admin.listen else { return Ok(None) };
-    let mut result = BoundAdmin::take_or_bind(address, sockets);
-    let in_use = matches!(&result, Err(error) if error.kind() == std::io::ErrorKind::AddrInUse);
-    if in_use && settings.admin.listen == shoal_settings::Admin::default().listen {
-        tracing::warn!(%address, "the default admin address is taken; using a free port");
-        result = BoundAdmin::take_or_bind(&AdminAddress::Tcp(([127, 0, 0, 1], 0).into()), sockets);
-    }
-    let bound = result.map_err(|error| {
-        Failure::Runtime(format!("cannot listen for administration at {address}: {error}"))
-    })?;
-    if let AdminAddress::Tcp(address) = bound.address()
-        && !address.ip().is_loopback()
-        && settings.admin.users.is_empty()
-    {
-        tracing::warn!(%address, "whoever reaches the admin listener may purge and reload");
-    }
-    Ok(Some(bound))
-}
-
 /// Prints the banner, on stderr if stdout is the access log. A closed terminal or a full disk does
 /// not stop the node.
-fn greet(settings: &Settings, running: &RunningNode, admin: Option<&AdminListener>) {
+fn greet(settings: &Settings, running: &RunningNode, admin: Option<&AdminAddress>) {
     let disks = running.status().store.map_or_else(Vec::new, |store| store.disks);
-    let text = banner::text(settings, &running.addresses(), admin.map(AdminListener::address), &disks);
+    let text = banner::text(settings, &running.addresses(), admin, &disks);
     match settings.log.access.as_str() {
         // If stderr cannot be written, this failure cannot be reported either.
         "stdout" => drop(std::io::stderr().write_all(text.as_bytes())),

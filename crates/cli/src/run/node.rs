@@ -86,6 +86,11 @@ impl RunningNode {
         self.settings.lock().drain.lame_duck
     }
 
+    /// Returns the longest time that a stop may take.
+    pub fn stop_time(&self) -> Duration {
+        self.settings.lock().stop_time()
+    }
+
     /// Returns the longest wait for each step of a process that is to take over.
     pub fn upgrade_timeout(&self) -> Duration {
         self.settings.lock().upgrade_timeout

@@ -7,6 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
 
 /// States for a service manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,8 @@ pub enum State {
     /// Ready without a store: only RAM serves.
     Degraded,
     Reloading,
-    Stopping,
+    /// The process ends within this time.
+    Stopping(Duration),
     /// Another process, with this id, is the main one.
     Replaced(u32),
 }
@@ -28,6 +30,11 @@ impl Notifier {
     /// Returns the notifier of `NOTIFY_SOCKET`.
     pub fn from_environment() -> Self {
         Self(std::env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty()))
+    }
+
+    /// Returns `true` if there is a manager.
+    pub fn has_manager(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Sends the state. If the manager does not listen, the node only logs a warning.
@@ -47,7 +54,8 @@ fn message(state: State) -> String {
             let now = clock_gettime(ClockId::Monotonic);
             format!("RELOADING=1\nMONOTONIC_USEC={}", now.tv_sec * 1_000_000 + now.tv_nsec / 1000)
         }
-        State::Stopping => "STOPPING=1".into(),
+        // The manager then waits that long, also with a shorter TimeoutStopSec.
+        State::Stopping(within) => format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", within.as_micros()),
         State::Replaced(pid) => format!("MAINPID={pid}"),
     }
 }
@@ -89,8 +97,8 @@ mod tests {
         let address = SocketAddr::from_abstract_name(&name).expect("a name");
         let socket = UnixDatagram::bind_addr(&address).expect("bound");
         let notifier = Notifier(Some(format!("@{name}")));
-        notifier.send_state(State::Stopping);
-        assert_eq!(received(&socket), "STOPPING=1");
+        notifier.send_state(State::Stopping(Duration::from_secs(40)));
+        assert_eq!(received(&socket), "STOPPING=1\nEXTEND_TIMEOUT_USEC=40000000");
         notifier.send_state(State::Replaced(17));
         assert_eq!(received(&socket), "MAINPID=17");
     }

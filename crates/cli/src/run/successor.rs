@@ -1,13 +1,13 @@
 //! The process that becomes this node: started, given the sockets and the store, and trusted once
 //! it serves. If it fails before that, this process goes on as if nothing had happened.
 
+use super::admin::AdminListeners;
 use super::node::RunningNode;
 use super::predecessor::VARIABLE;
 use shoal_handover::{
     Change, Channel, ChannelFault, DESCRIPTORS_MAX, Message, PROTOCOL, PROTOCOL_LEAST, SocketName,
     send_object, to_digits,
 };
-use shoal_proxy::admin::AdminListener;
 use shoal_proxy::node::{LateNews, LateObject, StoreRelease};
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -39,8 +39,8 @@ struct Candidate {
 pub struct Estate<'a> {
     /// The node.
     pub running: &'a Arc<RunningNode>,
-    /// Admin listener of the node, if there is one.
-    pub admin: Option<&'a AdminListener>,
+    /// Admin listeners of the node.
+    pub admin: &'a AdminListeners,
     /// Longest wait for each step of the new process.
     pub patience: Duration,
 }
@@ -76,7 +76,7 @@ impl Estate<'_> {
         candidate.offer(self.offers().map_err(|error| vec![format!("sockets: {error}")])?)?;
         let prepared = candidate.next(self.patience, is_cancelled)?;
         let Message::Prepared { program, .. } = prepared else { return Err(candidate.misunderstood()) };
-        if !self.admin.is_none_or(|admin| admin.pause(CHANGES_WAIT_MAX)) {
+        if !self.admin.pause(CHANGES_WAIT_MAX) {
             return Err(vec!["a purge or another change is still under way; ask again".into()]);
         }
         let taken = self.release_to(candidate, is_cancelled);
@@ -86,7 +86,7 @@ impl Estate<'_> {
                 Ok(Successor { pid, program, channel, untold })
             }
             Err(why) => {
-                self.admin.inspect(|admin| admin.resume());
+                self.admin.resume();
                 Err(why)
             }
         }
@@ -125,7 +125,7 @@ impl Estate<'_> {
 
     fn offers(&self) -> std::io::Result<Vec<(SocketName, OwnedFd)>> {
         let mut offers = self.running.node().offers()?;
-        offers.extend(self.admin.map(AdminListener::offer).transpose()?);
+        offers.extend(self.admin.offers()?);
         Ok(offers)
     }
 }

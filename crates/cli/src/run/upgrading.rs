@@ -6,7 +6,6 @@ use super::signals::Event;
 use super::successor::{Estate, Successor};
 use super::{AfterWork, RunLoop, ignore, readiness, refuse};
 use shoal_handover::{ChannelFault, PendingRequest, UpgradeOutcome};
-use shoal_proxy::admin::AdminListener;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,12 +30,12 @@ impl RunLoop {
         let outcome = Arc::new(Mutex::new(None));
         let mut must_stop = false;
         // The thread ends before the listener is used again.
-        let admin = self.admin.take();
+        let admin = std::mem::take(&mut self.admin);
         let mut done = {
             let (running, cancelled, told) = (self.running.clone(), is_cancelled.clone(), outcome.clone());
             self.signals.watch("upgrade", move || {
                 let patience = running.upgrade_timeout();
-                let estate = Estate { running: &running, admin: admin.as_ref(), patience };
+                let estate = Estate { running: &running, admin: &admin, patience };
                 let handed_over = estate.hand_over(program, &cancelled);
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some((handed_over, admin));
             })
@@ -79,7 +78,7 @@ impl RunLoop {
             Err(ChannelFault::Ended) => return self.survived(request),
             Err(error) => tracing::error!(%error, pid = successor.pid, "the new process was not told"),
         }
-        self.admin.iter().for_each(|admin| admin.leave());
+        self.admin.leave();
         tracing::info!(pid = successor.pid, version = successor.program, "a new process has taken over");
         if let Some(request) = request {
             let (pid, program) = (successor.pid, successor.program.clone());
@@ -92,7 +91,7 @@ impl RunLoop {
     fn survived(&self, request: Option<PendingRequest>) -> AfterUpgrade {
         self.notifier.send_state(State::Replaced(std::process::id()));
         self.running.node().take_back();
-        self.admin.iter().for_each(AdminListener::resume);
+        self.admin.resume();
         self.goes_on(vec!["the new process ended before it was the node".into()], request);
         AfterUpgrade::GoOn
     }

@@ -170,7 +170,7 @@ fn a_node_is_started_asked_and_stopped() {
     assert!(why.contains("(1 of 2 URLs were purged)"), "{why}");
 
     node.signal(Signal::TERM);
-    assert_eq!(node.notification(), "STOPPING=1");
+    assert_eq!(node.notification(), "STOPPING=1\nEXTEND_TIMEOUT_USEC=11000000");
     assert_eq!(exit_code(&mut node.child), Some(0), "{}", node.error_log());
     node.wait_for_log("stopped");
     assert!(!node.folder.path().join("admin.sock").exists());

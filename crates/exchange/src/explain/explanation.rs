@@ -260,6 +260,9 @@ pub struct StoredView {
     /// Further variants in RAM, which are not listed.
     #[serde(default)]
     pub variants_left_out: usize,
+    /// Codings of the text's forms that this node has made and holds.
+    #[serde(default)]
+    pub coded_forms: Vec<String>,
     /// `true` if an answer to such a request could not be stored recently.
     pub remembered_as_unstorable: bool,
 }

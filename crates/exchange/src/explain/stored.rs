@@ -5,16 +5,18 @@ use super::{ForwardReason, Reason, forwarded};
 use crate::CacheEngine;
 use crate::cache::Cache;
 use crate::clock;
+use crate::coding::is_form_of;
 use crate::explain::{ReuseView, StoredView, VariantView};
 use crate::hybrid_cache::PeekedObject;
 use crate::lookup::{is_of_mode, variant_keys};
 use crate::metadata::{ObjectMetadata, PartsMarker, ResponseMetadata, VaryMarker};
 use crate::request::RequestContext;
 use crate::stored_use::StoredUse;
+use shoal_cache::coded::coded_key;
 use shoal_core::{Fields, ObjectKey, Timestamp};
-use shoal_semantics::date;
 use shoal_semantics::reuse::{self, Reuse};
 use shoal_semantics::storage::CachePolicy;
+use shoal_semantics::{Coding, date};
 use std::sync::Arc;
 
 /// Result of a look.
@@ -59,6 +61,7 @@ pub(super) async fn look(engine: &CacheEngine, ask: &RequestContext) -> CacheFin
             let view = StoredView {
                 tier: Some(if in_memory { "ram" } else { "disk" }.into()),
                 on_disk,
+                coded_forms: coded_forms(engine, ask, &key, &head).await,
                 body_bytes: Some(body_bytes),
                 ..response_view(ask, &head)
             };
@@ -90,6 +93,26 @@ pub(super) async fn look(engine: &CacheEngine, ask: &RequestContext) -> CacheFin
     debug_assert_eq!(view.kind == "response", found.is_some());
     debug_assert!(reuse.hit != Some(true) || found.is_some(), "a hit without a response");
     CacheFinding { view, reuse: without_hit(ask, reuse), found, notes }
+}
+
+/// Returns the codings of the forms that are held of a response.
+async fn coded_forms(
+    engine: &CacheEngine,
+    ask: &RequestContext,
+    key: &ObjectKey,
+    head: &ResponseMetadata,
+) -> Vec<String> {
+    let mut codings = Vec::new();
+    if ask.live.compress.is_none() || ask.site.is_none() {
+        return codings;
+    }
+    for coding in Coding::ALL {
+        let found = engine.cache().objects.peek(&coded_key(key, coding)).await;
+        if found.ok().flatten().is_some_and(|found| is_form_of(&found.record, head)) {
+            codings.push(coding.name().to_owned());
+        }
+    }
+    codings
 }
 
 /// Returns the record that the request selects, as a lookup finds it.

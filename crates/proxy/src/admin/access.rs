@@ -27,6 +27,8 @@ pub struct AdminAccess {
     hosts: Vec<String>,
     /// Wrong passwords that came, by client network.
     failures: RateLimiter,
+    /// `true` for the listener of metrics.
+    has_metrics_alone: bool,
 }
 
 /// Reason why a request is not served.
@@ -57,7 +59,24 @@ impl AdminAccess {
             tls: server::private_tls(&settings.tls).map_err(|error| error.to_string())?,
             hosts: settings.hosts.clone(),
             failures: RateLimiter::new(FAILURES, FAILURE_PLACES),
+            has_metrics_alone: false,
         }))
+    }
+
+    /// Returns the rules of the listener of metrics: no users, no TLS, and few requests.
+    pub fn of_metrics(settings: &Admin) -> Arc<Self> {
+        Arc::new(Self {
+            users: Vec::new(),
+            tls: None,
+            hosts: settings.hosts.clone(),
+            failures: RateLimiter::new(FAILURES, FAILURE_PLACES),
+            has_metrics_alone: true,
+        })
+    }
+
+    /// Returns `true` if requests for metrics and health alone are answered.
+    pub(super) fn has_metrics_alone(&self) -> bool {
+        self.has_metrics_alone
     }
 
     /// Returns the TLS of the listener; `None` for plain HTTP.

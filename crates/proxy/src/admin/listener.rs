@@ -331,6 +331,9 @@ async fn respond(request: Request<Incoming>, calls: ControlCalls, door: &Door) -
     if let Some(why) = door.guard.refusal(&head.method, &head.headers) {
         return response(routes::text(StatusCode::FORBIDDEN, format!("{why}\n")));
     }
+    if door.access.has_metrics_alone() && !routes::is_of_metrics(&head.method, head.uri.path()) {
+        return response(routes::text(StatusCode::NOT_FOUND, routes::METRICS_ALONE.into()));
+    }
     let is_dashboard = ui::is_ours(head.uri.path());
     let is_health = head.uri.path() == routes::HEALTH && head.method.is_safe();
     let role = match door.access.judge(&head, is_dashboard, (door.is_local, door.from)) {

@@ -18,6 +18,9 @@ pub(super) struct AdminResponse {
 /// Path of the health check. The answer never blocks, like [`Control::readiness`].
 pub(super) const HEALTH: &str = "/healthz";
 
+/// Path of the metrics.
+const METRICS: &str = "/metrics";
+
 /// Path of the URLs that cost origins most.
 const TOP_MISSES: &str = "/top/misses";
 
@@ -32,7 +35,7 @@ pub(super) const HINTS: &str = "/hints";
 
 /// Every route, with its method and purpose.
 const ROUTES: [(&str, &str, &str); 19] = [
-    ("GET", "/metrics", "counters and gauges in Prometheus' text format"),
+    ("GET", METRICS, "counters and gauges in Prometheus' text format"),
     ("GET", "/status", "what the node is and holds, as JSON"),
     ("GET", "/mirrors", "mirrors of package registries with their counts, as JSON"),
     ("GET", HEALTH, "200 when the node accepts clients, else 503; ready, or degraded: no store"),
@@ -56,6 +59,15 @@ const ROUTES: [(&str, &str, &str); 19] = [
         "takes a disk out of service or brings it back: {\"path\": \"...\", \"online\": false}",
     ),
 ];
+
+/// Answer to other requests at the listener of metrics.
+pub(super) const METRICS_ALONE: &str =
+    "this listener has GET /metrics and GET /healthz alone; admin.listen has the rest\n";
+
+/// Returns `true` for the requests of a scraper: metrics and health.
+pub(super) fn is_of_metrics(method: &Method, path: &str) -> bool {
+    method.is_safe() && (path == METRICS || path == HEALTH)
+}
 
 /// Answers one request. May block, as [`Control`] may.
 pub(super) fn answer(
@@ -82,7 +94,7 @@ pub(super) fn answer(
         return AdminResponse { allow: Some(allow), ..text(StatusCode::METHOD_NOT_ALLOWED, body) };
     }
     match path {
-        "/metrics" => AdminResponse {
+        METRICS => AdminResponse {
             content_type: "text/plain; version=0.0.4; charset=utf-8",
             ..text(StatusCode::OK, exposition::page(control.metrics(), &control.status()))
         },

@@ -1,6 +1,7 @@
 //! Cache-Status (RFC 9211).
 
 use super::{ForwardReason, MEMBER_BYTES, push_name, push_quoted};
+use crate::Coding;
 use crate::fields::append_shared_member;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode};
@@ -21,6 +22,8 @@ pub struct CacheStatus<'a> {
     pub key: Option<&'a str>,
     /// Further detail, preferably a token.
     pub detail: Option<&'a str>,
+    /// Coding of the body, if this cache coded it. It is the detail of a member without another.
+    pub coding: Option<Coding>,
 }
 
 /// Way in which a cache handled a request.
@@ -70,6 +73,11 @@ impl CacheStatus<'_> {
             HandlingWay::Forwarded(forwarded) => forwarded.push(out),
             HandlingWay::Generated => {}
         }
+        // Before the digits of the time to live, which the fast path writes last.
+        if let (Some(coding), None) = (self.coding, self.detail) {
+            out.extend_from_slice(b";detail=");
+            out.extend_from_slice(coding.detail().as_bytes());
+        }
         if let Some(ttl) = self.ttl {
             out.extend_from_slice(b";ttl=");
             let ttl = ttl.clamp(-INTEGER_MAX, INTEGER_MAX);
@@ -117,7 +125,7 @@ mod tests {
     }
 
     fn cache_status(handling: HandlingWay) -> CacheStatus<'static> {
-        CacheStatus { cache: "shoal", handling, ttl: None, key: None, detail: None }
+        CacheStatus { cache: "shoal", handling, ttl: None, key: None, detail: None, coding: None }
     }
 
     #[test]
@@ -128,6 +136,18 @@ mod tests {
         for (member, text) in [
             (CacheStatus { ttl: Some(376), ..cache_status(HandlingWay::Hit) }, "shoal;hit;ttl=376"),
             (CacheStatus { ttl: Some(-412), ..cache_status(HandlingWay::Hit) }, "shoal;hit;ttl=-412"),
+            (
+                CacheStatus { ttl: Some(5), coding: Some(Coding::Brotli), ..cache_status(HandlingWay::Hit) },
+                "shoal;hit;detail=coded-br;ttl=5",
+            ),
+            (
+                CacheStatus {
+                    detail: Some("retry-after"),
+                    coding: Some(Coding::Gzip),
+                    ..cache_status(HandlingWay::Hit)
+                },
+                "shoal;hit;detail=retry-after",
+            ),
             (cache_status(HandlingWay::Forwarded(stale)), "shoal;fwd=stale;fwd-status=304"),
             (cache_status(HandlingWay::Forwarded(missed)), "shoal;fwd=uri-miss;stored;collapsed"),
             (
@@ -173,6 +193,7 @@ mod tests {
                 ttl: Some(ttl),
                 key: Some(&key),
                 detail: Some(&detail),
+                coding: None,
                 handling: HandlingWay::Forwarded(forwarded(ForwardReason::Miss)),
             };
             let list: sfv::List = sfv::Parser::new(&member.to_bytes()).parse().expect("a list");

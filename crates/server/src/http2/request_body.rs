@@ -27,6 +27,8 @@ pub(super) struct H2Body {
     pace: ClientProgress,
     /// Bytes of the current frame that had arrived at the last timeout.
     arrived: usize,
+    /// Other streams held the connection's window at the last look.
+    was_held: bool,
     state: BodyState,
 }
 
@@ -46,7 +48,8 @@ impl H2Body {
     ) -> Self {
         let pace = ClientProgress::default();
         let (stall, arrived, state) = (None, 0, BodyState::Data);
-        Self { stream, continue_to, remaining: length, live, stall, pace, arrived, state }
+        let was_held = false;
+        Self { stream, continue_to, remaining: length, live, stall, pace, arrived, was_held, state }
     }
 
     fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
@@ -94,7 +97,10 @@ impl H2Body {
                 // Other streams hold the connection's window, so the client is not at fault. Its
                 // time starts again.
                 self.pace = ClientProgress::default();
+            } else if self.was_held {
+                stall.set(Instant::now() + patience.pause);
             }
+            self.was_held = !may_come;
             let arriving = self.stream.arriving();
             let comes = arriving.saturating_sub(self.arrived) as u64 >= patience.bytes_min();
             if may_come && !comes {

@@ -36,6 +36,7 @@ mod sockets;
 mod stream;
 mod turns;
 mod uni_streams;
+mod unread_bodies;
 
 pub(super) use endpoint::{Http3Listener, listeners, serve};
 
@@ -54,6 +55,7 @@ use shoal_http3::ErrorCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
+use unread_bodies::UnreadBodies;
 
 /// State shared by the streams of one connection.
 struct Http3Context<H> {
@@ -64,6 +66,8 @@ struct Http3Context<H> {
     client: Mutex<Arc<Client>>,
     /// Memory of the heads of unanswered requests.
     heads: HeldHeads,
+    /// Bodies of requests that may hold the window for all.
+    unread: UnreadBodies,
     /// Streams with a task.
     tasks: AtomicUsize,
     /// Time at which the last reply ended.
@@ -90,6 +94,7 @@ impl<H: Handler> Http3Context<H> {
             connection,
             client: Mutex::new(Arc::new(client)),
             heads: HeldHeads::default(),
+            unread: UnreadBodies::default(),
             tasks: AtomicUsize::new(0),
             quiet_since: Mutex::new(Instant::now()),
             resets: AtomicU32::new(0),

@@ -2,6 +2,7 @@
 
 use super::Http3Context;
 use super::receive::{ReceiveError, RequestStream};
+use super::unread_bodies::{Room, UnreadBody};
 use crate::message::{BodyError, Handler, InterimSink};
 use crate::slow_clients::{ClientProgress, TooSlow};
 use crate::transport::Deadline;
@@ -14,6 +15,7 @@ use shoal_wire::chunk::may_trail;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 /// Reads data and trailers. QUIC opens the stream's window only for the bytes taken.
 pub(super) struct H3Body<H: Handler> {
@@ -25,6 +27,9 @@ pub(super) struct H3Body<H: Handler> {
     remaining: Option<u64>,
     stall: Option<Deadline>,
     pace: ClientProgress,
+    begun: Instant,
+    /// The bytes that this body may hold of the connection's window.
+    unread: UnreadBody,
     is_over: bool,
 }
 
@@ -39,16 +44,22 @@ impl<H: Handler> H3Body<H> {
         length: Option<u64>,
     ) -> Self {
         let (stall, pace, is_over) = (None, ClientProgress::default(), false);
-        Self { stream, context, continue_to, remaining: length, stall, pace, is_over }
+        let (begun, unread) = (Instant::now(), context.unread.open());
+        Self { stream, context, continue_to, remaining: length, stall, pace, begun, unread, is_over }
     }
 
     fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<BodyFrame> {
-        let patience = &self.context.live.patience;
         let Poll::Ready(part) = self.stream.poll_part(context) else {
-            let stall = self.stall.get_or_insert_with(|| Deadline::after(patience.pause));
-            let TooSlow = ready!(self.pace.poll_stalled(stall, context, patience));
+            self.unread.is_read(Instant::now);
+            let TooSlow = ready!(self.poll_stalled(context));
             return self.fail(ErrorCode::REQUEST_CANCELLED, BodyError::Timeout);
         };
+        let patience = &self.context.live.patience;
+        if self.unread.is_waiting() && self.blamed_from().is_none_or(|from| from > Instant::now()) {
+            // The client may have waited for room, not the server for the client.
+            self.pace = ClientProgress::default();
+        }
+        self.unread.is_unread();
         if let Some(stall) = &mut self.stall {
             stall.lift();
         }
@@ -69,7 +80,7 @@ impl<H: Handler> H3Body<H> {
             Ok(Some(Part::Head(_))) => unreachable!("the head was read"),
             Ok(None) if self.remaining.is_some_and(|remaining| remaining > 0) => self.lie(),
             Ok(None) => {
-                self.is_over = true;
+                self.end();
                 Poll::Ready(None)
             }
             Err(error) => {
@@ -81,6 +92,35 @@ impl<H: Handler> H3Body<H> {
                 }
                 self.fail(ErrorCode::MESSAGE_ERROR, error.into())
             }
+        }
+    }
+
+    /// Waits for the client. Returns ready once it could send and has not for too long.
+    fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<TooSlow> {
+        loop {
+            let now = Instant::now();
+            let patience = &self.context.live.patience;
+            let due = self.blamed_from().unwrap_or(now + patience.pause);
+            let stall = self.stall.get_or_insert_with(|| Deadline::after(patience.pause));
+            if due <= now {
+                return self.pace.poll_stalled(stall, context, patience);
+            }
+            // Other bodies hold the connection's window, or have held it. The client is not at
+            // fault, and its time starts again.
+            self.pace = ClientProgress::default();
+            stall.set_if_lifted(patience.pause);
+            ready!(stall.poll_passed(context));
+            stall.set(due);
+        }
+    }
+
+    /// Returns the time from which a silent client is at fault; `None` while other bodies may hold
+    /// the connection's window.
+    fn blamed_from(&self) -> Option<Instant> {
+        match self.context.unread.room() {
+            Room::Since(Some(since)) => Some(since + self.context.live.patience.pause),
+            Room::Since(None) => Some(self.begun),
+            Room::MayBeHeld => None,
         }
     }
 
@@ -113,8 +153,13 @@ impl<H: Handler> H3Body<H> {
         Poll::Ready(Some(Ok(Frame::trailers(kept))))
     }
 
-    fn fail(&mut self, code: ErrorCode, error: BodyError) -> Poll<BodyFrame> {
+    fn end(&mut self) {
         self.is_over = true;
+        self.unread.is_read(Instant::now);
+    }
+
+    fn fail(&mut self, code: ErrorCode, error: BodyError) -> Poll<BodyFrame> {
+        self.end();
         self.stream.stop(code);
         Poll::Ready(Some(Err(error)))
     }

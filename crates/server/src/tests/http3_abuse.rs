@@ -264,6 +264,49 @@ async fn upload_that_stops_is_given_up() {
     drop(send);
 }
 
+/// Uploads that the server does not read fill the window of their connection. Another upload waits
+/// for room, so its client is not slow; its time begins when it can send.
+#[tokio::test]
+async fn client_without_room_is_not_too_slow() {
+    let authority = Authority::new();
+    let server = serving(&authority, |settings| settings.client.idle_timeout = Duration::from_secs(1));
+    let raw = RawClient::connect(&server, &authority).await;
+    let (mut send, receive) = raw.open(&[&head("POST", "/count", &[])[..], b"\0\x40\x64a"].concat()).await;
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        let (mut send, receive) = raw.open(&head("POST", "/waits", &[])).await;
+        let filling = tokio::spawn(async move { send.write_all(&whole_frame(1 << 20)).await });
+        held.push((filling, receive));
+    }
+    until("the requests", || server.handler.begun.load(SeqCst) == 5).await;
+    tokio::time::sleep(Duration::from_millis(2300)).await;
+    assert_eq!(server.metrics.clients_slow.value(), 0);
+    assert!(held.iter().all(|(filling, _)| !filling.is_finished()), "the window is full");
+    for (filling, receive) in held {
+        filling.abort();
+        drop(receive);
+    }
+    tokio::time::sleep(Duration::from_millis(850)).await;
+    send.write_all(&[b'b'; 99]).await.expect("the stream stays");
+    send.write_all(b"\0\x01c").await.expect("the stream stays");
+    send.finish().expect("open");
+    let came = read(receive).await.expect("a response");
+    assert!(came.windows(4).any(|text| text == b"101 "), "{:?}", String::from_utf8_lossy(&came));
+    assert_eq!(server.metrics.clients_slow.value(), 0);
+    // A client that could send and does not is given up as before.
+    let (send, receive) = raw.open(&[&head("POST", "/count", &[])[..], b"\0\x05ab"].concat()).await;
+    assert!(read(receive).await.expect("a response").windows(12).any(|text| text == b"body stalled"));
+    drop(send);
+}
+
+/// Returns a DATA frame of `bytes` bytes, at least 16,384.
+fn whole_frame(bytes: u32) -> Vec<u8> {
+    let mut frame = vec![0];
+    frame.extend_from_slice(&(bytes | 0x8000_0000).to_be_bytes());
+    frame.resize(frame.len() + bytes as usize, b'x');
+    frame
+}
+
 /// Relay between clients and the server, which lets no packet of the server pass.
 struct DeafRelay {
     address: std::net::SocketAddr,

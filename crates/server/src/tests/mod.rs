@@ -1,5 +1,6 @@
 //! Tests of the transports over loopback sockets, with a handler that replies by path.
 
+mod challenges;
 mod client;
 pub(crate) mod handler;
 mod http1;

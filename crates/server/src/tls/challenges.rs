@@ -1,10 +1,10 @@
 //! Challenges of an authority that are answered in handshakes (tls-alpn-01, RFC 8737).
 //!
 //! A handshake of the one protocol `acme-tls/1` gets the certificate of an open challenge for its
-//! server name, or fails. All others get the listener's certificates.
+//! server name, or fails. All others get the listener's certificates, and the listener may want
+//! one of the client.
 
 use super::ALPN_ACME;
-use super::certificates::Certificates;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -12,20 +12,13 @@ use rustls::sign::CertifiedKey;
 use shoal_acme::Challenges;
 use std::sync::Arc;
 
-/// Certificates of a listener, and open challenges.
+/// Certificates of open challenges.
 #[derive(Debug)]
-pub(super) struct ChallengeResolver {
-    certificates: Arc<Certificates>,
-    challenges: Arc<Challenges>,
-}
+pub(super) struct ChallengeResolver(pub Arc<Challenges>);
 
-impl ChallengeResolver {
-    pub fn new(certificates: &Arc<Certificates>, challenges: &Arc<Challenges>) -> Self {
-        Self { certificates: Arc::clone(certificates), challenges: Arc::clone(challenges) }
-    }
-
-    fn answer(&self, name: &str) -> Option<Arc<CertifiedKey>> {
-        let answer = self.challenges.tls_answer(name)?;
+impl ResolvesServerCert for ChallengeResolver {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let answer = self.0.tls_answer(hello.server_name()?)?;
         let chain = vec![CertificateDer::from(answer.certificate.clone())];
         let key = PrivatePkcs8KeyDer::from(answer.key.clone());
         // The library reads no certificate with the critical extension of a challenge, and cannot
@@ -35,16 +28,11 @@ impl ChallengeResolver {
     }
 }
 
-impl ResolvesServerCert for ChallengeResolver {
-    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        // The authority offers this protocol alone (RFC 8737, section 3).
-        let is_challenge = hello.alpn().is_some_and(|names| {
-            let mut names = names.take(2);
-            names.next() == Some(ALPN_ACME) && names.next().is_none()
-        });
-        match is_challenge {
-            true => hello.server_name().and_then(|name| self.answer(name)),
-            false => self.certificates.key_for(hello.server_name()),
-        }
-    }
+/// Returns `true` for a handshake of the authority, which offers this protocol alone (RFC 8737,
+/// section 3).
+pub(super) fn is_challenge(hello: &ClientHello<'_>) -> bool {
+    hello.alpn().is_some_and(|names| {
+        let mut names = names.take(2);
+        names.next() == Some(ALPN_ACME) && names.next().is_none()
+    })
 }

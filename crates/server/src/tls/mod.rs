@@ -3,7 +3,6 @@
 mod certificates;
 mod challenges;
 mod client_certificates;
-mod hybrid;
 mod policy;
 mod private;
 
@@ -21,8 +20,8 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::pki_types::CertificateDer;
-use rustls::server::ResolvesServerCert;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{Acceptor as HelloReader, ResolvesServerCert};
 use shoal_acme::Challenges;
 use shoal_rules::CertificateNames;
 use shoal_settings::{Acme, AcmeChallenge, Listen};
@@ -30,8 +29,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
 pub(super) use client_certificates::shown as certificate_names;
 pub use private::{PrivateTls, private_tls};
@@ -56,6 +55,9 @@ struct HandshakeParts {
 /// Handshakes, and the judge of clients' certificates.
 pub(super) struct Acceptor {
     acceptor: TlsAcceptor,
+    /// Handshakes of challenges, if the authority asks over TLS. They want no certificate of the
+    /// client: the authority has none.
+    proofs: Option<Arc<ServerConfig>>,
     /// Handshakes over QUIC, if the listener offers HTTP/3.
     quic: Option<Arc<QuicServerConfig>>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
@@ -105,11 +107,20 @@ impl Tls {
         io: Rewind<TcpStream>,
     ) -> std::io::Result<(Stream, Option<Arc<CertificateNames>>)> {
         let acceptor = self.acceptor.load_full();
-        let stream = acceptor.acceptor.accept(io).await?;
-        if stream.get_ref().1.alpn_protocol() == Some(ALPN_ACME) {
-            // The handshake is the whole protocol (RFC 8737, section 4).
-            return Err(std::io::Error::other("it was a challenge of the authority, and is answered"));
-        }
+        let stream = match &acceptor.proofs {
+            None => acceptor.acceptor.accept(io).await?,
+            Some(proofs) => {
+                let begun = LazyConfigAcceptor::new(HelloReader::default(), io).await?;
+                if challenges::is_challenge(&begun.client_hello()) {
+                    begun.into_stream(Arc::clone(proofs)).await?;
+                    // The handshake is the whole protocol (RFC 8737, section 4).
+                    return Err(std::io::Error::other(
+                        "it was a challenge of the authority, and is answered",
+                    ));
+                }
+                begun.into_stream(Arc::clone(acceptor.acceptor.config())).await?
+            }
+        };
         let names = match &acceptor.verifier {
             None => None,
             Some(verifier) => {
@@ -167,20 +178,20 @@ impl HandshakeParts {
         verifier: Option<Arc<dyn ClientCertVerifier>>,
         path: &Path,
     ) -> Result<Acceptor, Error> {
-        let mut protocols = vec![ALPN_H2, ALPN_HTTP1];
-        let resolver: Arc<dyn ResolvesServerCert> = match &self.challenges {
-            None => Arc::clone(&self.certificates) as Arc<_>,
-            Some(challenges) => {
-                protocols.push(ALPN_ACME);
-                Arc::new(ChallengeResolver::new(&self.certificates, challenges))
-            }
-        };
+        let resolver = Arc::clone(&self.certificates) as Arc<dyn ResolvesServerCert>;
+        let protocols = [ALPN_H2, ALPN_HTTP1];
         let config = server_config(resolver, verifier.as_ref(), (path, &self.policy), &protocols)?;
+        let proofs = self.challenges.as_ref().map(|challenges| {
+            let resolver = Arc::new(ChallengeResolver(Arc::clone(challenges)));
+            // Tickets have keys of their own here: a challenge resumes no session of a client.
+            server_config(resolver, None, (path, &self.policy), &[ALPN_ACME])
+        });
+        let proofs = proofs.transpose()?.map(Arc::new);
         let quic = match self.policy.http3 {
             true => Some(quic_config(&self.certificates, verifier.as_ref(), (path, &self.policy))?),
             false => None,
         };
-        Ok(Acceptor { acceptor: TlsAcceptor::from(Arc::new(config)), quic, verifier })
+        Ok(Acceptor { acceptor: TlsAcceptor::from(Arc::new(config)), proofs, quic, verifier })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Versions, cipher suites and groups that a listener takes.
 
-use super::hybrid::X25519MlKem768;
-use rustls::crypto::{CryptoProvider, ring};
+use crate::transport::hybrid_provider;
+use rustls::crypto::CryptoProvider;
 use rustls::version::{TLS12, TLS13};
 use rustls::{NamedGroup, SupportedCipherSuite, SupportedProtocolVersion};
 use shoal_settings::{Listen, TlsVersion};
@@ -20,14 +20,14 @@ pub(super) struct TlsPolicy {
 
 impl Default for TlsPolicy {
     fn default() -> Self {
-        Self { versions: &BOTH, provider: Arc::new(provider()), http3: false }
+        Self { versions: &BOTH, provider: Arc::new(hybrid_provider()), http3: false }
     }
 }
 
 impl TlsPolicy {
     /// Returns the policy of a listener. Its names were checked with the settings.
     pub fn of(listen: &Listen) -> Self {
-        let mut provider = provider();
+        let mut provider = hybrid_provider();
         if !listen.tls_ciphers.is_empty() {
             provider.cipher_suites = in_order(&listen.tls_ciphers, &provider.cipher_suites, cipher_name);
         }
@@ -41,14 +41,6 @@ impl TlsPolicy {
         };
         Self { versions, provider: Arc::new(provider), http3: listen.http3 }
     }
-}
-
-/// Returns ring's code with the hybrid group before its own: a client that offers the hybrid gets
-/// it.
-fn provider() -> CryptoProvider {
-    let mut provider = ring::default_provider();
-    provider.kx_groups.insert(0, &X25519MlKem768);
-    provider
 }
 
 /// Returns the members of `all` that are named, in the order of the names.

@@ -27,6 +27,9 @@ impl Rules<'_> {
                 _ => self.fault(&key("name"), "set password or password_file, one of them"),
             }
         }
+        if let Some(metrics) = &admin.metrics {
+            self.metrics_listener(metrics, settings);
+        }
         let Some(listen) = &admin.listen else { return };
         let is_elsewhere = match listen {
             AdminAddress::Tcp(address) => !address.ip().to_canonical().is_loopback(),
@@ -38,6 +41,21 @@ impl Rules<'_> {
         if is_elsewhere && !admin.users.is_empty() && admin.tls.is_empty() {
             let hint = Some("add [[admin.tls]] with a certificate and a key".into());
             self.fault_with("admin.users", "passwords would cross the network in clear", hint);
+        }
+    }
+
+    fn metrics_listener(&mut self, metrics: &AdminAddress, settings: &Settings) {
+        // Port 0 takes a free port, a different one each time.
+        let address = match metrics {
+            AdminAddress::Tcp(address) if address.port() == 0 => return,
+            AdminAddress::Tcp(address) => Some(address),
+            AdminAddress::Unix(_) => None,
+        };
+        if settings.listen.iter().any(|listen| Some(&listen.address) == address) {
+            self.fault("admin.metrics", format!("{metrics} is a listener for clients too"));
+        } else if settings.admin.listen.as_ref() == Some(metrics) {
+            let hint = Some("admin.listen has /metrics already".into());
+            self.fault_with("admin.metrics", "this is the address of admin.listen", hint);
         }
     }
 }
@@ -63,6 +81,21 @@ mod tests {
             (format!("users = [{{ name = 'a', {hash} }}, {{ name = 'a', {hash} }}]"), "named twice"),
         ] {
             assert!(mistake(&text).contains(why), "{text}: {}", mistake(&text));
+        }
+    }
+
+    #[test]
+    fn metrics_have_an_address_of_their_own() {
+        for (text, why) in [
+            ("metrics = '127.0.0.1:3129'", "the address of admin.listen"),
+            ("listen = 'unix:/run/a'\nmetrics = 'unix:/run/a'", "the address of admin.listen"),
+            ("metrics = '127.0.0.1:3128'", "a listener for clients too"),
+            ("metrics = 'nowhere'", "admin.metrics"),
+        ] {
+            assert!(mistake(text).contains(why), "{text}: {}", mistake(text));
+        }
+        for sound in ["listen = '127.0.0.1:0'\nmetrics = '127.0.0.1:0'", "metrics = '0.0.0.0:9100'"] {
+            assert!(Settings::parse(&format!("[admin]\n{sound}"), "f").is_ok(), "{sound}");
         }
     }
 

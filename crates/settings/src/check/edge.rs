@@ -1,6 +1,7 @@
-//! Rules between a listener's settings of TLS and redirects.
+//! Rules between a listener's settings of TLS and redirects, and of TLS to origins.
 
 use super::Rules;
+use crate::host::check_destination;
 use crate::mistake::closest;
 use crate::{Listen, Mode, TLS_CIPHERS, TLS_GROUPS, TlsVersion};
 
@@ -46,6 +47,12 @@ impl Rules<'_> {
         } else if !ciphers.is_empty() && !ciphers.iter().any(|it| is_of_13(it)) {
             let hint = Some("add TLS_AES_128_GCM_SHA256 to tls_ciphers".into());
             self.fault_with(key, "HTTP/3 needs a suite of TLS 1.3", hint);
+        }
+    }
+
+    pub(super) fn classical_hosts(&mut self, hosts: &[String]) {
+        for (number, host) in hosts.iter().enumerate().filter(|(_, host)| *host != "*") {
+            self.result(&format!("upstream.classical_hosts[{number}]"), check_destination(host));
         }
     }
 
@@ -119,6 +126,18 @@ mod tests {
             "mode = 'forward'\nredirect_https = 443\n[[listen]]\naddress = '127.0.0.1:2'\nmode = 'reverse'";
         let mistakes = parse(listen).expect_err("a forward listener");
         assert!(mistakes.iter().any(|mistake| mistake.contains("forward listener")), "{mistakes:?}");
+    }
+
+    #[test]
+    fn classical_hosts_are_hosts() {
+        let parse =
+            |hosts: &str| parse(&format!("mode = 'reverse'\n[upstream]\nclassical_hosts = [{hosts}]"));
+        let sound = "'old.example', '*.old.example', '*', '10.0.0.0/8', '::1'";
+        assert_eq!(parse(sound).expect("sound").upstream.classical_hosts.len(), 5);
+        for wrong in ["'https://old.example'", "'old.example:443'", "'*old'", "''"] {
+            let mistakes = parse(wrong).expect_err(wrong);
+            assert!(mistakes[0].contains("upstream.classical_hosts[0]"), "{mistakes:?}");
+        }
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 section! {
     /// Certificates that the node orders from an authority itself (ACME), for the names in `acme`
-    /// of `[[listen]]`. `docs/EDGE.md` tells the way from the first order to a renewal.
+    /// of `[[listen]]`. `docs/EDGE.md` tells the way from the first order to a renewal. Names
+    /// come and go by a reload. The settings here wait for the next start or for `shoal upgrade`,
+    /// since an order under way keeps its authority, account and folder.
     pub struct Acme {
         /// URL of the authority's directory, by https. It has no default: the authority's
         /// documentation names it. All that the authority asks for must be on the same host.

@@ -47,7 +47,8 @@ entry! {
         pub tls_groups: Vec<String> = Vec::new(),
         /// Serve HTTP/3 as well, over UDP on the same port, with the listener's certificates. For
         /// listeners in reverse mode. Clients learn of it from the field Alt-Svc in responses over
-        /// TLS, and use HTTP/2 where UDP does not pass.
+        /// TLS, and use HTTP/2 where UDP does not pass. `shoal upgrade` puts a change in force
+        /// without a refused connection: a reload cannot bind the port.
         #[takes_effect(restart)]
         pub http3: bool = false,
         /// Time for which clients may remember that the listener serves HTTP/3 (Alt-Svc). Zero

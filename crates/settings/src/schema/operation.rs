@@ -22,8 +22,8 @@ section! {
         /// `time_ncsa`, `time_unix`, `duration_us`, `duration_ms`. Fields of the request: `client`,
         /// `client_port`, `user`, `method`, `url`, `version`, `request`, `referer`, `user_agent`.
         /// Fields of the reply: `status`, `bytes`, `body_bytes`, `head_bytes`, `aborted`,
-        /// `content_type`, `cache_status`. Others: `outcome`, `result_code`, `upstream`, `site`.
-        /// `{{` and `}}` are braces.
+        /// `content_type`, `cache_status`, `coding` (of a body that this node compressed). Others:
+        /// `outcome`, `result_code`, `upstream`, `site`. `{{` and `}}` are braces.
         pub template: String = String::new(),
         /// Size from which the access log's file is renamed to `NAME.TIME`, and a new one begun. 0
         /// means no limit.
@@ -152,9 +152,14 @@ section! {
         /// on loopback.
         #[takes_effect(restart)]
         pub listen: Option<AdminAddress> = Some(AdminAddress::Tcp(([127, 0, 0, 1], 3129).into())),
-        /// Further host names of the admin listener, such as the name in a scraper's settings.
-        /// Addresses, `localhost` and this machine's own name need no entry. A request with another
-        /// name is refused, since a web page may have sent it.
+        /// Address of a second listener for scrapers: an address and port, or `unix:/path`. It has
+        /// `GET /metrics` and `GET /healthz` and nothing else, over plain HTTP, without users.
+        /// Metrics name sites, upstreams and disks: keep it in a network that may know them.
+        #[takes_effect(restart)]
+        pub metrics: Option<AdminAddress> = None,
+        /// Further host names of the admin listener and of that for metrics, such as the name in a
+        /// scraper's settings. Addresses, `localhost` and this machine's own name need no entry. A
+        /// request with another name is refused, since a web page may have sent it.
         #[takes_effect(restart)]
         pub hosts: Vec<String> = Vec::new(),
         /// Users of the admin listener. With them, each request but `/healthz` needs a user's name

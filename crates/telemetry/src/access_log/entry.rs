@@ -43,6 +43,8 @@ pub struct LogEntry<'a> {
     pub content_type: &'a [u8],
     /// The Cache-Status value of the reply.
     pub cache_status: &'a [u8],
+    /// Coding of the body, if this node coded it.
+    pub coding: &'static str,
     /// Name of the site.
     pub site: &'a str,
     /// Trace of the request, if one has begun.
@@ -70,6 +72,7 @@ impl<'a> From<&'a AccessRecord> for LogEntry<'a> {
             user_agent: value(&record.user_agent),
             content_type: value(&record.content_type),
             cache_status: &record.cache_status,
+            coding: record.coding,
             site: record.site.as_ref().map_or("", |site| site.label()),
             trace: record.trace.as_deref(),
         }

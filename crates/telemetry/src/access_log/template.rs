@@ -86,6 +86,7 @@ fn push(field: LogField, entry: &LogEntry<'_>, value: &mut Vec<u8>) {
         LogField::UserAgent => value.extend_from_slice(entry.user_agent),
         LogField::ContentType => value.extend_from_slice(entry.content_type),
         LogField::CacheStatus => value.extend_from_slice(entry.cache_status),
+        LogField::Coding => value.extend_from_slice(entry.coding.as_bytes()),
         LogField::Site => value.extend_from_slice(entry.site.as_bytes()),
     }
 }

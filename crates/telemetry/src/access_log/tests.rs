@@ -31,6 +31,7 @@ fn record() -> AccessRecord {
         user_agent: Some(HeaderValue::from_static("curl/8 \"x\"")),
         content_type: Some(HeaderValue::from_static("text/html; charset=utf-8")),
         cache_status: "shoal; hit".into(),
+        coding: "",
         failed: false,
         site: None,
         trace: None,

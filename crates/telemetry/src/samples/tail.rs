@@ -136,7 +136,8 @@ fn line_of(entry: &LogEntry<'_>, result: &str) -> LogLine {
 fn reason(cache_status: &[u8]) -> &str {
     let Ok(text) = std::str::from_utf8(cache_status) else { return "" };
     let parameter = |name: &str| {
-        let rest = text.split("; ").find_map(|part| part.strip_prefix(name)?.strip_prefix('='))?;
+        let rest =
+            text.split(';').find_map(|part| part.trim_start().strip_prefix(name)?.strip_prefix('='))?;
         Some(rest.trim_matches('"'))
     };
     parameter("detail").or_else(|| parameter("fwd")).unwrap_or("")
@@ -199,6 +200,8 @@ mod tests {
             ("shoal; hit; ttl=5", ""),
             ("shoal; fwd=stale; fwd-status=200", "stale"),
             ("a; detail=x", "x"),
+            ("shoal;fwd=uri-miss;detail=no-store", "no-store"),
+            ("shoal;hit;detail=coded-br;ttl=5", "coded-br"),
             ("", ""),
         ] {
             assert_eq!(reason(value.as_bytes()), expected);

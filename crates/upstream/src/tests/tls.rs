@@ -3,6 +3,7 @@
 use super::*;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::io::Write;
 use std::path::Path;
@@ -37,6 +38,10 @@ pub(super) fn ca_file() -> &'static Path {
 /// Creates an acceptor with a certificate for `name`. The certificate is from our authority, or
 /// self-signed if `known` is false.
 pub(super) fn acceptor(name: &str, known: bool, protocols: &[&str]) -> TlsAcceptor {
+    acceptor_of(rustls::crypto::ring::default_provider(), name, known, protocols)
+}
+
+fn acceptor_of(provider: CryptoProvider, name: &str, known: bool, protocols: &[&str]) -> TlsAcceptor {
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
     let certificate = if known {
@@ -45,8 +50,7 @@ pub(super) fn acceptor(name: &str, known: bool, protocols: &[&str]) -> TlsAccept
         params.self_signed(&key).expect("a certificate")
     };
     let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
+    let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_safe_default_protocol_versions()
         .expect("versions")
         .with_no_client_auth()
@@ -117,6 +121,35 @@ async fn http1_origin_gets_concurrent_connections() {
     let asker = trusting(address);
     tokio::join!(asker.get_whole("/"), asker.get_whole("/"), asker.get_whole("/"));
     assert_eq!(asker.metrics.upstream_opened.value(), 3);
+}
+
+/// Answers with the group of the key exchange.
+async fn tell_group(mut stream: TlsStream<TcpStream>) {
+    let session = stream.get_ref().1;
+    let group = session.negotiated_key_exchange_group().map(|group| group.name());
+    assert_eq!(session.handshake_kind(), Some(rustls::HandshakeKind::Full), "one round trip");
+    let text = format!("{:?}", group.expect("a handshake"));
+    answer(&mut stream, &format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len())).await;
+}
+
+#[tokio::test]
+async fn hybrid_group_is_first_unless_the_host_is_excepted() {
+    let key_of = |hosts: &'static [&str], address| async move {
+        let asker = Asker::with(address, Scheme::Https, |upstream| {
+            upstream.ca_file = Some(ca_file().into());
+            upstream.classical_hosts = hosts.iter().map(ToString::to_string).collect();
+        });
+        asker.get_whole("/").await.1
+    };
+    let address = origin(acceptor("127.0.0.1", true, &[]), tell_group).await;
+    assert_eq!(key_of(&[], address).await, "X25519", "an origin without the group");
+    let hybrid = acceptor_of(crate::transport::hybrid_provider(), "127.0.0.1", true, &[]);
+    let address = origin(hybrid, tell_group).await;
+    assert_eq!(key_of(&[], address).await, "X25519MLKEM768");
+    assert_eq!(key_of(&["other.example", "10.0.0.0/8"], address).await, "X25519MLKEM768");
+    for hosts in [&["127.0.0.1"][..], &["127.0.0.0/8"], &["*"]] {
+        assert_eq!(key_of(hosts, address).await, "X25519", "{hosts:?}");
+    }
 }
 
 #[tokio::test]

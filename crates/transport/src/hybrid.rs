@@ -14,14 +14,25 @@
 
 use libcrux_ml_kem::mlkem768::{self, MlKem768Ciphertext, MlKem768KeyPair, MlKem768PublicKey};
 use ring::rand::{SecureRandom, SystemRandom};
+use rustls::crypto::ring::default_provider;
 use rustls::crypto::ring::kx_group::X25519;
-use rustls::crypto::{ActiveKeyExchange, CompletedKeyExchange, SharedSecret, SupportedKxGroup};
+use rustls::crypto::{
+    ActiveKeyExchange, CompletedKeyExchange, CryptoProvider, SharedSecret, SupportedKxGroup,
+};
 use rustls::ffdhe_groups::FfdheGroup;
 use rustls::{Error, NamedGroup, PeerMisbehaved, ProtocolVersion};
 
 /// The group X25519MLKEM768.
 #[derive(Debug)]
-pub(super) struct X25519MlKem768;
+pub struct X25519MlKem768;
+
+/// Returns ring's code with the hybrid group before its own: far ends that know the hybrid agree on
+/// it.
+pub fn hybrid_provider() -> CryptoProvider {
+    let mut provider = default_provider();
+    provider.kx_groups.insert(0, &X25519MlKem768);
+    provider
+}
 
 /// Exchange of a client that waits for the server's share.
 struct ClientExchange {
