@@ -106,9 +106,11 @@ impl Row {
             *asked = targets.len();
             assert!(round == 0 || targets.is_empty(), "{}, round {round}: {targets:?}", self.client);
             if round == 0 {
-                let files = registry.files.received();
-                let once: HashSet<_> = files[before.1..].iter().map(|file| file.path()).collect();
-                assert_eq!(once.len(), files.len() - before.1, "each file once: {targets:?}");
+                // uv looks at a wheel by HEAD where the index has no metadata.
+                let files = registry.files.received().split_off(before.1);
+                let got: Vec<_> = files.iter().filter(|file| file.method == "GET").collect();
+                let once: HashSet<_> = got.iter().map(|file| file.path()).collect();
+                assert_eq!(once.len(), got.len(), "each file once: {targets:?}");
             }
             if round == 1 {
                 let offline = "index_lifetime = \"1h\"\noffline = true";
@@ -118,8 +120,10 @@ impl Row {
         }
         self.expect_504(&shoal);
         note_mirrored((self.client, &format!("{}, {}", self.task, manner(says))), asked);
-        let warmed = cell.warmed();
+        let mut warmed = cell.warmed();
         drop(registry);
+        // Connections that are open would still be answered.
+        warmed.restart();
         self.expect_504(&warmed);
     }
 

@@ -26,12 +26,12 @@ pub fn discover(kind: MirrorKind) -> Result<Discovery, String> {
         MirrorKind::Go => by_command("go", &["env", "GOPROXY"]),
         MirrorKind::Pypi => by_variables(&["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"])
             .map_or_else(|| by_command("pip", &["config", "get", "global.index-url"]), Ok)
-            .or_else(|why| by_command("python3", &["-c", PIP_DEFAULT]).map_err(|_| why)),
+            .or_else(|why| by_script("pip's own default", PIP_DEFAULT).map_err(|_| why)),
         MirrorKind::Cargo => {
             by_files(&cargo_files(), cargo_registry).or_else(|why| cargo_default(&cargo_home()).ok_or(why))
         }
         MirrorKind::Maven => by_files(&maven_files(), maven_mirror)
-            .or_else(|why| by_command("python3", &["-c", MAVEN_DEFAULT]).map_err(|_| why)),
+            .or_else(|why| by_script("Maven's own default", MAVEN_DEFAULT).map_err(|_| why)),
         MirrorKind::Deb => by_files(&apt_files(), apt_archive),
         MirrorKind::RubyGems => by_command("bundle", &["config", "get", "--parseable", "mirror.all"])
             .or_else(|_| by_command("gem", &["sources", "--list"])),
@@ -50,6 +50,12 @@ fn by_command(program: &str, arguments: &[&str]) -> Result<Discovery, String> {
         Some(url) => Ok(Discovery { url, source: format!("`{source}`") }),
         None => Err(format!("`{source}` names no URL")),
     }
+}
+
+/// Takes the first URL that a script for Python prints, as the word of `source`.
+fn by_script(source: &str, script: &str) -> Result<Discovery, String> {
+    let found = by_command("python3", &["-c", script])?;
+    Ok(Discovery { source: source.to_owned(), ..found })
 }
 
 fn by_variables(names: &[&str]) -> Option<Discovery> {

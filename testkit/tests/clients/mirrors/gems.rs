@@ -1,11 +1,20 @@
 //! bundler through a mirror of a gem registry with the compact index, which redirects to its gems.
 
 use super::{Client, Lock, Place, Registry, Row};
+use crate::rounds::Says;
 use crate::workshop::{Workshop, installed, run};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
+use sha2::Sha256;
+use shoal_testkit::Resource;
 use shoal_testkit::registry::sha256;
 
 const GEM: &str = "shoalhello";
+
+fn md5(text: &str) -> String {
+    Md5::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 struct Bundler {
     /// URL of the registry, which a Gemfile names also behind a mirror.
@@ -25,12 +34,21 @@ impl Client for Bundler {
         std::fs::rename(shop.path("gem").join(&file), shop.path("registry/gems").join(&file)).expect("built");
         let gem = std::fs::read(shop.path("registry/gems").join(&file)).expect("moved");
         let info = format!("---\n1.0.0 |checksum:{}\n", sha256(&gem));
-        let sum: String = Md5::digest(&info).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sum = md5(&info);
         shop.write(&format!("registry/info/{GEM}"), &info);
         let versions = format!("created_at: 2026-01-01T00:00:00Z\n---\n{GEM} 1.0.0 {sum}\n");
         shop.write("registry/versions", &versions);
         shop.write("registry/names", &format!("---\n{GEM}\n"));
         registry.redirecting("/", &shop.path("registry"), ".gem");
+        if registry.says == Says::Lifetimes {
+            // bundler compares the entity tag of a document with its MD5.
+            for (path, text) in [("/versions", versions), (&format!("/info/{GEM}"), info)] {
+                let document = Resource::new(text.clone()).cache_control("max-age=60, public");
+                let digest = STANDARD.encode(Sha256::digest(&text));
+                let document = document.etag(&format!("\"{}\"", md5(&text)));
+                registry.origin.serve(path, document.field("Repr-Digest", &format!("sha-256=:{digest}:")));
+            }
+        }
     }
 
     fn work(&self, place: &Place<'_>, app: &str, lock: Option<&str>) -> String {

@@ -46,12 +46,11 @@ impl Client for Node {
             for slash in ["%2f", "%2F", "/"] {
                 registry.origin.on_request(&format!("/{}", name.replace('/', slash)), answer.clone());
             }
-            let signed = format!("/signed/{tarball}");
-            registry.archive(&signed, shop.path(&format!("registry/{folder}/-/{tarball}")));
-            registry
-                .origin
-                .on(&place, registry.redirect(&format!("{}{signed}?signature=1", registry.files_url())));
+            std::fs::write(shop.folder("tarballs").join(&tarball), bytes).expect("writable");
+            let url = format!("{}/signed/{tarball}?signature=1", registry.files_url());
+            registry.origin.on(&place, registry.redirect(&url));
         }
+        registry.archive("/signed/", shop.path("tarballs"));
     }
 
     fn work(&self, place: &Place<'_>, app: &str, lock: Option<&str>) -> String {
