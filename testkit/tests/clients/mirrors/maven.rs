@@ -16,14 +16,17 @@ with zipfile.ZipFile(sys.argv[1], 'w') as jar:
 ";
 
 /// Files of the repository, without the checksums beside them.
-const FILES: [&str; 7] = [
-    "parent/1/parent-1.pom",
-    "bom/1/bom-1.pom",
-    "extension/1.0/extension-1.0.pom",
-    "extension/1.0/extension-1.0.jar",
-    "library/maven-metadata.xml",
-    "library/1.1/library-1.1.pom",
-    "library/1.1/library-1.1.jar",
+const FILES: [&str; 9] = [
+    "test/shoal/parent/1/parent-1.pom",
+    "test/shoal/bom/1/bom-1.pom",
+    "test/shoal/extension/1.0/extension-1.0.pom",
+    "test/shoal/extension/1.0/extension-1.0.jar",
+    "test/shoal/library/maven-metadata.xml",
+    "test/shoal/library/1.1/library-1.1.pom",
+    "test/shoal/library/1.1/library-1.1.jar",
+    // Maven gives every extension this library.
+    "org/codehaus/plexus/plexus-utils/1.1/plexus-utils-1.1.pom",
+    "org/codehaus/plexus/plexus-utils/1.1/plexus-utils-1.1.jar",
 ];
 
 /// A POM with these elements.
@@ -46,8 +49,8 @@ impl Client for Maven {
         let managed =
             format!("<dependencyManagement>{}</dependencyManagement>", depends(on("library", "1.1", "")));
         for file in FILES {
-            let path = format!("maven2/test/shoal/{file}");
-            let text = match file.split('/').next() {
+            let path = format!("maven2/{file}");
+            let text = match file.split('/').nth(2) {
                 _ if file.ends_with(".jar") => {
                     shop.write(&path, "");
                     run(shop.command("python3", None).args(["-c", MAKE_JAR]).arg(shop.path(&path)));
@@ -61,7 +64,11 @@ impl Client for Maven {
                 Some("bom") => Some(pom("bom", "1", "pom", &managed)),
                 Some("parent") => Some(pom("parent", "1", "pom", "")),
                 Some("extension") => Some(pom("extension", "1.0", "jar", &library)),
-                _ => Some(pom("library", "1.1", "jar", "")),
+                Some("library") => Some(pom("library", "1.1", "jar", "")),
+                _ => {
+                    let plexus = pom("plexus-utils", "1.1", "jar", "");
+                    Some(plexus.replace("test.shoal", "org.codehaus.plexus"))
+                }
             };
             text.iter().for_each(|text| drop(shop.write(&path, text)));
             let sum = line(shop.command("sha1sum", None).arg(shop.path(&path)));
@@ -90,11 +97,8 @@ impl Client for Maven {
         maven.arg(format!("-Dmaven.repo.local={}", repository.display()));
         run(maven.arg("validate"));
         for file in FILES.iter().filter(|file| !file.ends_with(".xml")) {
-            let got = std::fs::read(repository.join("test/shoal").join(file)).expect(file);
-            assert!(
-                got == std::fs::read(shop.path(&format!("maven2/test/shoal/{file}"))).expect(file),
-                "{file}"
-            );
+            let got = std::fs::read(repository.join(file)).expect(file);
+            assert!(got == std::fs::read(shop.path(&format!("maven2/{file}"))).expect(file), "{file}");
         }
         String::new()
     }
@@ -103,7 +107,7 @@ impl Client for Maven {
         let mut urls = String::new();
         for file in FILES {
             for ending in ["", ".sha1"] {
-                let _ = writeln!(urls, "{}/maven2/test/shoal/{file}{ending}", registry.url());
+                let _ = writeln!(urls, "{}/maven2/{file}{ending}", registry.url());
             }
         }
         Some(urls)

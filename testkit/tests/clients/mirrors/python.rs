@@ -18,32 +18,35 @@ pub fn publish_index(shop: &Workshop, python: &std::path::Path, registry: &Regis
         let wheel = shop.path("packages").join(&file);
         let (url, sum) = (format!("{}/packages/{file}", registry.files_url()), sha256(&wheel));
         let project = name.replace('_', "-");
-        let page = match registry.says {
-            Says::Nothing => {
-                Resource::new(format!("<!DOCTYPE html><a href=\"{url}#sha256={sum}\">{file}</a>\n"))
-                    .field("Content-Type", "text/html")
-            }
-            Says::Lifetimes => {
-                let metadata = sha256(&shop.path("packages").join(format!("{file}.metadata")));
-                let size = wheel.metadata().expect("a wheel").len();
-                let file = json!({
-                    "filename": file, "url": url, "hashes": { "sha256": sum }, "size": size, "yanked": false,
-                    "upload-time": "2020-01-01T00:00:00.000000Z", "requires-python": ">=3.7",
-                    "core-metadata": { "sha256": metadata }, "data-dist-info-metadata": { "sha256": metadata }
-                });
-                let page = json!({ "meta": { "api-version": "1.3", "_last-serial": 1 }, "name": project,
-                                   "versions": ["1.0"], "files": [file] });
-                Resource::new(page.to_string())
-                    .field("Content-Type", "application/vnd.pypi.simple.v1+json")
-                    .cache_control("max-age=600, public")
-                    .field("Vary", "Accept, Accept-Encoding")
-                    .field("X-PyPI-Last-Serial", "1")
-                    .etag(&format!("\"{project}\""))
-            }
-        };
-        registry.origin.serve(&format!("/simple/{project}/"), page);
+        let html = format!("<!DOCTYPE html><a href=\"{url}#sha256={sum}\">{file}</a>\n");
+        let html = Resource::new(html).field("Content-Type", "text/html");
+        let place = format!("/simple/{project}/");
+        if registry.says == Says::Nothing {
+            registry.origin.serve(&place, html);
+            continue;
+        }
+        let metadata = sha256(&shop.path("packages").join(format!("{file}.metadata")));
+        let size = wheel.metadata().expect("a wheel").len();
+        let listed = json!({
+            "filename": file, "url": url, "hashes": { "sha256": sum }, "size": size, "yanked": false,
+            "upload-time": "2020-01-01T00:00:00.000000Z", "requires-python": ">=3.7",
+            "core-metadata": { "sha256": metadata }, "data-dist-info-metadata": { "sha256": metadata }
+        });
+        let page = json!({ "meta": { "api-version": "1.3", "_last-serial": 1 }, "name": project,
+                           "versions": ["1.0"], "files": [listed] });
+        let json = Resource::new(page.to_string()).field("Content-Type", JSON);
+        let forms = [(html, "html"), (json, "json")].map(|(form, name)| {
+            let form = form.cache_control("max-age=600, public").field("Vary", "Accept, Accept-Encoding");
+            form.field("X-PyPI-Last-Serial", "1").etag(&format!("\"{project}-{name}\""))
+        });
+        registry.origin.on_request(&place, move |request| {
+            let is_json = request.fields.first("accept").is_some_and(|accept| accept.contains(JSON));
+            forms[usize::from(is_json)].answer(request)
+        });
     }
 }
+
+const JSON: &str = "application/vnd.pypi.simple.v1+json";
 
 struct Pip(PathBuf);
 

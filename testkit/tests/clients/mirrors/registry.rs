@@ -130,6 +130,7 @@ impl Place<'_> {
                 "REQUESTS_CA_BUNDLE",
                 "CARGO_HTTP_CAINFO",
                 "YARN_HTTPS_CA_FILE_PATH",
+                "npm_config_cafile",
             ];
             command.envs(trusting.map(|name| (name, authority)));
             command.env("YARN_HTTPS_PROXY", format!("http://{}", shoal.address("forward")));
