@@ -77,7 +77,8 @@ pub const BUNDLER: Row = Row {
     path: "",
     lock: Lock::Same,
     list: ("Gemfile.lock", "file=Gemfile.lock"),
-    unlisted: &[],
+    // The first client is the first one to tell when the list of gems changed.
+    unlisted: &["/info/shoalhello"],
     absent: "/rubygems/info/absent",
     prepare: || {
         let found = installed("bundle") && installed("gem");
