@@ -102,7 +102,7 @@ impl Row {
         let mut asked = [0; 3];
         for (round, asked) in asked.iter_mut().enumerate() {
             let before = (registry.origin.total(), registry.files.total());
-            cell.round(&shoal, &["cold", "warm", "offline"][round]);
+            cell.round(&shoal, ["cold", "warm", "offline"][round]);
             let targets = registry.since(before);
             *asked = targets.len();
             assert!(round == 0 || targets.is_empty(), "{}, round {round}: {targets:?}", self.client);
