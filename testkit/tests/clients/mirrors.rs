@@ -47,8 +47,8 @@ pub struct Row {
     lock: Lock,
     /// List that a node is warmed from: its name in the table, and the query.
     list: (&'static str, &'static str),
-    /// Ends of targets that may follow after warming: the registry does not have them, or an index is
-    /// validated once.
+    /// Ends of targets that may follow after warming: the registry does not have them, or an index
+    /// is validated once.
     unlisted: &'static [&'static str],
     /// Path at the node that no client asks for.
     absent: &'static str,

@@ -107,8 +107,8 @@ fn cargo_registry(text: &str) -> Option<String> {
     first_url(registry.strip_prefix("sparse+")?)
 }
 
-/// Returns the index that cargo asks without any setting, if it has used it. Its copy is in a folder
-/// `HOST-HASH`; the hash tells the default index.
+/// Returns the index that cargo asks without any setting, if it has used it. Its copy is in a
+/// folder `HOST-HASH`; the hash tells the default index.
 fn cargo_default(home: &Path) -> Option<Discovery> {
     let folder = home.join("registry/index");
     let names = std::fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.file_name());
