@@ -27,6 +27,7 @@ pub mod interception;
 pub mod load;
 pub mod members;
 pub mod missing;
+pub mod names;
 pub mod neighbours;
 pub mod origin;
 pub mod registry;

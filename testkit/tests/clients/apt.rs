@@ -1,7 +1,6 @@
 //! `apt-get update` and `download` from a repository made with `dpkg-deb`, with settings of their
 //! own.
 
-use crate::mirrored::Mirrored;
 use crate::rounds::twice;
 use crate::workshop::{Workshop, installed, line, run, sha256};
 use shoal_testkit::seeded::body;
@@ -19,7 +18,7 @@ fn apt_updates_and_downloads_twice() {
     origin.serve_folder("/debian/", shop.path("debian"), &[("Cache-Control", "max-age=600")]);
     let shoal = Setup::bare().start();
     let [first, second] = twice("apt", "apt-get update and 3 packages", &origin, |round| {
-        download(&shop, (&format!("{}/debian", origin.url()), Some(&shoal)), round);
+        download(&shop, (&format!("{}/debian", origin.url()), Some(&shoal)), &format!("round-{round}"));
     });
     assert!(first.requests >= 5, "{first:?}");
     // apt asks for its indexes with max-age=0, so they are validated; packages come from the cache
@@ -29,24 +28,8 @@ fn apt_updates_and_downloads_twice() {
     }
 }
 
-/// The same archive through a mirror: cold, warm and offline.
-#[test]
-fn apt_updates_through_a_mirror() {
-    if !installed("apt-get") || !installed("dpkg-deb") {
-        return;
-    }
-    let (shop, origin) = (Workshop::new(), Origin::start());
-    repository(&shop);
-    origin.serve_silently("/debian/", shop.path("debian"));
-    let task = ("apt", "update and download of 3 packages");
-    let mirrored = Mirrored { kind: "deb", origin: &origin, upstream_path: "/debian", task };
-    let cold = mirrored.thrice(&|external, round| download(&shop, (external, None), round));
-    // InRelease and Release.gpg are not there; Release and the list are.
-    assert!(cold <= 7, "{cold}");
-}
-
 /// Updates, and downloads the three packages.
-fn download(shop: &Workshop, from: (&str, Option<&Shoal>), round: usize) {
+pub(crate) fn download(shop: &Workshop, from: (&str, Option<&Shoal>), round: &str) {
     let folder = settings(shop, from, round);
     run(apt(shop, round).arg("update"));
     run(apt(shop, round).args(["download", "shoal-a", "shoal-b", "shoal-c"]).current_dir(&folder));
@@ -56,22 +39,22 @@ fn download(shop: &Workshop, from: (&str, Option<&Shoal>), round: usize) {
     }
 }
 
-fn apt(shop: &Workshop, round: usize) -> Command {
+fn apt(shop: &Workshop, round: &str) -> Command {
     let mut apt = shop.command("apt-get", None);
-    apt.arg("-qq").env("APT_CONFIG", shop.path(&format!("round-{round}/apt.conf")));
+    apt.arg("-qq").env("APT_CONFIG", shop.path(&format!("{round}/apt.conf")));
     apt
 }
 
 /// Settings that keep apt within its folder and away from the machine's.
-fn settings(shop: &Workshop, (archive, shoal): (&str, Option<&Shoal>), round: usize) -> PathBuf {
-    let folder = shop.folder(&format!("round-{round}"));
+fn settings(shop: &Workshop, (archive, shoal): (&str, Option<&Shoal>), round: &str) -> PathBuf {
+    let folder = shop.folder(round);
     for name in ["state/lists/partial", "cache/archives/partial", "etc"] {
-        shop.folder(&format!("round-{round}/{name}"));
+        shop.folder(&format!("{round}/{name}"));
     }
     let inside = |name: &str| folder.join(name).to_string_lossy().into_owned();
-    shop.write(&format!("round-{round}/status"), "");
+    shop.write(&format!("{round}/status"), "");
     let source = format!("deb [trusted=yes] {archive} stable main\n");
-    shop.write(&format!("round-{round}/etc/sources.list"), &source);
+    shop.write(&format!("{round}/etc/sources.list"), &source);
     let proxy = shoal.map_or("DIRECT".to_owned(), |shoal| format!("http://{}", shoal.address("forward")));
     let mut conf = format!(
         "Dir::State \"{}\";\nDir::State::status \"{}\";\nDir::Cache \"{}\";\nDir::Etc::main \"/dev/null\";\n\
@@ -87,13 +70,13 @@ fn settings(shop: &Workshop, (archive, shoal): (&str, Option<&Shoal>), round: us
     // apt otherwise gives up its rights to a user who may not enter a temporary folder
     let user = line(Command::new("id").arg("-un"));
     conf += &format!("APT::Sandbox::User \"{user}\";\n");
-    shop.write(&format!("round-{round}/apt.conf"), &conf);
+    shop.write(&format!("{round}/apt.conf"), &conf);
     folder
 }
 
 /// A repository of three packages: `pool/`, `dists/stable/main/binary-amd64/Packages`,
 /// `dists/stable/Release`.
-fn repository(shop: &Workshop) {
+pub(crate) fn repository(shop: &Workshop) {
     let mut index = String::new();
     for name in ["shoal-a", "shoal-b", "shoal-c"] {
         let control = format!(

@@ -3,7 +3,7 @@
 use crate::rounds::{Says, twice};
 use crate::workshop::{Workshop, line, run, sha256};
 use serde_json::json;
-use shoal_testkit::{Origin, Shoal, missing};
+use shoal_testkit::{Origin, missing};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -37,7 +37,7 @@ fn cargo_builds_from_a_silent_registry() {
 fn build_twice(says: Says) {
     let Some(toolchain) = toolchain() else { return };
     let (shop, origin) = (Workshop::new(), Origin::start());
-    publish_all(&shop, &origin);
+    publish_all(&shop, &origin.url());
     says.serve(&origin, "/index/", shop.path("index"), "max-age=600");
     says.serve(&origin, "/crates/", shop.path("crates"), "max-age=31536000, immutable");
     let shoal = says.start();
@@ -45,17 +45,18 @@ fn build_twice(says: Says) {
     let [first, second] = twice("cargo", &task, &origin, |round| {
         let config = format!("[registries.local]\nindex = 'sparse+{}/index/'\n", origin.url());
         let needs = "version = '1', registry = 'local'";
-        build_app(&shop, &toolchain, Some(&shoal), &format!("app-{round}"), &config, needs);
+        let command = |program: &str| shop.command(toolchain.join(program), Some(&shoal));
+        build_app(&shop, command, &format!("app-{round}"), &config, needs);
     });
     assert!(first.requests > 2 * CRATES, "{first:?}");
     assert_eq!(second.requests, 0);
 }
 
-/// Builds and runs a program that needs the first crate. Gives its lock.
+/// Builds and runs a program that needs the first crate, by the lock that stands in its folder if
+/// there is one. Gives its lock. `command` makes the command of a program of the toolchain.
 pub(crate) fn build_app(
     shop: &Workshop,
-    toolchain: &std::path::Path,
-    shoal: Option<&Shoal>,
+    command: impl Fn(&str) -> Command,
     app: &str,
     config: &str,
     needs: &str,
@@ -66,22 +67,24 @@ pub(crate) fn build_app(
     let home = shop.folder(&format!("cargo-home-{app}"));
     std::fs::write(home.join("config.toml"), config).expect("writable");
     let cargo = |arguments: &[&str]| {
-        let mut cargo = shop.command(toolchain.join("cargo"), shoal);
-        cargo.args(arguments).current_dir(shop.path(app));
-        cargo.env("CARGO_HOME", &home).env("RUSTC", toolchain.join("rustc")).env("CARGO_NET_RETRY", "0");
+        let mut cargo = command("cargo");
+        cargo.args(arguments).current_dir(shop.path(app)).env("CARGO_HOME", &home);
+        cargo.env("RUSTC", command("rustc").get_program()).env("CARGO_NET_RETRY", "0");
         line(&mut cargo)
     };
-    cargo(&["fetch"]);
+    let locked = shop.path(&format!("{app}/Cargo.lock")).exists().then_some("--locked");
+    cargo(&["fetch"].into_iter().chain(locked).collect::<Vec<_>>());
     assert_eq!(cargo(&["run", "--quiet", "--offline"]), CRATES.to_string());
     std::fs::read_to_string(shop.path(&format!("{app}/Cargo.lock"))).expect("cargo writes a lock")
 }
 
 /// Makes all crates with their index.
-pub(crate) fn publish_all(shop: &Workshop, origin: &Origin) {
+/// `files` is the URL of the host of crate files.
+pub(crate) fn publish_all(shop: &Workshop, files: &str) {
     for number in 0..CRATES {
         publish(shop, number);
     }
-    let config = json!({ "dl": format!("{}/crates/{{crate}}-{{version}}.crate", origin.url()) });
+    let config = json!({ "dl": format!("{files}/crates/{{crate}}-{{version}}.crate") });
     shop.write("index/config.json", &config.to_string());
 }
 

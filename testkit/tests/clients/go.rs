@@ -3,6 +3,7 @@
 use crate::rounds::twice;
 use crate::workshop::{Workshop, installed, run};
 use shoal_testkit::{Origin, Setup};
+use std::process::Command;
 
 pub(crate) const MODULES: usize = 6;
 
@@ -28,7 +29,8 @@ fn go_downloads_from_a_silent_proxy() {
     let shoal = Setup::to(&origin).set("rule", vec![toml::Value::from(rule)]).start();
     let task = "go mod download of 6 modules, silent origin, `--fresh`";
     let [first, second] = twice("go", task, &origin, |round| {
-        download(&shop, &format!("http://{}", shoal.address("reverse")), round);
+        let proxy = format!("http://{}", shoal.address("reverse"));
+        download(&shop, shop.command("go", None), &proxy, &format!("app-{round}"));
     });
     assert!(first.requests >= 2 * MODULES, "{first:?}");
     assert_eq!(second.requests, 0);
@@ -51,14 +53,13 @@ pub(crate) fn publish(shop: &Workshop) -> bool {
     true
 }
 
-/// Downloads all modules into a cache of this round. With `all`, go writes their sums down.
-pub(crate) fn download(shop: &Workshop, proxy: &str, round: usize) {
+/// Downloads all modules into an empty cache. With `all`, go writes their sums down.
+pub(crate) fn download(shop: &Workshop, mut go: Command, proxy: &str, app: &str) {
     let require: String = (0..MODULES).map(|number| format!("require {} v1.0.0\n", path(number))).collect();
-    shop.write(&format!("app-{round}/go.mod"), &format!("module app\n\ngo 1.19\n\n{require}"));
-    let mut go = shop.command("go", None);
-    go.current_dir(shop.path(&format!("app-{round}"))).args(["mod", "download", "all"]);
+    shop.write(&format!("{app}/go.mod"), &format!("module app\n\ngo 1.19\n\n{require}"));
+    go.current_dir(shop.path(app)).args(["mod", "download", "all"]);
     go.env("GOPROXY", proxy).env("GOSUMDB", "off").env("GOFLAGS", "-modcacherw").env("GOTOOLCHAIN", "local");
-    go.env("GOMODCACHE", shop.path(&format!("modules-{round}")));
+    go.env("GOMODCACHE", shop.path(&format!("{app}-modules")));
     run(go.env("GOCACHE", shop.path("build")).env("GOPATH", shop.path("go")));
 }
 

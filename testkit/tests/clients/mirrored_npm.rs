@@ -1,30 +1,31 @@
-//! npm through a mirror: cold, warm with empty caches of its own, and with the registry gone. The
-//! lock that it writes is the one that it writes without a mirror.
+//! npm through a mirror beyond the [matrix](crate::mirrors): tarballs that the index names at
+//! another host, and locks with URLs that were made without the mirror.
 
-use crate::mirrored::Mirrored;
 use crate::npm::pack;
-use crate::rounds::note_mirrored;
 use crate::workshop::{Workshop, installed, run};
 use serde_json::{Value, json};
 use shoal_testkit::registry::{NpmVersion, npm_document};
 use shoal_testkit::seeded::body;
-use shoal_testkit::{Origin, Request, Resource, Setup, Shoal};
+use shoal_testkit::{Origin, Resource, Setup, Shoal};
 use std::path::PathBuf;
 use std::process::Command;
 
 /// Packages of the registry, one with a scope. The first depends on the others.
-const NAMES: [&str; 3] = ["shoal-a", "shoal-b", "@shoal/c"];
+pub const NAMES: [&str; 3] = ["shoal-a", "shoal-b", "@shoal/c"];
+
+/// Dependencies of a package. Yarn 1 reads them from its tarball.
+pub fn needs(name: &str) -> Value {
+    match name {
+        "shoal-a" => json!({ "shoal-b": "^1.0.0", "@shoal/c": "1.0.0" }),
+        _ => json!({}),
+    }
+}
 
 /// A registry with these packages, on one origin, or with the tarballs on another.
-pub fn registry(shop: &Workshop, origin: &Origin, files: &Origin, fields: &[(&str, &str)]) {
+fn registry(shop: &Workshop, origin: &Origin, files: &Origin, fields: &[(&str, &str)]) {
     for name in NAMES {
-        // Yarn 1 reads the needs of a package from its tarball.
-        let needs = match name {
-            "shoal-a" => json!({ "shoal-b": "^1.0.0", "@shoal/c": "1.0.0" }),
-            _ => json!({}),
-        };
-        let (tarball, _) = pack(shop, name.trim_start_matches('@').replace('/', "-").as_str(), &needs);
         let folder = name.trim_start_matches('@').replace('/', "-");
+        let (tarball, _) = pack(shop, &folder, &needs(name));
         let bytes = std::fs::read(shop.path(&format!("registry/{folder}/-/{tarball}"))).expect("packed");
         let mut version = NpmVersion::of(&files.url(), name, "1.0.0", &bytes);
         if files.url() != origin.url() {
@@ -34,15 +35,12 @@ pub fn registry(shop: &Workshop, origin: &Origin, files: &Origin, fields: &[(&st
             version.url.trim_start_matches(&files.url()).split('?').next().expect("a path").to_owned();
         let mut document: Value =
             serde_json::from_str(&npm_document(name, &[version], true)).expect("a document");
-        document["versions"]["1.0.0"]["dependencies"] = needs;
+        document["versions"]["1.0.0"]["dependencies"] = needs(name);
         let with_fields = |resource: Resource| {
             fields.iter().fold(resource, |resource, (name, value)| resource.field(name, value))
         };
         let document = Resource::new(document.to_string()).field("Content-Type", "application/json");
-        // Clients have three spellings of a name with a scope.
-        for slash in ["%2f", "%2F", "/"] {
-            origin.serve(&format!("/{}", name.replace('/', slash)), with_fields(document.clone()));
-        }
+        origin.serve(&format!("/{}", name.replace('/', "%2f")), with_fields(document));
         files.serve(&place, with_fields(Resource::new(bytes)));
     }
 }
@@ -77,6 +75,7 @@ fn start(origin: &Origin) -> Shoal {
     Setup::bare().listen("reverse", "mode = 'reverse'").mirror(&mirror).start()
 }
 
+/// Expects the files of all packages in a folder.
 pub fn expect_installed(folder: &std::path::Path) {
     for (name, seed) in NAMES.iter().zip(["shoal-a", "shoal-b", "shoal-c"]) {
         let file = folder.join(format!("node_modules/{name}/data.bin"));
@@ -85,73 +84,22 @@ pub fn expect_installed(folder: &std::path::Path) {
     }
 }
 
-/// Cold, warm and offline; the origin sends each byte once.
-fn thrice(says: &[(&str, &str)], is_elsewhere: bool) {
+/// The index names tarballs of another host, and nothing may be stored by the fields of either.
+#[test]
+fn npm_installs_from_another_host_by_mirror() {
     if !installed("npm") || !installed("node") {
         return;
     }
-    let (shop, origin, other) = (Workshop::new(), Origin::start(), Origin::start());
-    let files = if is_elsewhere { &other } else { &origin };
-    registry(&shop, &origin, files, says);
-    let mut shoal = start(&origin);
-    // The lock that npm writes without a mirror.
-    let lock = (!is_elsewhere).then(|| {
-        let (mut direct, folder) = npm(&shop, "direct", &origin.url(), &["install"]);
-        run(&mut direct);
-        std::fs::read_to_string(folder.join("package-lock.json")).expect("a lock")
-    });
-    let before = (origin.total(), other.total());
-    let (mut cold, folder) = npm(&shop, "cold", &mirror(&shoal), &["install"]);
-    run(&mut cold);
-    expect_installed(&folder);
-    let own = std::fs::read_to_string(folder.join("package-lock.json")).expect("a lock");
-    assert_eq!(lock.unwrap_or(own.clone()), own, "the lock is clean");
-    let asked = (origin.total() - before.0) + (other.total() - before.1);
-    assert_eq!(asked, 2 * NAMES.len(), "a document and a tarball of each package, once");
-    // npm installs from full documents without a lock, and from short ones with it.
-    for (round, forms) in [("locked", NAMES.len()), ("warm", 0), ("offline", 0)] {
-        let before = (origin.total() + forms, other.total());
-        let (mut again, folder) = npm(&shop, round, &mirror(&shoal), &["ci"]);
-        std::fs::write(folder.join("package-lock.json"), &own).expect("writable");
-        run(&mut again);
+    let (shop, origin, files) = (Workshop::new(), Origin::start(), Origin::start());
+    registry(&shop, &origin, &files, &[("Cache-Control", "no-store"), ("Set-Cookie", "a=b")]);
+    let shoal = start(&origin);
+    for round in ["cold", "warm"] {
+        let (mut install, folder) = npm(&shop, round, &mirror(&shoal), &["install"]);
+        run(&mut install);
         expect_installed(&folder);
-        assert_eq!((origin.total(), other.total()), before, "{round}");
-        if round == "warm" {
-            let offline = "index_lifetime = \"1h\"\noffline = true";
-            shoal.change(|text| text.replace("index_lifetime = \"1h\"", offline));
-            shoal.ask_admin(&Request::new("POST", "/reload")).expect_status(200);
-        }
+        let asked = (origin.total(), files.total());
+        assert_eq!(asked, (NAMES.len(), NAMES.len()), "{round}: each document and tarball once");
     }
-    if is_elsewhere {
-        return;
-    }
-    let mirrored = Mirrored { kind: "npm", origin: &origin, upstream_path: "", task: ("npm", "ci") };
-    mirrored.warmed(("package-lock.json", &own), &|external, _| {
-        let (mut ci, folder) = npm(&shop, "warmed", external, &["ci"]);
-        std::fs::write(folder.join("package-lock.json"), &own).expect("writable");
-        run(&mut ci);
-        expect_installed(&folder);
-    });
-    let task = match says.is_empty() {
-        true => "install of 3 packages, then ci",
-        false => "install of 3 packages, then ci, from a registry with lifetimes",
-    };
-    note_mirrored(("npm", task), [asked, 0, 0]);
-}
-
-#[test]
-fn npm_installs_through_a_mirror() {
-    thrice(&[("Cache-Control", "public, max-age=300"), ("Vary", "Accept-Encoding, Accept")], false);
-}
-
-#[test]
-fn npm_installs_from_a_silent_registry_by_mirror() {
-    thrice(&[], false);
-}
-
-#[test]
-fn npm_installs_from_another_host_by_mirror() {
-    thrice(&[("Cache-Control", "no-store"), ("Set-Cookie", "a=b")], true);
 }
 
 /// A lock with the registry's own URLs sends npm to the mirror, and no package goes round it.

@@ -2,8 +2,9 @@
 
 use crate::rounds::{Says, Work, twice};
 use crate::workshop::{Workshop, installed, line, run, sha256};
-use shoal_testkit::{Origin, Shoal, missing};
+use shoal_testkit::{Origin, missing};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The interpreter itself, not a shim that needs the user's home.
 pub(crate) fn python() -> Option<PathBuf> {
@@ -37,6 +38,8 @@ with zipfile.ZipFile(path, 'w') as wheel:
     for file, content in files.items():
         wheel.writestr(file, content)
     wheel.writestr(info + 'RECORD', record)
+with open(path + '.metadata', 'w', newline='') as beside:
+    beside.write(files[info + 'METADATA'])
 ";
 
 #[test]
@@ -65,7 +68,7 @@ fn install(says: Says) -> Option<[Work; 2]> {
     let work = twice("pip", &says.task("3 wheels from a simple index"), &origin, |round| {
         let target = shop.path(&format!("target-{round}"));
         let index = format!("{}/simple/", origin.url());
-        install_into(&shop, &python, Some(&shoal), &index, &target);
+        install_into(shop.command(&python, Some(&shoal)), &index, (&target, None));
     });
     for name in NAMES {
         assert_eq!(origin.count(&format!("/packages/{name}-1.0-py3-none-any.whl")), 1, "{name}");
@@ -97,17 +100,14 @@ pub(crate) fn requirements(shop: &Workshop) -> String {
     NAMES.iter().map(line).collect()
 }
 
-/// Installs the first project, and with it all of them.
-pub(crate) fn install_into(
-    shop: &Workshop,
-    python: &Path,
-    shoal: Option<&Shoal>,
-    index: &str,
-    target: &Path,
-) {
-    let mut pip = shop.command(python, shoal);
-    pip.args(["-m", "pip", "--isolated", "--disable-pip-version-check", "install", "--no-cache-dir"]);
-    pip.args(["--index-url", index, "--target"]).arg(target).arg("shoal-one");
+/// Installs the first project, and with it all of them; or those of a list with digests.
+pub(crate) fn install_into(mut pip: Command, index: &str, (target, listed): (&Path, Option<&Path>)) {
+    pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--no-cache-dir"]);
+    pip.args(["--index-url", index, "--target"]).arg(target);
+    match listed {
+        Some(list) => pip.arg("--require-hashes").arg("-r").arg(list),
+        None => pip.arg("shoal-one"),
+    };
     run(pip.env("PIP_CONFIG_FILE", "/dev/null"));
     for name in NAMES {
         assert!(target.join(name).join("data.bin").is_file(), "{name} in {}", target.display());

@@ -158,7 +158,8 @@ each time: cold, warm, and with `offline = true`?
 Expectation: once for each document and file in the cold round, and never after. Locks that name no
 URL equal those made without the mirror.
 
-Setting: registries on loopback made by the test, which say nothing about caching. Package managers
-also run after `shoal warm` of their lock, and ask the registry for nothing then. For build caches
-the rounds are a build, the same build with empty caches, and none: there is no registry.
+Setting: registries over TLS made by the test, with their files at another host, in two manners. A
+round is an install without a lock and one with the lock, where the client has locks. The other
+cells of the matrix are in [mirrors](mirrors.md#each-client-and-mirror). For build caches the rounds
+are a build, the same build with empty caches, and none: there is no registry.
 ";

@@ -26,12 +26,16 @@ pub fn discover(kind: MirrorKind) -> Result<Discovery, String> {
         MirrorKind::Go => by_command("go", &["env", "GOPROXY"]),
         MirrorKind::Pypi => by_variables(&["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"])
             .map_or_else(|| by_command("pip", &["config", "get", "global.index-url"]), Ok)
-            .or_else(|why| by_command("python3", &["-c", PIP_DEFAULT]).map_err(|_| why)),
-        MirrorKind::Cargo => by_files(&cargo_files(), cargo_registry),
+            .or_else(|why| by_script("pip's own default", PIP_DEFAULT).map_err(|_| why)),
+        MirrorKind::Cargo => {
+            by_files(&cargo_files(), cargo_registry).or_else(|why| cargo_default(&cargo_home()).ok_or(why))
+        }
+        MirrorKind::Maven => by_files(&maven_files(), maven_mirror)
+            .or_else(|why| by_script("Maven's own default", MAVEN_DEFAULT).map_err(|_| why)),
         MirrorKind::Deb => by_files(&apt_files(), apt_archive),
         MirrorKind::RubyGems => by_command("bundle", &["config", "get", "--parseable", "mirror.all"])
             .or_else(|_| by_command("gem", &["sources", "--list"])),
-        MirrorKind::Maven | MirrorKind::Oci | MirrorKind::Generic | MirrorKind::BuildCache => {
+        MirrorKind::Oci | MirrorKind::Generic | MirrorKind::BuildCache => {
             Err("no tool of this machine tells a registry of this kind".to_owned())
         }
     }
@@ -46,6 +50,12 @@ fn by_command(program: &str, arguments: &[&str]) -> Result<Discovery, String> {
         Some(url) => Ok(Discovery { url, source: format!("`{source}`") }),
         None => Err(format!("`{source}` names no URL")),
     }
+}
+
+/// Takes the first URL that a script for Python prints, as the word of `source`.
+fn by_script(source: &str, script: &str) -> Result<Discovery, String> {
+    let found = by_command("python3", &["-c", script])?;
+    Ok(Discovery { source: source.to_owned(), ..found })
 }
 
 fn by_variables(names: &[&str]) -> Option<Discovery> {
@@ -73,10 +83,18 @@ fn first_url(text: &str) -> Option<String> {
     Some(word.trim_end_matches('/').to_owned())
 }
 
-fn cargo_files() -> Vec<PathBuf> {
+/// Folder of cargo's settings and of its own copies of indexes.
+fn cargo_home() -> PathBuf {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")));
-    let folders = [Some(PathBuf::from(".cargo")), home].into_iter().flatten();
+    home.unwrap_or_else(|| home_folder().join(".cargo"))
+}
+
+fn home_folder() -> PathBuf {
+    std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default()
+}
+
+fn cargo_files() -> Vec<PathBuf> {
+    let folders = [PathBuf::from(".cargo"), cargo_home()].into_iter();
     folders.flat_map(|folder| [folder.join("config.toml"), folder.join("config")]).collect()
 }
 
@@ -87,6 +105,47 @@ fn cargo_registry(text: &str) -> Option<String> {
     let replacement = sources.get("crates-io")?.get("replace-with")?.as_str()?;
     let registry = sources.get(replacement)?.get("registry")?.as_str()?;
     first_url(registry.strip_prefix("sparse+")?)
+}
+
+/// Returns the index that cargo asks without any setting, if it has used it. Its copy is in a
+/// folder `HOST-HASH`; the hash tells the default index.
+fn cargo_default(home: &Path) -> Option<Discovery> {
+    let folder = home.join("registry/index");
+    let names = std::fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.file_name());
+    let hosts = names.filter_map(|name| {
+        let (host, hash) = name.to_str()?.rsplit_once('-')?;
+        CARGO_DEFAULTS.contains(&hash).then(|| host.to_owned())
+    });
+    let url = format!("https://{}", hosts.min()?);
+    Some(Discovery { url, source: folder.display().to_string() })
+}
+
+/// Hashes of cargo's default sparse index: since 1.85, and before.
+const CARGO_DEFAULTS: [&str; 2] = ["1949cf8c6b5b557f", "6f17d22bba15001f"];
+
+fn maven_files() -> Vec<PathBuf> {
+    let installed = ["MAVEN_HOME", "M2_HOME"].into_iter().filter_map(std::env::var_os);
+    let installed = installed.map(|folder| Path::new(&folder).join("conf/settings.xml"));
+    let own = [home_folder().join(".m2/settings.xml")].into_iter();
+    own.chain(installed).chain([PathBuf::from("/etc/maven/settings.xml")]).collect()
+}
+
+/// Returns the mirror in Maven's settings that takes the place of the default repository.
+fn maven_mirror(text: &str) -> Option<String> {
+    let mut parts = text.split("<!--");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    parts.filter_map(|part| part.split_once("-->")).for_each(|(_, rest)| plain.push_str(rest));
+    let mirrors = plain.split("<mirror>").skip(1).filter_map(|rest| rest.split_once("</mirror>"));
+    let element = |mirror: &str, name: &str| {
+        let (_, rest) = mirror.split_once(&format!("<{name}>"))?;
+        Some(rest.split_once("</")?.0.trim().to_owned())
+    };
+    let replaces = |of: &str| of.split(',').any(|one| matches!(one.trim(), "*" | "central" | "external:*"));
+    mirrors.map(|(mirror, _)| mirror).find_map(|mirror| {
+        let is_blocked = element(mirror, "blocked").is_some_and(|blocked| blocked == "true");
+        let url = element(mirror, "url").filter(|_| !is_blocked)?;
+        element(mirror, "mirrorOf").filter(|of| replaces(of)).and_then(|_| first_url(&url))
+    })
 }
 
 fn apt_files() -> Vec<PathBuf> {
@@ -107,6 +166,13 @@ fn apt_archive(text: &str) -> Option<String> {
 
 /// Prints the index that pip asks without any setting.
 const PIP_DEFAULT: &str = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)";
+
+/// Prints the repository that Maven asks without any setting.
+const MAVEN_DEFAULT: &str = "\
+import glob, os, re, shutil, zipfile
+home = os.path.dirname(os.path.dirname(os.path.realpath(shutil.which('mvn'))))
+jar = zipfile.ZipFile(glob.glob(home + '/lib/maven-model-builder-*.jar')[0])
+print(re.search('<url>(.*?)</url>', jar.read('org/apache/maven/model/pom-4.0.0.xml').decode()).group(1))";
 
 #[cfg(test)]
 mod tests {
@@ -142,6 +208,39 @@ mod tests {
             assert_eq!(apt_archive(list).as_deref(), Some(url));
         }
         assert_eq!(apt_archive("deb cdrom:[x]/ stable main"), None);
+    }
+
+    #[test]
+    fn mirror_of_maven_is_read() {
+        let mirror = |of: &str, rest: &str| {
+            format!("<mirror><id>m</id><mirrorOf>{of}</mirrorOf><url>https://{rest}</mirror>")
+        };
+        let blocked = mirror("external:http:*", "0.0.0.0/</url><blocked>true</blocked>");
+        for (mirrors, url) in [
+            (
+                blocked.clone() + &mirror("central", "m.example/maven2/</url>"),
+                Some("https://m.example/maven2"),
+            ),
+            (mirror("*,!own", "m.example</url>"), Some("https://m.example")),
+            (mirror("*", "m.example</url><blocked>true</blocked>"), None),
+            (format!("<!-- {} -->", mirror("*", "m.example</url>")), None),
+            (mirror("other", "m.example</url>"), None),
+            (blocked, None),
+        ] {
+            let text = format!("<!-- a --><settings><mirrors>{mirrors}</mirrors></settings>");
+            assert_eq!(maven_mirror(&text).as_deref(), url, "{mirrors}");
+        }
+    }
+
+    #[test]
+    fn default_index_of_cargo_is_found() {
+        let home = tempfile::tempdir().expect("a folder");
+        assert_eq!(cargo_default(home.path()), None);
+        for name in ["other.example-0123456789abcdef", "crates.example-1949cf8c6b5b557f"] {
+            std::fs::create_dir_all(home.path().join("registry/index").join(name)).expect("a folder");
+        }
+        let found = cargo_default(home.path()).map(|found| found.url);
+        assert_eq!(found.as_deref(), Some("https://crates.example"));
     }
 
     #[test]

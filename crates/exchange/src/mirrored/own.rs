@@ -96,16 +96,25 @@ impl CacheEngine {
     async fn answer_own(
         self: &Arc<Self>,
         request: &MirrorRequest,
-        (freshness, pinned_until): (OwnFreshness, Option<u64>),
+        (mut freshness, pinned_until): (OwnFreshness, Option<u64>),
     ) -> Reply {
         match request.route() {
             Route::Fetch(mut fetch) => {
                 // An archive gives the published release, and lists that fit it.
                 let archive = ArchiveRequest { engine: self, request };
+                let is_document = matches!(fetch.class, Class::Document(_));
                 if freshness != OwnFreshness::Stored
                     && let Some(reply) = archive.prepare(&mut fetch).await
                 {
                     return reply;
+                }
+                // A list by its name is now the one by its digest, which cannot change. An archive
+                // that has it by name alone would deny it.
+                if is_document
+                    && freshness == OwnFreshness::Validated
+                    && matches!(fetch.class, Class::File(_))
+                {
+                    freshness = OwnFreshness::Any;
                 }
                 let dated = match self.choose_version(request, &mut fetch).await {
                     Ok(true) => None,

@@ -141,7 +141,10 @@ impl Job {
             report.state = WarmState::Planning;
             report.pages.total = (pages.len() + images.len()) as u64;
         });
-        each(self, self.connections, pages, |job, page| async move { job.read_page(page).await }).await;
+        let (first, rest): (Vec<_>, Vec<_>) = pages.into_iter().partition(PageTask::leads);
+        for pages in [first, rest] {
+            each(self, self.connections, pages, |job, page| async move { job.read_page(page).await }).await;
+        }
         each(self, self.connections, images, |job, image| async move { job.read_image(image).await }).await;
         let files = std::mem::take(&mut *self.found.lock()).files;
         self.note(|report| {

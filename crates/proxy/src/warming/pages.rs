@@ -9,7 +9,7 @@ use http::StatusCode;
 use http_body_util::BodyExt;
 use shoal_core::Fields;
 use shoal_mirrors::wanted::{
-    CrateDigest, ImageManifest, IndexPage, MANIFEST_MAX, NeededFile, ProjectFiles, Search,
+    Check, CrateDigest, ImageManifest, IndexPage, MANIFEST_MAX, NeededFile, ProjectFiles, Search,
 };
 use shoal_mirrors::{Digest, Form};
 
@@ -18,6 +18,16 @@ pub(super) struct PageTask {
     pub mirror: String,
     pub page: IndexPage,
     pub searches: Vec<(String, Search)>,
+}
+
+impl PageTask {
+    /// Returns `true` for a document that others of its registry are checked against: a release of
+    /// an archive, the list of all gems. It is read first; else the others would be fetched again
+    /// for the client that reads it.
+    pub fn leads(&self) -> bool {
+        let name = self.page.path.rsplit('/').next().unwrap_or_default();
+        matches!(name, "InRelease" | "Release" | "versions")
+    }
 }
 
 /// An image; its manifests name its files.
@@ -111,7 +121,8 @@ impl Job {
         while let Some(reference) = references.pop().filter(|_| read < MANIFESTS_MAX) {
             read += 1;
             match self.read_manifest(&task, &reference).await {
-                Ok(manifest) => {
+                Ok((manifest, own)) => {
+                    self.add_files(own.map(|file| FileTask::at_mirror(&task.what, &task.mirror, file)));
                     references.extend(manifest.manifests(&self.choice).map(str::to_owned));
                     let blobs = manifest.blobs(&task.repository);
                     let blob = |file| FileTask::at_mirror(&task.what, &task.mirror, file);
@@ -123,7 +134,13 @@ impl Job {
         self.note(|report| report.pages.done += 1);
     }
 
-    async fn read_manifest(&self, task: &ImageTask, reference: &str) -> Result<ImageManifest, String> {
+    /// Reads a manifest. Gives with it the file of its digest, if the registry tells the digest of
+    /// a tag: containerd asks for the tag by HEAD, and for the manifest by digest.
+    async fn read_manifest(
+        &self,
+        task: &ImageTask,
+        reference: &str,
+    ) -> Result<(ImageManifest, Option<NeededFile>), String> {
         self.pace.wait().await;
         let path = format!("/v2/{}/manifests/{reference}", task.repository);
         // A tag is a document; a manifest by digest is constant.
@@ -135,13 +152,25 @@ impl Job {
         if answer.status != StatusCode::OK {
             return Err(format!("its manifest {reference} answers {}", answer.status));
         }
+        let told = answer.fields.get(CONTENT_DIGEST).filter(|_| !is_constant);
+        let told = told.and_then(|value| Some(std::str::from_utf8(value.as_bytes()).ok()?.to_owned()));
         let mut bytes = Vec::new();
         pushed(answer.body, |piece| {
             bytes.extend_from_slice(piece);
             if bytes.len() > MANIFEST_MAX { Err("its manifest is too large".to_owned()) } else { Ok(()) }
         })
         .await?;
-        ImageManifest::parse(&bytes).ok_or_else(|| format!("its manifest {reference} cannot be read"))
+        let manifest =
+            ImageManifest::parse(&bytes).ok_or_else(|| format!("its manifest {reference} cannot be read"))?;
+        let own = told.and_then(|told| {
+            Some(NeededFile {
+                path: format!("/v2/{}/manifests/{told}", task.repository),
+                check: Check::OneOf(vec![Digest::from_named_hex(&told)?]),
+                size: Some(bytes.len() as u64),
+                may_lack: true,
+            })
+        });
+        Ok((manifest, own))
     }
 }
 
@@ -166,6 +195,8 @@ async fn let_others_work(number: usize) {
     }
 }
 
+/// Field with the digest of a manifest.
+const CONTENT_DIGEST: &str = "docker-content-digest";
 /// Searches between two turns of others.
 const SEARCHES_AT_ONCE: usize = 64;
 /// Most manifests of one image.
