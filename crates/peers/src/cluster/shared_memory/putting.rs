@@ -295,13 +295,13 @@ impl ClusterMemory {
     async fn send(&self, handle: &ClusterHandle, parcel: Parcel) {
         debug_assert!(parcel.bytes <= MESSAGE_BYTES + PAGE_BYTES_MAX, "a message is bounded");
         let Parcel { peer, pages, .. } = parcel;
-        let put = |(outgoing, bytes): &'_ (PutCandidate, Vec<u8>)| PagePut {
+        let puts = pages.iter().map(|(outgoing, bytes)| PagePut {
             page: page_number(outgoing.object.key()),
             age: outgoing.age,
             sum: xxh3_64(bytes),
             bytes,
-        };
-        let puts: Vec<PagePut<'_>> = pages.iter().map(put).collect();
+        });
+        let puts: Vec<PagePut<'_>> = puts.collect();
         let ask = self.ask(handle, MemoryMatter::Put(PagePuts::Listed(&puts)));
         let (message, kind) = (ask.encode(), ask.matter.kind());
         drop(puts);
