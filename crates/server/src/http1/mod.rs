@@ -194,7 +194,7 @@ impl<T: ClientIo> Connection<T> {
             }
             let received = *begun.get_or_insert_with(Instant::now);
             if let Some(whole) = self.awaited_message(shared)
-                && let Some(sent) = Box::pin(self.gather_message(shared, whole, received)).await?
+                && let Some(sent) = self.gather_message(shared, whole, received).await?
             {
                 return Ok(NextRequest::Glanced(sent, received));
             }
