@@ -76,7 +76,11 @@ fn node_of_an_earlier_version_gets_messages_of_one() {
     let node = beside("honest", |node| gets(node, "\"hit\"") > 200);
     let all: u64 = ["\"hit\"", "gone", "failed", "wrong"].iter().map(|result| gets(&node, result)).sum();
     assert!(get_messages(&node) <= all, "{} messages for {all} gets", get_messages(&node));
-    assert!(get_messages(&node) + gets(&node, "failed") >= all, "{} messages for {all} gets", get_messages(&node));
+    assert!(
+        get_messages(&node) + gets(&node, "failed") >= all,
+        "{} messages for {all} gets",
+        get_messages(&node)
+    );
 }
 
 #[test]

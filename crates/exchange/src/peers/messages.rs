@@ -63,7 +63,11 @@ impl MessageDesk<'_> {
     }
 
     /// Returns the message of a member that `bytes` begin with.
-    fn message_of<'b>(&self, bytes: &'b [u8], client: &Client) -> Option<(&ClusterHandle, IncomingMessage<'b>)> {
+    fn message_of<'b>(
+        &self,
+        bytes: &'b [u8],
+        client: &Client,
+    ) -> Option<(&ClusterHandle, IncomingMessage<'b>)> {
         debug_assert!(client.is_peer(), "clients send no messages");
         let message = IncomingMessage::of(bytes)?;
         let cluster = self.0.cluster.as_deref()?;

@@ -33,7 +33,8 @@ pub struct PageRig {
 impl PageRig {
     /// Starts a node with memory for all pages.
     pub fn start() -> Self {
-        let mut settings = Settings { log: Log { access: "none".into(), ..Log::default() }, ..Settings::default() };
+        let mut settings =
+            Settings { log: Log { access: "none".into(), ..Log::default() }, ..Settings::default() };
         settings.cluster.name = "test".into();
         settings.cluster.peer = Some(OWN);
         settings.cluster.shared_memory = SharedMemory::Always;

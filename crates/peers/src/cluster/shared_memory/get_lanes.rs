@@ -15,8 +15,8 @@ use crate::cluster::{LinkAnswer, LinkCall, MessageLink, PeerNode};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use shoal_cluster::{
-    CallError, GETS_BYTES_MAX, GETS_MAX, GETS_VERSION, MemoryAnswer, MemoryMatter, MemoryRefusal, MemoryReply,
-    PageNumber,
+    CallError, GETS_BYTES_MAX, GETS_MAX, GETS_VERSION, MemoryAnswer, MemoryMatter, MemoryRefusal,
+    MemoryReply, PageNumber,
 };
 use shoal_cooperation::global_memory::Place;
 use shoal_core::Key;
