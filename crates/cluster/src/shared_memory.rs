@@ -19,8 +19,8 @@
 //!
 //! Numbers are little-endian. A node sends pages only to one that has answered its state with a
 //! version that both know. A message that deviates anywhere is refused whole; reports that cannot
-//! be true are clamped by their receiver. Pages are read in place: a message with many of them takes
-//! no memory of its own.
+//! be true are clamped by their receiver. Pages are read in place: a message with many of them
+//! takes no memory of its own.
 
 mod parts;
 

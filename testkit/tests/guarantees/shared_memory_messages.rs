@@ -160,8 +160,8 @@ fn bad_asks_for_memory_are_refused() {
         (&put, stranger, 403),
     ] {
         for host in ["a", "shoal"] {
-            // The other node does not answer, and so is believed in for some seconds. A machine under
-            // load may take longer for an ask.
+            // The other node does not answer, and so is believed in for some seconds. A machine
+            // under load may take longer for an ask.
             wait::until("the other node is a member before and after the ask", || {
                 if members(&node) < 2 {
                     life += 1;

@@ -116,8 +116,8 @@ impl PartialEq for PageAnswers<'_> {
 impl Eq for PageAnswers<'_> {}
 
 impl<'a> PutResults<'a> {
-    /// Takes results as [`PutResult::code`] gives them, one byte each. Returns `None` if a byte is no
-    /// result.
+    /// Takes results as [`PutResult::code`] gives them, one byte each. Returns `None` if a byte is
+    /// no result.
     pub fn read(codes: &'a [u8]) -> Option<Self> {
         codes.iter().all(|code| usize::from(*code) < RESULTS.len()).then_some(Self(codes))
     }

@@ -1,5 +1,5 @@
-//! Messages of other nodes that the loop of their connection answers, without a task: asks for hits,
-//! and pages of shared memory.
+//! Messages of other nodes that the loop of their connection answers, without a task: asks for
+//! hits, and pages of shared memory.
 //!
 //! ```text
 //!  read loop ─► try_message ─┬─ objects/hits ─► HitHome       ─┐
@@ -55,8 +55,8 @@ impl MessageDesk<'_> {
         true
     }
 
-    /// Returns the bytes of the request at the start of `bytes`, if it is a message of which more is
-    /// to come.
+    /// Returns the bytes of the request at the start of `bytes`, if it is a message of which more
+    /// is to come.
     pub fn awaited_message(&self, bytes: &[u8], client: &Client) -> Option<usize> {
         let (_, message) = self.message_of(bytes, client)?;
         message.body.is_none().then_some(message.whole_bytes)

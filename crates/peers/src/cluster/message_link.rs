@@ -1,11 +1,11 @@
-//! Links for frequent messages: connections of this thread to other nodes, each of which carries one
-//! message at a time.
+//! Links for frequent messages: connections of this thread to other nodes, each of which carries
+//! one message at a time.
 //!
 //! The links between nodes make any request and read any response. Messages about hits and pages
 //! are so frequent that they have a way of their own, with the head that they need and one buffer.
 //! The connection's loop at the other node knows the head, and answers without a task. A node of an
-//! earlier version answers the same request on its ordinary path. A kept connection is replaced once
-//! if it turns out to be closed: a message may come twice.
+//! earlier version answers the same request on its ordinary path. A kept connection is replaced
+//! once if it turns out to be closed: a message may come twice.
 
 use super::{ClusterHandle, PeerNode};
 use crate::message::TunnelIo;
@@ -154,8 +154,8 @@ impl LinkCall {
 }
 
 impl<'a> IncomingMessage<'a> {
-    /// Returns the message that these bytes begin with, if nothing follows it. Anything else, such as
-    /// a head that is incomplete, takes the ordinary path.
+    /// Returns the message that these bytes begin with, if nothing follows it. Anything else, such
+    /// as a head that is incomplete, takes the ordinary path.
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let with_head = |call: LinkCall| Some((call, bytes.strip_prefix(call.head())?));
         let (call, rest) = with_head(LinkCall::Memory).or_else(|| with_head(LinkCall::Hits))?;

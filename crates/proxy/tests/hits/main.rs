@@ -8,14 +8,14 @@
 //! REQUEST_FILE TIMES BODY_BYTES LOG_FILE CACHE_CONTROL PROTOCOL RULES_FILE
 //! ```
 //!
-//! The protocol is `http1`, `http2`, or `waiting`, which is HTTP/1 on a socket. With `put` and `get`
-//! another node puts and gets pages of 8 KiB instead, one in a message; with `puts` and `gets` there
-//! are [`TOGETHER`] in each ([`pages`]). The rules file has
-//! the operator's rules as in a settings file; `none` stands for no rules. The request file holds
-//! one request with LF line ends. Its target is the target of `bare.txt`, which comes first and is
-//! a miss. All later requests except the second must be hits. They must be misses if the origin
-//! says `no-store`, or `max-age=0`, which makes the proxy ask the origin each time. Without
-//! arguments, among the other tests, the program serves a few requests.
+//! The protocol is `http1`, `http2`, or `waiting`, which is HTTP/1 on a socket. With `put` and
+//! `get` another node puts and gets pages of 8 KiB instead, one in a message; with `puts` and
+//! `gets` there are [`TOGETHER`] in each ([`pages`]). The rules file has the operator's rules as in
+//! a settings file; `none` stands for no rules. The request file holds one request with LF line
+//! ends. Its target is the target of `bare.txt`, which comes first and is a miss. All later
+//! requests except the second must be hits. They must be misses if the origin says `no-store`, or
+//! `max-age=0`, which makes the proxy ask the origin each time. Without arguments, among the other
+//! tests, the program serves a few requests.
 
 mod pages;
 mod rig;

@@ -3,7 +3,8 @@
 //! A page comes in if the memory that it replaces is older: free memory, then objects of this node
 //! that nobody has used for longer, then older pages of other nodes. A node that has too much to do
 //! refuses. All is done at once, without waiting, in the loop of the connection that the message
-//! came on. A put allocates its pages, and a get nothing: the answer goes where the loop sends from.
+//! came on. A put allocates its pages, and a get nothing: the answer goes where the loop sends
+//! from.
 
 use super::{CPU_CAP, ClusterMemory, HeldPage, held_weight};
 use bytes::Bytes;

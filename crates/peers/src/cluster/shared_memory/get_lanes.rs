@@ -6,8 +6,8 @@
 //!
 //! A get waits for no other one, and for no answer: the message leaves once the tasks that were
 //! ready with it have run. Under load more tasks are ready, and messages have more pages. A message
-//! has [`GETS_MAX`] pages and [`GETS_BYTES_MAX`] bytes of them at most. A node of an earlier version
-//! gets a message for each page.
+//! has [`GETS_MAX`] pages and [`GETS_BYTES_MAX`] bytes of them at most. A node of an earlier
+//! version gets a message for each page.
 
 use super::getting::GetEnd;
 use super::{ClusterMemory, page_number};
