@@ -152,7 +152,10 @@ fn dead_and_frozen_servers_fail_no_request() {
     let origin = Origin::start();
     let mut nodes = cluster(&origin, 4, "always");
     let paths = objects(&origin, 1_000);
-    load(&nodes[0], &paths);
+    wait::until("objects are at other nodes", || {
+        load(&nodes[0], &paths);
+        nodes[0].metric("shoal_memory_placed", "") > 300
+    });
     let slowest = |node: &Shoal| {
         let mut slowest = Duration::ZERO;
         for path in &paths {
@@ -171,7 +174,7 @@ fn dead_and_frozen_servers_fail_no_request() {
     let limit = Duration::from_secs(4);
     assert!(killed < limit && frozen < limit, "{killed:?} {frozen:?}");
     assert_eq!(nodes[0].metric("shoal_memory_gets_total", "wrong"), 0);
-    assert!(gets(&nodes[0]) > 0, "the last server serves");
+    assert!(gets(&nodes[0]) > 0, "the last server serves: {}", counts(&nodes[..1]));
 }
 
 #[test]
