@@ -230,8 +230,8 @@ pub trait Handler: Send + Sync + 'static {
         false
     }
 
-    /// Returns the bytes of the request at the start of these bytes, if it is a message of another
-    /// node of which more is to come. Once it is whole, [`Self::try_message`] may answer it.
+    /// Returns the length of the request at the start of these bytes, if it is an incomplete
+    /// message of another node. Once it is whole, [`Self::try_message`] may answer it.
     fn awaited_message(&self, _: &[u8], _: &Client) -> Option<usize> {
         None
     }

@@ -13,7 +13,7 @@ pub enum PagePuts<'a> {
     /// Pages of the writer.
     Listed(&'a [PagePut<'a>]),
     /// Pages of a message.
-    Read(PagesRead<'a>),
+    Read(PageList<'a>),
 }
 
 /// Pages that return; `None` for one that the node has no more.
@@ -22,12 +22,12 @@ pub enum PageAnswers<'a> {
     /// Pages of the writer.
     Listed(&'a [Option<&'a [u8]>]),
     /// Pages of a message.
-    Read(PagesRead<'a>),
+    Read(PageList<'a>),
 }
 
 /// Bytes of a message with this many pages, which were checked.
 #[derive(Clone, Copy, Debug)]
-pub struct PagesRead<'a> {
+pub struct PageList<'a> {
     count: usize,
     bytes: &'a [u8],
 }
@@ -214,10 +214,10 @@ impl<'a> MessageBytes<'a> {
     }
 
     /// Takes `count` pages, each of which `skip` reads over. Returns `None` if one deviates.
-    fn pages(&mut self, count: usize, skip: impl Fn(&mut Self) -> Option<()>) -> Option<PagesRead<'a>> {
+    fn pages(&mut self, count: usize, skip: impl Fn(&mut Self) -> Option<()>) -> Option<PageList<'a>> {
         let before = self.0;
         (0..count).try_for_each(|_| skip(self))?;
-        Some(PagesRead { count, bytes: &before[..before.len() - self.0.len()] })
+        Some(PageList { count, bytes: &before[..before.len() - self.0.len()] })
     }
 }
 

@@ -1,5 +1,5 @@
-//! Messages of other nodes that are longer than one read: gathered in the read buffer, and answered
-//! by the connection's own task, without a body to pass on and without a task for the request.
+//! Messages of other nodes that are longer than one read. They are gathered in the read buffer, and
+//! the connection's own task answers them.
 
 use super::fast_path::FastReply;
 use super::{Connection, NoRequest, REQUEST_TIMEOUT};
@@ -31,7 +31,7 @@ impl<T: ClientIo> Connection<T> {
         whole: usize,
         received: Instant,
     ) -> Result<Option<FastReply>, NoRequest> {
-        // The buffer grows with the bytes that come, beyond what most messages need.
+        // The buffer grows with the bytes that come, beyond the size of most messages.
         self.socket.enlarge(whole.min(MESSAGE_BYTES));
         self.socket.deadline.lift();
         let mut pace = ClientProgress::default();
