@@ -79,6 +79,8 @@ impl<T: ClientIo> BufferedConnection<T> {
 
     /// Gives `input` a buffer with room for `bytes`, for a long message.
     pub fn enlarge(&mut self, bytes: usize) {
+        // A buffer without this room would grow for the last bytes.
+        let bytes = bytes + ROOM_MIN;
         if self.input.capacity() >= bytes {
             return;
         }
