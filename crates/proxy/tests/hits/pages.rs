@@ -1,5 +1,5 @@
-//! Another node that puts pages of 8 KiB into this node's memory and asks for them, from memory,
-//! for counting allocations and instructions of a put and a get.
+//! Another node that puts pages of 8 KiB into this node's memory and asks for them, for counting
+//! allocations and instructions.
 //!
 //! The messages are those that nodes send, and the connection loop is that of the listener for
 //! peers. Only the socket is missing ([`super::rig`]).
