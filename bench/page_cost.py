@@ -181,7 +181,8 @@ def costs(options, connections, nodes):
     at_rest = (server.spent_us() - before) / (time.time() - began)
 
     def spent(work):
-        names = {"put": 'shoal_memory_kept_total{result="kept"}', "get": 'shoal_memory_served_total{result="hit"}'}
+        names = {"put": 'shoal_memory_kept_total{result="kept"}', "get": 'shoal_memory_served_total{result="hit"}',
+                 "messages": 'shoal_memory_messages_total{way="at_once"}'}
         counts = {name: server.metric(metric) for name, metric in names.items()}
         began, before = time.time(), server.spent_us()
         work()
@@ -196,6 +197,7 @@ def costs(options, connections, nodes):
     if counts["put"] < options.objects // 2:
         raise SystemExit(f"{counts} for {options.objects} objects: pages do not travel")
     put = micros / counts["put"]
+    together = counts["put"] / max(counts["messages"], 1)
     # The very first ones are still in the busy node's RAM.
     again = paths[options.objects // 4 : options.objects * 3 // 4]
     micros, counts = spent(lambda: ask(busy, again, connections))
@@ -204,7 +206,7 @@ def costs(options, connections, nodes):
     get = (micros - counts["put"] * put) / counts["get"]
     hits = own * (options.objects // len(own))
     micros, _ = spent(lambda: ask(server, hits, connections))
-    return {"put": put, "get": get, "hit": micros / len(hits)}
+    return {"put": put, "get": get, "hit": micros / len(hits), "together": together}
 
 
 def beyond_loopback(options):
@@ -229,14 +231,14 @@ def main():
     options.hosts = ["127.0.0.1", "127.0.0.2"]
     if options.tls:
         beyond_loopback(options)
-    print("| connections | put, us | get, us | hit, us | put over hit | get over hit |\n|--:|--:|--:|--:|--:|--:|")
+    print("| connections | pages a put | put, us | get, us | hit, us | put over hit | get over hit |\n|--:|--:|--:|--:|--:|--:|--:|")
     results = []
     for connections in map(int, options.connections.split(",")):
         rounds = [measured(options, connections) for _ in range(options.rounds)]
         found = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
         ratios = {name: found[name] / found["hit"] for name in BARS}
         results.append({"connections": connections, **found, "rounds": rounds})
-        print(f"| {connections} | {found['put']:.1f} | {found['get']:.1f} | {found['hit']:.1f} | {ratios['put']:.2f} | {ratios['get']:.2f} |", flush=True)
+        print(f"| {connections} | {found['together']:.1f} | {found['put']:.1f} | {found['get']:.1f} | {found['hit']:.1f} | {ratios['put']:.2f} | {ratios['get']:.2f} |", flush=True)
     print(f"\nBars: put {BARS['put']}, get {BARS['get']} of a hit{', with TLS' if options.tls else ''}.")
     if options.json:
         with open(options.json, "w") as file:

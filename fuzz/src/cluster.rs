@@ -61,7 +61,7 @@ pub fn memory_messages(data: &[u8]) {
         assert!((0.0..=1.0).contains(&plan.share(ask.from)));
         assert!(guests.greet(ask.from, ask.life).is_ok(), "it is the first life");
         if let MemoryMatter::Put(pages) = &ask.matter {
-            for page in pages {
+            for page in pages.iter() {
                 let size = (page.bytes.len() as u64, now.saturating_sub(page.age));
                 guests.put(ask.from, page.page, page.bytes, size);
             }
@@ -70,11 +70,15 @@ pub fn memory_messages(data: &[u8]) {
         }
     }
     let count = data.get(29..31).map_or(0, |count| u16::from_le_bytes([count[0], count[1]]));
-    for kind in 1..=3 {
+    for kind in 1..=4 {
         let Some(answer) = MemoryAnswer::decode(data, kind, usize::from(count)) else { continue };
         assert_eq!(answer.encode(), data, "two encodings of one answer");
         if let Ok(MemoryReply::Get(Some(page))) = &answer.told {
             assert!(!page.is_empty() && page.len() < data.len());
+        }
+        if let Ok(MemoryReply::Gets(pages)) = &answer.told {
+            assert_eq!((pages.len(), pages.iter().count()), (usize::from(count), usize::from(count)));
+            assert!(pages.bytes() <= data.len());
         }
     }
 }

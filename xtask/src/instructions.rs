@@ -1,5 +1,5 @@
-//! `cargo xtask instructions`: how many instructions a hit in RAM takes, and a miss, compared with
-//! the record in `bench/instructions.txt`.
+//! `cargo xtask instructions`: how many instructions a hit in RAM takes, a miss, and a page of
+//! another node that is put or returned, compared with the record in `bench/instructions.txt`.
 //!
 //! Wall time on a shared machine moves by more than a change worth noticing; a count of
 //! instructions hardly moves at all. The test binary `hits` of `crates/proxy` drives the product's
@@ -27,6 +27,7 @@ struct Point {
     /// What the origin says: with `no-store`, misses are counted.
     cache_control: &'static str,
     /// `http1`, `http2`, or `waiting`: HTTP/1 on a socket, whose client's instructions count along.
+    /// Pages of another node: `put` and `get`, or `puts` and `gets` with ten in a message.
     protocol: &'static str,
     /// Rules in force: a file beside the requests, or `none`.
     rules: &'static str,
@@ -38,6 +39,11 @@ const POINTS: &[Point] = &[
     Point { name: "browser-1k-log", logged: true, ..HIT },
     Point { name: "bare-1k-rules", request: "bare.txt", rules: "rules.toml", ..HIT },
     Point { name: "browser-1k-log-rules", logged: true, rules: "rules.toml", ..HIT },
+    Point { name: "bare-8k", request: "bare.txt", body_bytes: 8192, ..HIT },
+    Point { name: "put-8k", protocol: "put", ..HIT },
+    Point { name: "puts-8k", protocol: "puts", ..HIT },
+    Point { name: "get-8k", protocol: "get", ..HIT },
+    Point { name: "gets-8k", protocol: "gets", ..HIT },
     Point { name: "browser-64k-log", body_bytes: 65536, logged: true, ..HIT },
     Point { name: "waiting-bare-1k", request: "bare.txt", protocol: "waiting", ..HIT },
     Point { name: "waiting-browser-1k-log", logged: true, protocol: "waiting", ..HIT },

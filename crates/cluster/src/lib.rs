@@ -22,8 +22,9 @@ pub use hits::{BorrowedHitAnswers, BorrowedHitAsks, HITS_MAX, HitAnswer, HitAnsw
 pub use object_answer::{ANSWER_FIELD, AnswerResult, ObjectAnswer, SUM_FIELD, parse_sum, sum_value};
 pub use object_ask::{AskFault, AskMode, BorrowedAsk, ObjectAsk, PEER_FIELD, TE_MARK, TE_TRAILERS};
 pub use shared_memory::{
-    DROPPED_MAX, GONE_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryAsk, MemoryMatter, MemoryRefusal,
-    MemoryReply, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,
+    DROPPED_MAX, GETS_BYTES_MAX, GETS_MAX, GETS_VERSION, GONE_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer,
+    MemoryAsk, MemoryMatter, MemoryRefusal, MemoryReply, PAGE_BYTES_MAX, PAGES_MAX, PageAnswers, PageNumber,
+    PagePut, PagePuts, PutResult, PutResults,
 };
 
 /// Most bytes of a node's name, and of a cluster's.

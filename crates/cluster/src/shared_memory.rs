@@ -6,19 +6,27 @@
 //!           2 put    count (2), then for each page: page (16), age in ms (8), sum (8),
 //!                    length (4), bytes
 //!           3 get    page (16)
+//!           4 gets   count (2), pages (16 each); since version 2
 //!  answer   1, kind (1), result (1), report (25), count (1), pages of the asker that the node has
 //!           given up (16 each), then by kind, if the result is 0:
 //!           1 state  version (1)
 //!           2 put    count (2), a byte for each page: 0 kept, 1 declined, 2 wrong sum
 //!           3 get    0, or 1, length (4), bytes
+//!           4 gets   count (2), then for each page 0, or 1, length (4), bytes
 //!  report   role (1), age in ms (8), spare bytes (8), U* and U_e in thousandths (2 each),
 //!           service time in µs (4)
 //! ```
 //!
 //! Numbers are little-endian. A node sends pages only to one that has answered its state with a
 //! version that both know. A message that deviates anywhere is refused whole; reports that cannot
-//! be true are clamped by their receiver.
+//! be true are clamped by their receiver. Pages are read in place: a message with many of them
+//! takes no memory of its own.
 
+mod parts;
+
+pub use parts::{PageAnswers, PagePuts, PutResults};
+
+use parts::MessageBytes;
 use shoal_cooperation::NodeId;
 use shoal_cooperation::global_memory::{Role, ServerReport};
 use std::time::Duration;
@@ -49,10 +57,15 @@ pub enum MemoryMatter<'a> {
         dropped: Vec<u128>,
     },
     /// Pages to keep.
-    Put(Vec<PagePut<'a>>),
+    Put(PagePuts<'a>),
     /// Page to return.
     Get(u128),
+    /// Pages to return, by their numbers in little-endian order of bytes.
+    Gets(&'a [PageNumber]),
 }
+
+/// Number of a page, in little-endian order of bytes.
+pub type PageNumber = [u8; 16];
 
 /// A page to keep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,9 +97,11 @@ pub enum MemoryReply<'a> {
     /// Version to use.
     State(u8),
     /// Result for each page.
-    Put(Vec<PutResult>),
+    Put(PutResults<'a>),
     /// The page; `None` if the node has it no more.
     Get(Option<&'a [u8]>),
+    /// Each page, likewise.
+    Gets(PageAnswers<'a>),
 }
 
 /// Reason why a node does not answer.
@@ -131,9 +146,9 @@ impl<'a> MemoryAsk<'a> {
                 dropped.iter().for_each(|page| out.extend(page.to_le_bytes()));
             }
             MemoryMatter::Put(pages) => {
-                let pages = &pages[..pages.len().min(PAGES_MAX)];
-                out.extend((pages.len() as u16).to_le_bytes());
-                for page in pages {
+                let count = pages.len().min(PAGES_MAX);
+                out.extend((count as u16).to_le_bytes());
+                for page in pages.iter().take(count) {
                     debug_assert!(
                         (1..=PAGE_BYTES_MAX).contains(&page.bytes.len()),
                         "a page within its bounds"
@@ -146,6 +161,11 @@ impl<'a> MemoryAsk<'a> {
                 }
             }
             MemoryMatter::Get(page) => out.extend(page.to_le_bytes()),
+            MemoryMatter::Gets(pages) => {
+                let pages = &pages[..pages.len().min(GETS_MAX)];
+                out.extend((pages.len() as u16).to_le_bytes());
+                out.extend_from_slice(pages.as_flattened());
+            }
         }
         debug_assert!(out.len() > REPORT_BYTES);
         out
@@ -172,9 +192,16 @@ impl<'a> MemoryAsk<'a> {
                 if !(1..=PAGES_MAX).contains(&count) {
                     return None;
                 }
-                MemoryMatter::Put((0..count).map(|_| input.page()).collect::<Option<Vec<_>>>()?)
+                MemoryMatter::Put(PagePuts::read(count, &mut input)?)
             }
             GET => MemoryMatter::Get(input.u128()?),
+            GETS => {
+                let count = usize::from(input.u16()?);
+                if !(1..=GETS_MAX).contains(&count) {
+                    return None;
+                }
+                MemoryMatter::Gets(input.take(count * 16)?.as_chunks().0)
+            }
             _ => return None,
         };
         input.0.is_empty().then_some(Self { from, life, purges, report, matter })
@@ -188,6 +215,7 @@ impl MemoryMatter<'_> {
             Self::State { .. } => STATE,
             Self::Put(_) => PUT,
             Self::Get(_) => GET,
+            Self::Gets(_) => GETS,
         }
     }
 }
@@ -211,11 +239,19 @@ impl<'a> MemoryAnswer<'a> {
 
     /// Writes the message.
     pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        out
+    }
+
+    /// Adds the message to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
         let length = match &self.told {
             Ok(MemoryReply::Get(Some(page))) => page.len(),
+            Ok(MemoryReply::Gets(pages)) => pages.bytes(),
             _ => 0,
         };
-        let mut out = Vec::with_capacity(64 + length);
+        out.reserve(64 + 16 * self.gone.len() + length);
         let result = match self.told {
             Ok(_) => 0,
             Err(refusal) => REFUSALS.iter().position(|it| *it == refusal).map_or(0, |at| at as u8 + 1),
@@ -228,19 +264,16 @@ impl<'a> MemoryAnswer<'a> {
         match &self.told {
             Ok(MemoryReply::State(version)) => out.push(*version),
             Ok(MemoryReply::Put(results)) => {
-                out.extend((results.len() as u16).to_le_bytes());
-                let place = |result: &PutResult| RESULTS.iter().position(|it| it == result).unwrap_or(1);
-                out.extend(results.iter().map(|result| place(result) as u8));
+                out.extend((results.codes().len() as u16).to_le_bytes());
+                out.extend_from_slice(results.codes());
             }
-            Ok(MemoryReply::Get(None)) => out.push(0),
-            Ok(MemoryReply::Get(Some(page))) => {
-                out.push(1);
-                out.extend((page.len() as u32).to_le_bytes());
-                out.extend(*page);
+            Ok(MemoryReply::Get(page)) => parts::push_page(out, *page),
+            Ok(MemoryReply::Gets(pages)) => {
+                out.extend((pages.len() as u16).to_le_bytes());
+                pages.iter().for_each(|page| parts::push_page(out, page));
             }
             Err(_) => {}
         }
-        out
     }
 
     /// Reads the answer to an ask of this kind, of `count` pages. Returns `None` if a byte
@@ -262,18 +295,13 @@ impl<'a> MemoryAnswer<'a> {
                 STATE => MemoryReply::State(input.u8().filter(|version| *version > 0)?),
                 PUT => {
                     let told = usize::from(input.u16()?);
-                    let results = input.take(told).filter(|_| told == count)?;
-                    let results = results.iter().map(|result| RESULTS.get(usize::from(*result)).copied());
-                    MemoryReply::Put(results.collect::<Option<Vec<_>>>()?)
+                    MemoryReply::Put(PutResults::read(input.take(told).filter(|_| told == count)?)?)
                 }
-                GET => MemoryReply::Get(match input.u8()? {
-                    0 => None,
-                    1 => {
-                        let length = input.u32()? as usize;
-                        Some(input.take(length).filter(|_| (1..=PAGE_BYTES_MAX).contains(&length))?)
-                    }
-                    _ => return None,
-                }),
+                GET => MemoryReply::Get(input.page_answer()?),
+                GETS => {
+                    let told = usize::from(input.u16()?);
+                    MemoryReply::Gets((told == count).then(|| PageAnswers::read(count, &mut input))??)
+                }
                 _ => return None,
             }),
         };
@@ -282,75 +310,25 @@ impl<'a> MemoryAnswer<'a> {
 }
 
 fn report_bytes(report: &ServerReport) -> [u8; REPORT_BYTES] {
-    let mut out = Vec::with_capacity(REPORT_BYTES);
-    out.push(ROLES.iter().position(|role| *role == report.role).unwrap_or(1) as u8);
-    out.extend(milliseconds(report.age).to_le_bytes());
-    out.extend(report.spare_bytes.to_le_bytes());
-    out.extend(report.most_permille.to_le_bytes());
-    out.extend(report.unused_permille.to_le_bytes());
-    out.extend(report.service_us.to_le_bytes());
-    out.try_into().expect("as many bytes as a report has")
+    let role = ROLES.iter().position(|role| *role == report.role).unwrap_or(1) as u8;
+    let mut out = [role; REPORT_BYTES];
+    out[1..9].copy_from_slice(&milliseconds(report.age).to_le_bytes());
+    out[9..17].copy_from_slice(&report.spare_bytes.to_le_bytes());
+    out[17..19].copy_from_slice(&report.most_permille.to_le_bytes());
+    out[19..21].copy_from_slice(&report.unused_permille.to_le_bytes());
+    out[21..].copy_from_slice(&report.service_us.to_le_bytes());
+    out
 }
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Bytes that are still to be read.
-struct MessageBytes<'a>(&'a [u8]);
-
-impl<'a> MessageBytes<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        Some(self.array::<1>()?[0])
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn u128(&mut self) -> Option<u128> {
-        self.array().map(u128::from_le_bytes)
-    }
-
-    fn report(&mut self) -> Option<ServerReport> {
-        Some(ServerReport {
-            role: *ROLES.get(usize::from(self.u8()?))?,
-            age: Duration::from_millis(self.u64()?),
-            spare_bytes: self.u64()?,
-            most_permille: self.u16()?,
-            unused_permille: self.u16()?,
-            service_us: self.u32()?,
-        })
-    }
-
-    fn page(&mut self) -> Option<PagePut<'a>> {
-        let (page, age, sum) = (self.u128()?, Duration::from_millis(self.u64()?), self.u64()?);
-        let length = self.u32()? as usize;
-        let bytes = self.take(length).filter(|_| (1..=PAGE_BYTES_MAX).contains(&length))?;
-        Some(PagePut { page, age, sum, bytes })
-    }
-}
-
 /// Newest version of these messages.
-pub const MEMORY_VERSION: u8 = 1;
+pub const MEMORY_VERSION: u8 = 2;
+
+/// First version of nodes that answer several gets in one message.
+pub const GETS_VERSION: u8 = 2;
 
 /// Name of the call.
 pub const MEMORY_CALL: &str = "memory/ask";
@@ -360,6 +338,12 @@ pub const PAGE_BYTES_MAX: usize = 512 << 10;
 
 /// Most pages of a put.
 pub const PAGES_MAX: usize = 64;
+
+/// Most pages of a message of gets.
+pub const GETS_MAX: usize = 16;
+
+/// Bytes of pages after which an answer to gets returns no further page.
+pub const GETS_BYTES_MAX: usize = 256 << 10;
 
 /// Most pages that an answer names as given up.
 pub const GONE_MAX: usize = 64;
@@ -371,9 +355,9 @@ const VERSION: u8 = 1;
 const STATE: u8 = 1;
 const PUT: u8 = 2;
 const GET: u8 = 3;
+const GETS: u8 = 4;
 const REPORT_BYTES: usize = 25;
 const ROLES: [Role; 3] = [Role::Idle, Role::Local, Role::Global];
-const RESULTS: [PutResult; 3] = [PutResult::Kept, PutResult::Declined, PutResult::Wrong];
 const REFUSALS: [MemoryRefusal; 4] =
     [MemoryRefusal::Off, MemoryRefusal::Busy, MemoryRefusal::Behind, MemoryRefusal::Unwanted];
 
@@ -381,6 +365,8 @@ const _: () = {
     assert!(GONE_MAX <= u8::MAX as usize);
     assert!(DROPPED_MAX * 16 < crate::CALL_BYTES_MAX);
     assert!(PAGE_BYTES_MAX * 2 <= crate::CALL_BYTES_MAX);
+    assert!(GETS_BYTES_MAX + PAGE_BYTES_MAX + 16 * (GONE_MAX + GETS_MAX) < crate::CALL_BYTES_MAX);
+    assert!(PAGES_MAX <= u16::MAX as usize && GETS_MAX <= PAGES_MAX);
 };
 
 #[cfg(test)]

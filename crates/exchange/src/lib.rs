@@ -120,7 +120,7 @@ use coding::Coder;
 use fetcher::Fetcher;
 use http::StatusCode;
 use hybrid_cache::HybridCache;
-use peers::{HitEntry, HitHome};
+use peers::{HitEntry, MessageDesk};
 use shoal_acme::Challenges;
 use shoal_wire::FastPathRequest;
 use std::sync::Arc;
@@ -314,7 +314,11 @@ impl Handler for CacheHandler {
     }
 
     fn try_message(&self, bytes: &[u8], client: &Client, received: Instant, replies: &mut Vec<u8>) -> bool {
-        HitHome(&self.0).try_message(bytes, client, received, replies)
+        MessageDesk(&self.0).try_message(bytes, client, received, replies)
+    }
+
+    fn awaited_message(&self, bytes: &[u8], client: &Client) -> Option<usize> {
+        MessageDesk(&self.0).awaited_message(bytes, client)
     }
 
     fn ask_peer(&self, asks: Vec<PeerAsk>) -> impl Future<Output = PeerReplies> + Send {

@@ -230,6 +230,12 @@ pub trait Handler: Send + Sync + 'static {
         false
     }
 
+    /// Returns the length of the request at the start of these bytes, if it is an incomplete
+    /// message of another node. Once it is whole, [`Self::try_message`] may answer it.
+    fn awaited_message(&self, _: &[u8], _: &Client) -> Option<usize> {
+        None
+    }
+
     /// Asks another node for the responses to these requests, all of which wait for that node.
     fn ask_peer(&self, _: Vec<PeerAsk>) -> impl Future<Output = PeerReplies> + Send {
         std::future::ready(PeerReplies::default())

@@ -1,16 +1,19 @@
 //! A hit in RAM allocates nothing, for any form of request and log.
 //!
 //! Other requests allocate a known number of times: a hit that is not sent at once, a hit on the
-//! ordinary path, a miss.
+//! ordinary path, a miss. So does a page that another node puts into this node's memory.
 //!
 //! The connection loop is driven over a stream in memory or over loopback ([`rig`]). Every counted
 //! allocation is therefore the loop's, the exchange's or the log's. A new connection allocates; the
 //! cost of one more request is the difference.
 
+#[path = "hits/pages.rs"]
+mod pages;
 #[path = "hits/rig.rs"]
 mod rig;
 
 use allocation_counter::AllocationInfo;
+use pages::PageRig;
 use rig::Rig;
 use shoal_memory::LENT_MIN;
 use shoal_settings::{Log, LogFormat, MirrorKind};
@@ -150,6 +153,32 @@ fn a_miss_allocates_a_known_number_of_times() {
         check_known(MISS_ALLOCATIONS, request, |times| rig.ask(request.as_bytes(), times));
     }
     assert_eq!(rig.metrics.misses.value(), 2 * ASKED);
+}
+
+/// A page of another node is one allocation, in a message of its own and among others. The tables
+/// of pages add less than a half.
+#[test]
+fn put_allocates_its_pages_alone() {
+    let rig = PageRig::start();
+    for together in [1, 20] {
+        check_known(1.0, "put", |times| {
+            rig.put(times, together);
+            times
+        });
+    }
+}
+
+/// The answer with a page is written where the connection's loop sends from.
+#[test]
+fn get_allocates_nothing() {
+    let rig = PageRig::start();
+    rig.put(4 * ASKED, 20);
+    for together in [1, 10] {
+        check_known(0.0, "get", |times| {
+            rig.get(times, together);
+            times
+        });
+    }
 }
 
 /// Allocations of a miss:

@@ -77,6 +77,25 @@ impl<T: ClientIo> BufferedConnection<T> {
         filled
     }
 
+    /// Gives `input` a buffer with room for `bytes`, for a long message.
+    pub fn enlarge(&mut self, bytes: usize) {
+        // A buffer without this room would grow for the last bytes.
+        let bytes = bytes + ROOM_MIN;
+        if self.input.capacity() >= bytes {
+            return;
+        }
+        let mut larger = BytesMut::new();
+        spare::renew(&mut larger, bytes);
+        larger.extend_from_slice(&self.input);
+        let mut before = std::mem::replace(&mut self.input, larger);
+        before.clear();
+        match std::mem::replace(&mut self.enlarged, true) {
+            true => spare::retire(before),
+            false => spare::give(BufferClass::Client, before),
+        }
+        debug_assert!(self.input.capacity() >= bytes);
+    }
+
     /// Returns the read buffer to the pool if it is empty.
     pub fn spare(&mut self) {
         if !self.input.is_empty() || self.input.capacity() == 0 {

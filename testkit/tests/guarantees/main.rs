@@ -78,6 +78,7 @@ mod rules_pass;
 mod seen_by_site;
 mod shared_memory;
 mod shared_memory_liars;
+mod shared_memory_messages;
 mod shared_memory_plan;
 mod short_way;
 mod silent_origins;

@@ -167,7 +167,10 @@ fn dead_and_frozen_servers_fail_no_request() {
     let origin = Origin::start();
     let mut nodes = cluster(&origin, 4, "always");
     let paths = objects(&origin, 1_000);
-    load(&nodes[0], &paths);
+    wait::until("objects are at other nodes", || {
+        load(&nodes[0], &paths);
+        nodes[0].metric("shoal_memory_placed", "") > 300
+    });
     let slowest = |node: &Shoal| {
         let mut slowest = Duration::ZERO;
         for path in &paths {
@@ -187,7 +190,7 @@ fn dead_and_frozen_servers_fail_no_request() {
     let failed = nodes[0].metric("shoal_memory_gets_total", "failed");
     assert!(failed <= paths.len() as u64 / 10, "servers that are gone are left out: {failed} gets failed");
     assert_eq!(nodes[0].metric("shoal_memory_gets_total", "wrong"), 0);
-    assert!(gets(&nodes[0]) > 0, "the last server serves");
+    assert!(gets(&nodes[0]) > 0, "the last server serves: {}", counts(&nodes[..1]));
 }
 
 #[test]

@@ -1,13 +1,13 @@
-//! Servers of memory that lie, forget, or are slower than the disk, and strangers that ask.
+//! Servers of memory that lie, forget, or are slower than the disk.
 
-use super::cluster::{introduce, introduce_life};
+use super::cluster::introduce_life;
 use shoal_testkit::cluster::{members, peers, setup};
 use shoal_testkit::seeded::body;
 use shoal_testkit::wait;
-use shoal_testkit::{Answer, Connection, Origin, Shoal};
+use shoal_testkit::{Answer, Origin, Shoal};
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,10 +17,11 @@ type Pages = Arc<Mutex<HashMap<[u8; 16], Vec<u8>>>>;
 const UNKNOWN: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
 
 /// Bytes of an ask before its matter: version, kind, node, life, purges, report.
-const HEAD: usize = 51;
+pub const HEAD: usize = 51;
 
-/// A server of memory that lies in this way. It answers nothing else.
-fn server(address: SocketAddr, kind: &'static str) {
+/// A server of memory that lies in this way. It answers nothing else. Kinds with `many` answer
+/// several gets in one message.
+pub fn server(address: SocketAddr, kind: &'static str) {
     let listener = TcpListener::bind(address).expect("the address is free");
     let pages = Pages::default();
     std::thread::spawn(move || {
@@ -65,7 +66,7 @@ fn answer(kind: &str, ask: &[u8], pages: &Pages) -> Vec<u8> {
     out.push(0);
     let mut pages = pages.lock().expect("no thread panics");
     match ask[1] {
-        1 => out.push(1),
+        1 => out.push(if kind.contains("many") { 2 } else { 1 }),
         2 => {
             let count = u16::from_le_bytes([ask[HEAD], ask[HEAD + 1]]);
             let mut rest = &ask[HEAD + 2..];
@@ -77,28 +78,36 @@ fn answer(kind: &str, ask: &[u8], pages: &Pages) -> Vec<u8> {
             out.extend(count.to_le_bytes());
             out.extend(vec![0; usize::from(count)]);
         }
+        3 => push_page(kind, &ask[HEAD..], &mut pages, &mut out),
         _ => {
-            let wanted: [u8; 16] = ask[HEAD..HEAD + 16].try_into().expect("sixteen");
-            let mut page = pages.remove(&wanted).unwrap_or_default();
-            match kind {
-                "changed" => *page.last_mut().expect("it has bytes") ^= 1,
-                "another" => page = pages.values().next().cloned().unwrap_or_default(),
-                "slow" => std::thread::sleep(Duration::from_millis(30)),
-                _ => {}
-            }
-            let length = if kind == "giant" { u32::MAX } else { page.len() as u32 };
-            match kind {
-                "forgets" => out.push(0),
-                _ => {
-                    out.push(1);
-                    out.extend(length.to_le_bytes());
-                    out.extend(page);
-                }
+            let count = u16::from_le_bytes([ask[HEAD], ask[HEAD + 1]]);
+            out.extend(count.to_le_bytes());
+            for number in 0..usize::from(count) {
+                push_page(kind, &ask[HEAD + 2 + 16 * number..], &mut pages, &mut out);
             }
         }
     }
     let length = out.len();
     [format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").as_bytes(), &out].concat()
+}
+
+/// Adds the page with the number at the start of `wanted`, or a lie.
+fn push_page(kind: &str, wanted: &[u8], pages: &mut HashMap<[u8; 16], Vec<u8>>, out: &mut Vec<u8>) {
+    let wanted: [u8; 16] = wanted[..16].try_into().expect("sixteen");
+    let mut page = pages.remove(&wanted).unwrap_or_default();
+    if kind.contains("changed") {
+        *page.last_mut().expect("it has bytes") ^= 1;
+    }
+    match kind {
+        "another" => page = pages.values().next().cloned().unwrap_or_default(),
+        "slow" => std::thread::sleep(Duration::from_millis(30)),
+        "forgets" => return out.push(0),
+        _ => {}
+    }
+    let length = if kind == "giant" { u32::MAX } else { page.len() as u32 };
+    out.push(1);
+    out.extend(length.to_le_bytes());
+    out.extend(page);
 }
 
 /// Starts a node beside such a server, and asks for objects until `is_over`. All answers are right.
@@ -130,7 +139,7 @@ fn beside(kind: &'static str, shared: &str, is_over: impl Fn(&Shoal) -> bool) ->
     node
 }
 
-fn gets(node: &Shoal, result: &str) -> u64 {
+pub fn gets(node: &Shoal, result: &str) -> u64 {
     node.metric("shoal_memory_gets_total", result)
 }
 
@@ -162,40 +171,4 @@ fn server_slower_than_the_disk_is_left_out() {
     let node = beside("slow", "measured", |node| node.metric(off, "") > 0);
     assert!(node.log().contains("the disk is faster than the memory of this peer"));
     assert!(gets(&node, "\"hit\"") < 300, "{}", gets(&node, "\"hit\""));
-}
-
-#[test]
-fn bad_asks_for_memory_are_refused() {
-    let origin = Origin::start();
-    let peers = peers(2);
-    let node = setup(&origin, peers[0], &peers).set("cluster.shared_memory", "always").start();
-    introduce(peers[0], peers[1]);
-    wait::until("the other one is a member", || members(&node) == 2);
-    let mut get = vec![1, 3];
-    get.extend([7; HEAD - 2 + 16]);
-    get[26] = 0;
-    let mut giant = [&[1, 2][..], &[0; HEAD - 2], &[0xff, 0xff]].concat();
-    giant[26] = 0;
-    let of_others = [&[1, 3][..], &[0; HEAD - 2 + 16]].concat();
-    for (message, from, status) in [
-        (&of_others[..], peers[1].ip(), 409),
-        (&get[..], peers[1].ip(), 409),
-        (&giant[..], peers[1].ip(), 400),
-        (&get[..40], peers[1].ip(), 400),
-        (b"", peers[1].ip(), 400),
-        (&of_others[..], "127.0.0.1".parse().expect("an address"), 403),
-    ] {
-        let socket =
-            rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None)
-                .expect("a socket");
-        rustix::net::bind(&socket, &SocketAddr::new(from, 0)).expect("an address of this machine");
-        rustix::net::connect(&socket, &peers[0]).expect("it listens");
-        let mut stream = TcpStream::from(socket);
-        let length = message.len();
-        let head = format!("POST /shoal/memory/ask HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
-        stream.write_all(&[head.as_bytes(), message].concat()).expect("it reads");
-        let answer = Connection::over(Box::new(stream)).head().expect("an answer");
-        assert_eq!(answer.status, status, "{message:?}");
-    }
-    assert_eq!(node.metric("shoal_memory_guests", ""), 0);
 }

@@ -81,16 +81,23 @@ impl<T> GuestPages<T> {
 
     /// Keeps a page, and replaces the same page of before. The owner was greeted.
     pub fn put(&mut self, owner: NodeId, page: u128, value: T, (bytes, used): (u64, Duration)) -> Option<T> {
-        let before = self.take(owner, page);
         let known = self.owners.get_mut(&owner)?;
-        known.gone.retain(|gone| *gone != page);
+        if !known.gone.is_empty() {
+            known.gone.retain(|gone| *gone != page);
+        }
         self.arrivals += 1;
         known.order.insert((used, self.arrivals), page);
-        known.pages.insert(page, Guest { value, bytes, arrival: self.arrivals, used });
+        let before = known.pages.insert(page, Guest { value, bytes, arrival: self.arrivals, used });
         known.bytes += bytes;
         self.bytes += bytes;
+        if let Some(before) = &before {
+            known.order.remove(&(before.used, before.arrival));
+            debug_assert!(known.bytes >= before.bytes && self.bytes >= before.bytes);
+            known.bytes -= before.bytes;
+            self.bytes -= before.bytes;
+        }
         debug_assert_eq!(known.order.len(), known.pages.len());
-        before
+        before.map(|guest| guest.value)
     }
 
     /// Takes a page out, for its owner.
@@ -230,6 +237,16 @@ mod tests {
         let left: Vec<u128> = std::iter::from_fn(|| guests.give_up(Some(NodeId(5)))).collect();
         assert_eq!(left, [3, 4, 5, 6, 7, 8, 21]);
         assert_eq!((guests.usage(), guests.oldest_age(Duration::ZERO)), ((0, 0), None));
+    }
+
+    #[test]
+    fn same_page_is_replaced() {
+        let mut guests = filled();
+        assert_eq!(guests.put(ONE, 3, 33, (20, Duration::from_secs(50))), Some(3));
+        assert_eq!((guests.usage(), guests.bytes_of(ONE)), ((11, 120), 100));
+        assert_eq!((guests.take(ONE, 3), guests.usage()), (Some(33), (10, 100)));
+        let left: Vec<u128> = std::iter::from_fn(|| guests.give_up(None)).collect();
+        assert_eq!(left, [0, 1, 2, 4, 5, 6, 7, 8, 20, 21], "the page has one place in the order");
     }
 
     #[test]

@@ -10,12 +10,11 @@
 //! that the home does not answer at once takes the ordinary path, as if it had just come.
 
 use super::ask_timer::AskTimer;
-use super::hits_link::{HitLink, HitLinkAnswer};
 use crate::CacheEngine;
 use crate::access_log::LogEntry;
 use crate::admission::{AdmissionView, Grant, told_by};
 use crate::clock;
-use crate::cluster::{ClusterHandle, PeerNode, PeerTrial};
+use crate::cluster::{ClusterHandle, LinkAnswer, LinkCall, MessageLink, PeerNode, PeerTrial};
 use crate::fast_path::write_url;
 use crate::handling_report::{HandlingReport, version};
 use crate::message::target::FORWARD;
@@ -212,13 +211,13 @@ impl HitEntry<'_> {
         cluster: &ClusterHandle,
         (peer, timeout): (&Arc<PeerNode>, Duration),
         message: &[u8],
-    ) -> Option<HitLinkAnswer> {
+    ) -> Option<LinkAnswer> {
         let mut trial = peer.begin();
         let began = Instant::now();
         let mut limit = AskTimer::start(timeout);
         let outcome = tokio::select! {
             biased;
-            outcome = HitLink::send(cluster, peer, message) => Some(outcome),
+            outcome = MessageLink::send(cluster, peer, (LinkCall::Hits, message)) => Some(outcome),
             () = limit.passed() => None,
         };
         let count = |trial: &mut PeerTrial<'_>| {

@@ -7,12 +7,10 @@
 
 use super::fast_path::AskedUrl;
 use super::hand_over::HandOver;
-use super::hits_link;
 use crate::CacheEngine;
 use crate::clock;
 use crate::cluster::AskRefusal;
 use crate::hybrid_cache::MemoryEntry;
-use crate::message::Client;
 use crate::metadata::{ObjectMetadata as Stored, ResponseMetadata};
 use crate::settings::ExchangeSettings;
 use bytes::Bytes;
@@ -45,48 +43,12 @@ impl PeerService for HitService {
 }
 
 /// Home that answers messages.
-pub(crate) struct HitHome<'a>(pub &'a CacheEngine);
+pub(super) struct HitHome<'a>(pub &'a CacheEngine);
 
 impl HitHome<'_> {
-    /// Answers a message at the start of `bytes` if it is whole and as nodes write it. The reply is
-    /// added to `replies`. Returns `false`, and adds nothing, for anything else.
-    pub fn try_message(
-        &self,
-        bytes: &[u8],
-        client: &Client,
-        received: Instant,
-        replies: &mut Vec<u8>,
-    ) -> bool {
-        debug_assert!(client.is_peer(), "clients send no messages");
-        let Some(cluster) = self.0.cluster.as_deref() else { return false };
-        let is_member = client.certificate.is_some() || cluster.members().has_address(client.address.ip());
-        let Some(message) = hits_link::message_of(bytes).filter(|_| is_member) else { return false };
-        let before = replies.len();
-        replies.extend_from_slice(REPLY_HEAD);
-        replies.reserve(message.len() + (16 << 10));
-        let start = replies.len();
-        match self.answer_hits(message, std::mem::take(replies), (client.address, received)) {
-            Ok(whole) => *replies = whole,
-            Err(unchanged) => {
-                *replies = unchanged;
-                replies.truncate(before);
-                return false;
-            }
-        }
-        // The length has ten digits, so that it can be written last.
-        let mut length = replies.len() - start;
-        for place in (start - 14..start - 4).rev() {
-            replies[place] = b'0' + (length % 10) as u8;
-            length /= 10;
-        }
-        debug_assert_eq!(length, 0, "an answer has at most ten digits of bytes");
-        self.0.metrics.cluster_calls.increment();
-        true
-    }
-
     /// Answers the asks of a message, behind these bytes. Returns them alone, as an error, if the
     /// message cannot be read.
-    fn answer_hits(
+    pub fn answer_hits(
         &self,
         message: &[u8],
         before: Vec<u8>,
@@ -175,9 +137,6 @@ impl HitHome<'_> {
         self.0.metrics.cluster_served_bytes.add(body.map_or(0, <[u8]>::len) as u64);
     }
 }
-
-/// Head of the reply to a message; its length is written last.
-const REPLY_HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0000000000\r\n\r\n";
 
 /// Largest body, in bytes, of an answer. A larger one would delay the others.
 const BODY_BYTES_MAX: usize = 64 << 10;

@@ -7,6 +7,7 @@
 //!   POST /shoal/NAME ───────────────► service of that name
 //!   GET, HEAD with Shoal-Peer ──────► answer_ask
 //!   POST /shoal/objects/hits ───────► answer_hits: RAM alone, many asks at once
+//!   POST /shoal/memory/ask ─────────► shared memory: pages to keep or to return
 //!   POST /shoal/objects/offer ──────► take_offer: what a drained node had
 //!   anything else ──────────────────► 403 or 404, counted
 //! ```
@@ -24,10 +25,10 @@ mod hand_over;
 mod hierarchy;
 mod hits_entry;
 mod hits_home;
-mod hits_link;
 mod holder;
 mod home;
 mod in_place;
+mod messages;
 mod one_ask;
 mod sums;
 mod whereabouts;
@@ -38,9 +39,9 @@ pub use hand_over::HandOver;
 pub use hierarchy::ParentRules;
 pub(crate) use hierarchy::{parents_of, upward};
 pub(crate) use hits_entry::{HitEntry, PeerHitLines};
-pub(crate) use hits_home::HitHome;
 pub use hits_home::HitService;
 pub(super) use in_place::may_lead_in_place;
+pub(crate) use messages::MessageDesk;
 pub use whereabouts::{NodeWithObject, Whereabouts};
 
 use super::CacheEngine;

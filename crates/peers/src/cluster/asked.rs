@@ -25,7 +25,7 @@ impl ClusterHandle {
 
     /// Takes an ask in as home likewise that is answered at once, without a count for its node.
     pub fn begin_ask_at_once(&self, from: SocketAddr) -> Option<AskInFlight> {
-        let is_aside = self.door.shares().is_aside(from.ip(), clock::now);
+        let is_aside = self.is_set_aside(from);
         let weight_share = || self.members.load().weight_share(self.own);
         if is_aside { None } else { self.load.begin(None, weight_share) }
     }
@@ -38,6 +38,12 @@ impl ClusterHandle {
         let admitted = self.door.shares().admit_message(from, clock::now());
         admitted.map_err(|refusal| over_share(refusal, from))?;
         self.begin_ask_at_once(from).ok_or(AskRefusal::Busy)
+    }
+
+    /// Returns `true` if the node at an address is set aside, since it wanted far more than its
+    /// share.
+    pub fn is_set_aside(&self, from: SocketAddr) -> bool {
+        self.door.shares().is_aside(from.ip(), clock::now)
     }
 
     /// Takes a call of the node at an address in. The turn lasts until its answer has been sent.

@@ -8,21 +8,30 @@
 //! REQUEST_FILE TIMES BODY_BYTES LOG_FILE CACHE_CONTROL PROTOCOL RULES_FILE
 //! ```
 //!
-//! The protocol is `http1`, `http2`, or `waiting`, which is HTTP/1 on a socket. The rules file has
-//! the operator's rules as in a settings file; `none` stands for no rules. The request file holds
-//! one request with LF line ends. Its target is the target of `bare.txt`, which comes first and is
-//! a miss. All later requests except the second must be hits. They must be misses if the origin
-//! says `no-store`, or `max-age=0`, which makes the proxy ask the origin each time. Without
-//! arguments, among the other tests, the program serves a few requests.
+//! The protocol is `http1`, `http2`, or `waiting`, which is HTTP/1 on a socket. With `put` and
+//! `get` another node puts and gets pages of 8 KiB instead, one in a message; with `puts` and
+//! `gets` there are [`TOGETHER`] in each ([`pages`]). The rules file has the operator's rules as in
+//! a settings file; `none` stands for no rules. The request file holds one request with LF line
+//! ends. Its target is the target of `bare.txt`, which comes first and is a miss. All later
+//! requests except the second must be hits. They must be misses if the origin says `no-store`, or
+//! `max-age=0`, which makes the proxy ask the origin each time. Without arguments, among the other
+//! tests, the program serves a few requests.
 
+mod pages;
 mod rig;
 
+use pages::PageRig;
 use rig::Rig;
 use shoal_settings::{Log, LogFormat, Settings};
 
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
+        [_, times, _, _, _, protocol, _] if PAGE_PROTOCOLS.contains(&&**protocol) => {
+            let times = times.parse().map_err(|error| format!("{times}: {error}"))?;
+            serve_pages(times, protocol);
+            Ok(())
+        }
         [file, times, body_bytes, log, cache_control, protocol, rules] if !file.starts_with('-') => {
             let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text}: {error}"));
             let read = |file| std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"));
@@ -38,6 +47,7 @@ fn main() -> Result<(), String> {
                 }
             }
             serve(include_str!("browser.txt"), 100, (1024, FRESH), ("none", "waiting"), "")?;
+            PAGE_PROTOCOLS.into_iter().for_each(|protocol| serve_pages(100, protocol));
             for request in
                 [include_str!("part.txt"), include_str!("revalidation.txt"), include_str!("head.txt")]
             {
@@ -46,6 +56,19 @@ fn main() -> Result<(), String> {
             Ok(())
         }
     }
+}
+
+/// Puts or gets pages. The node holds the same number of pages before, however many are counted.
+fn serve_pages(times: u64, protocol: &str) {
+    let rig = PageRig::start();
+    rig.put(PAGES_BEFORE, TOGETHER);
+    match protocol {
+        "put" => rig.put(times, 1),
+        "puts" => rig.put(times, TOGETHER),
+        "get" => rig.get(times, 1),
+        _ => rig.get(times, TOGETHER),
+    }
+    println!("{times} pages by {protocol}");
 }
 
 fn serve(
@@ -84,6 +107,14 @@ fn serve(
     };
     if counted == times { Ok(()) } else { Err("not what was to be counted".into()) }
 }
+
+/// Pages that a holder has before it is counted.
+const PAGES_BEFORE: u64 = 3000;
+
+const PAGE_PROTOCOLS: [&str; 4] = ["put", "puts", "get", "gets"];
+
+/// Pages of a message with several.
+const TOGETHER: usize = 10;
 
 const FRESH: &str = "max-age=86400";
 const NO_STORE: &str = "no-store";

@@ -14,6 +14,8 @@ use shoal_exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettin
 use shoal_http2::{self as http2, END_HEADERS, END_STREAM, FrameHead, FrameKind};
 use shoal_memory::{MemoryBudget, MemoryTier};
 use shoal_message::Client;
+use shoal_peers::cluster::ClusterHandle;
+use shoal_peers::cluster::shared_memory::CpuTime;
 use shoal_server::StreamServer;
 use shoal_settings::{Listen, Log, Mirror, MirrorKind, Rule, Settings, Site};
 use shoal_telemetry::access_log::AccessLog;
@@ -33,7 +35,8 @@ use tokio::runtime::Runtime;
 
 /// A proxy in front of an origin with one constant answer.
 pub struct Rig {
-    runtime: Runtime,
+    /// Runtime of the connection loops.
+    pub runtime: Runtime,
     /// Connection loops of the proxy.
     pub server: Arc<StreamServer<CacheHandler>>,
     /// Counters of the proxy.
@@ -62,7 +65,17 @@ impl Rig {
         Self::with(settings, body.len())
     }
 
-    fn with(mut settings: Settings, body_bytes: usize) -> Self {
+    /// Starts a proxy that holds pages of the other nodes of `cluster`, which these settings name.
+    #[allow(dead_code, reason = "one of the programs with this rig has no cluster")]
+    pub fn start_holder(settings: Settings, cluster: &Arc<ClusterHandle>) -> Self {
+        Self::in_cluster(settings, 0, Some(cluster))
+    }
+
+    fn with(settings: Settings, body_bytes: usize) -> Self {
+        Self::in_cluster(settings, body_bytes, None)
+    }
+
+    fn in_cluster(mut settings: Settings, body_bytes: usize, cluster: Option<&Arc<ClusterHandle>>) -> Self {
         // A worker does the same.
         own_place();
         settings.workers = 1;
@@ -73,18 +86,18 @@ impl Rig {
         let pools = vec![Arc::new(IoPool::new(1, 1).expect("a thread"))];
         let limits =
             ObjectSizeLimits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
+        let objects =
+            Arc::new(HybridCache::new((memory, ledger, None), None, pools, Arc::clone(&metrics), limits));
+        if let Some(cluster) = cluster {
+            let parts = (&settings, &metrics, Box::new(|| None) as CpuTime);
+            cluster.start_memory(&objects, parts).expect("a thread");
+        }
         let exchange = CacheEngine::new(CacheEngineParts {
-            cluster: None,
+            cluster: cluster.cloned(),
             neighbours: None,
             challenges: Arc::default(),
             live: ExchangeSettings::new(&settings, &[], SEED).expect("valid settings"),
-            objects: Arc::new(HybridCache::new(
-                (memory, ledger, None),
-                None,
-                pools,
-                Arc::clone(&metrics),
-                limits,
-            )),
+            objects,
             purge_table: Arc::new(PurgeTable::in_memory(shoal_core::Timestamp::from_seconds(10))),
             upstreams: Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).expect("upstreams")),
             metrics: Arc::clone(&metrics),

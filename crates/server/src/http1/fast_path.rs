@@ -156,6 +156,24 @@ impl<T: ClientIo> Connection<T> {
         Some((glanced, taken))
     }
 
+    /// Answers the message of another node that is the input.
+    pub(super) fn try_gathered<H: Handler>(
+        &mut self,
+        shared: &ServerState<H>,
+        received: Instant,
+        context: &mut Context<'_>,
+    ) -> Option<FastReply> {
+        let mut input = std::mem::take(&mut self.socket.input);
+        let sent = BUFFERS.with_borrow_mut(|Buffers { reply, .. }| {
+            self.serve_message(shared, &input, reply, received, context)
+        });
+        if sent.is_some() {
+            input.clear();
+        }
+        self.socket.input = input;
+        sent
+    }
+
     /// Answers a message of another node at once.
     fn serve_message<H: Handler>(
         &mut self,

@@ -15,6 +15,7 @@ pub(super) mod fast_path;
 mod head;
 mod incoming;
 mod interim;
+mod messages;
 mod send;
 
 use super::client_io::ClientIo;
@@ -192,6 +193,11 @@ impl<T: ClientIo> Connection<T> {
                 begun.get_or_insert(received);
             }
             let received = *begun.get_or_insert_with(Instant::now);
+            if let Some(whole) = self.awaited_message(shared)
+                && let Some(sent) = self.gather_message(shared, whole, received).await?
+            {
+                return Ok(NextRequest::Glanced(sent, received));
+            }
             match self.parser.find_head(&mut self.socket.input, &self.live.limits) {
                 Ok(true) => return Ok(NextRequest::Head(received)),
                 Ok(false) => self.socket.deadline.set(received + self.live.head_timeout),

@@ -3,7 +3,7 @@
 use super::{DISK_TIME, MemoryFault, MemorySettings};
 use shoal_cluster::{
     GONE_MAX, MEMORY_VERSION, MemoryAnswer, MemoryAsk, MemoryMatter, MemoryRefusal, MemoryReply, PagePut,
-    PutResult,
+    PagePuts, PutResult, PutResults,
 };
 use shoal_cooperation::NodeId;
 use shoal_cooperation::directory::DigestTrust;
@@ -193,8 +193,8 @@ impl MemoryNode {
             self.placed.gone(Key::from_bytes(page.to_le_bytes()), node);
         }
         if let Ok(MemoryReply::Put(results)) = &answer.told {
-            for ((object, turn), result) in reply.puts.iter().zip(results) {
-                self.settle((*object, *turn), node, *result);
+            for ((object, turn), result) in reply.puts.iter().zip(results.iter()) {
+                self.settle((*object, *turn), node, result);
             }
         }
         let Some(getting) = get.and_then(|get| self.gets.remove(&get)) else {
@@ -275,13 +275,13 @@ impl MemoryNode {
             let refused = MemoryAnswer::new(kind, &report, Err(MemoryRefusal::Unwanted)).encode();
             return Some((refused, AnswerFacts { puts, kind }));
         }
-        let held;
+        let (held, codes): (_, Vec<u8>);
         let told = match &ask.matter {
             MemoryMatter::State { .. } => MemoryReply::State(MEMORY_VERSION),
             MemoryMatter::Put(pages) => {
-                let results = pages.iter().map(|page| self.keep(from, page, (fault, now))).collect();
+                codes = pages.iter().map(|page| self.keep(from, &page, (fault, now)).code()).collect();
                 puts = pages.iter().map(|page| (object_of(page.bytes), page.page as u64)).collect();
-                MemoryReply::Put(results)
+                MemoryReply::Put(PutResults::read(&codes)?)
             }
             MemoryMatter::Get(page) => {
                 held = self.guests.take(from, *page).map(|mut bytes| {
@@ -292,6 +292,8 @@ impl MemoryNode {
                 });
                 MemoryReply::Get(held.as_deref())
             }
+            // Nodes of the simulation ask for one page at a time.
+            MemoryMatter::Gets(_) => return None,
         };
         // The asker knows the turns of its pages; here they ride in the place of the sums.
         let puts = puts.into_iter().map(|(object, _)| (object, turn_of(&ask.matter, object))).collect();
@@ -346,7 +348,7 @@ impl MemoryNode {
             };
             let bytes = page(object, version);
             let put = PagePut { page: page_of(object), age, sum: turn, bytes: &bytes };
-            let ask = self.ask(MemoryMatter::Put(vec![put]), now);
+            let ask = self.ask(MemoryMatter::Put(PagePuts::Listed(&[put])), now);
             self.outbox.push((server.0 as usize, ask, None));
         }
     }

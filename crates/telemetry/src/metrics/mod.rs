@@ -209,6 +209,9 @@ metrics! {
     memory_refused_behind: shared = "counter" "shoal_memory_refused_total" "reason=\"behind\"" "Messages with objects for this node's memory that were refused whole.";
     memory_served_hit: shared = "counter" "shoal_memory_served_total" "result=\"hit\"" "Objects that other nodes asked back from this node's memory, by result.";
     memory_served_gone: shared = "counter" "shoal_memory_served_total" "result=\"gone\"" "Objects that other nodes asked back from this node's memory, by result.";
+    memory_messages_at_once: shared = "counter" "shoal_memory_messages_total" "way=\"at_once\"" "Messages of other nodes about their objects in this node's memory, by the way to the answer: in the loop of their connection, or by a task.";
+    memory_messages_task: shared = "counter" "shoal_memory_messages_total" "way=\"task\"" "Messages of other nodes about their objects in this node's memory, by the way to the answer: in the loop of their connection, or by a task.";
+    memory_get_messages: shared = "counter" "shoal_memory_get_messages_total" "" "Messages by which this node asked others for its objects, one or more in each.";
     memory_yielded: shared = "counter" "shoal_memory_yielded_total" "" "Objects of other nodes given up since this node needed the memory.";
     memory_guest_pages: shared = "gauge" "shoal_memory_guests" "" "Objects that this node's memory holds for others.";
     memory_guest_bytes: shared = "gauge" "shoal_memory_guest_bytes" "" "Bytes of RAM charged for objects of other nodes.";

@@ -2,17 +2,21 @@
 //!
 //! A page comes in if the memory that it replaces is older: free memory, then objects of this node
 //! that nobody has used for longer, then older pages of other nodes. A node that has too much to do
-//! refuses. All is done at once, without waiting.
+//! refuses. All is done at once, without waiting, in the loop of the connection that the message
+//! came on. A put allocates its pages, and a get nothing: the answer goes where the loop sends
+//! from.
 
 use super::{CPU_CAP, ClusterMemory, HeldPage, held_weight};
 use bytes::Bytes;
 use shoal_cluster::{
-    CallError, CallFuture, Caller, GONE_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryAsk,
-    MemoryMatter, MemoryRefusal, MemoryReply, PAGE_BYTES_MAX, PagePut, PeerService, PutResult,
+    CallError, CallFuture, Caller, GETS_BYTES_MAX, GETS_MAX, GONE_MAX, MEMORY_CALL, MEMORY_VERSION,
+    MemoryAnswer, MemoryAsk, MemoryMatter, MemoryRefusal, MemoryReply, PAGE_BYTES_MAX, PAGES_MAX,
+    PageAnswers, PageNumber, PagePut, PagePuts, PeerService, PutResult, PutResults,
 };
 use shoal_cooperation::NodeId;
 use shoal_cooperation::global_memory::{PageRoom, RoomChoice, ServerReport};
 use shoal_cooperation::invalidation::Coverage;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -23,82 +27,154 @@ impl PeerService for ClusterMemory {
             if !is_known {
                 return Err(CallError::Unknown);
             }
-            self.answer_ask(&from, &body)
+            let mut answer = Vec::new();
+            self.answer_message(from.address.ip(), &body, &mut answer)?;
+            self.metrics.memory_messages_task.increment();
+            Ok(answer.into())
         })
     }
 }
 
 impl ClusterMemory {
-    fn answer_ask(&self, from: &Caller, body: &Bytes) -> Result<Bytes, CallError> {
+    /// Answers a message in the loop of its connection, at the end of `out`. Returns `false`, and
+    /// has changed nothing, if the message is refused.
+    pub fn try_message(&self, from: IpAddr, message: &[u8], out: &mut Vec<u8>) -> bool {
+        let is_answered = self.answer_message(from, message, out).is_ok();
+        self.metrics.memory_messages_at_once.add(u64::from(is_answered));
+        is_answered
+    }
+
+    /// Answers a message that came from this address, at the end of `out`.
+    ///
+    /// # Errors
+    /// If the message is refused. Then it has changed nothing, and `out` is as before.
+    fn answer_message(&self, from: IpAddr, message: &[u8], out: &mut Vec<u8>) -> Result<(), CallError> {
         let began = Instant::now();
-        let ask = MemoryAsk::decode(body).ok_or(CallError::Malformed("a malformed ask for memory"))?;
+        let ask = MemoryAsk::decode(message).ok_or(CallError::Malformed("a malformed ask for memory"))?;
         if !self.is_of(from, ask.from) {
             return Err(CallError::Refused("the ask names another node than it comes from".into()));
         }
-        self.heard(ask.from, ask.report);
-        self.heard_life(ask.from, ask.life);
+        let now = began.saturating_duration_since(self.started);
+        self.heard_ask(&ask, now);
         let own: ServerReport = **self.own.load();
-        let answer = |told: Result<MemoryReply<'_>, MemoryRefusal>| {
-            let gone = self.guests.lock().take_gone(ask.from, GONE_MAX);
-            Bytes::from(MemoryAnswer::new(ask.matter.kind(), &own, told).with_gone(gone).encode())
-        };
         if !self.is_on() {
-            return Ok(answer(Err(MemoryRefusal::Off)));
+            self.end_answer(&ask, &own, (Err(MemoryRefusal::Off), out));
+            return Ok(());
         }
         let Ok(earlier) = self.guests.lock().greet(ask.from, ask.life) else {
-            return Ok(answer(Err(MemoryRefusal::Unwanted)));
+            self.end_answer(&ask, &own, (Err(MemoryRefusal::Unwanted), out));
+            return Ok(());
         };
         drop(earlier);
-        let (answer, requests) = match &ask.matter {
+        let requests = match &ask.matter {
             MemoryMatter::State { newest, dropped } => {
                 let pages: Vec<HeldPage> = {
                     let mut guests = self.guests.lock();
                     dropped.iter().filter_map(|page| guests.take(ask.from, *page)).collect()
                 };
                 drop(pages);
-                return Ok(answer(Ok(MemoryReply::State(MEMORY_VERSION.min(*newest)))));
+                let version = MEMORY_VERSION.min(*newest);
+                self.end_answer(&ask, &own, (Ok(MemoryReply::State(version)), out));
+                return Ok(());
             }
-            MemoryMatter::Put(pages) => (answer(self.keep_pages(&ask, pages)), pages.len()),
+            MemoryMatter::Put(pages) => {
+                let mut codes = [PutResult::Declined.code(); PAGES_MAX];
+                let told = self.keep_pages(&ask, (pages, now), &mut codes);
+                self.end_answer(&ask, &own, (told, out));
+                pages.len()
+            }
             MemoryMatter::Get(page) => {
-                let held = self.guests.lock().take(ask.from, *page);
-                match held.is_some() {
-                    true => self.metrics.memory_served_hit.increment(),
-                    false => self.metrics.memory_served_gone.increment(),
-                }
-                (answer(Ok(MemoryReply::Get(held.as_ref().map(|held| &held.bytes[..])))), 1)
+                self.return_pages(&ask, &own, (&[page.to_le_bytes()], out));
+                1
+            }
+            MemoryMatter::Gets(pages) => {
+                self.return_pages(&ask, &own, (pages, out));
+                pages.len()
             }
         };
         self.load.served(began.elapsed(), u32::try_from(requests).unwrap_or(u32::MAX));
-        Ok(answer)
+        Ok(())
     }
 
-    /// Forgets the pages at a node that has started again: it has forgotten them, too.
-    fn heard_life(&self, node: NodeId, life: u64) {
+    /// Writes an answer, with the pages that were given up.
+    fn end_answer(
+        &self,
+        ask: &MemoryAsk<'_>,
+        own: &ServerReport,
+        (told, out): (Result<MemoryReply<'_>, MemoryRefusal>, &mut Vec<u8>),
+    ) {
+        let gone = self.guests.lock().take_gone(ask.from, GONE_MAX);
+        MemoryAnswer::new(ask.matter.kind(), own, told).with_gone(gone).write(out);
+    }
+
+    /// Takes pages out for their owner, and writes them into the answer. Pages beyond the bytes of
+    /// an answer stay.
+    fn return_pages(
+        &self,
+        ask: &MemoryAsk<'_>,
+        own: &ServerReport,
+        (wanted, out): (&[PageNumber], &mut Vec<u8>),
+    ) {
+        debug_assert!(wanted.len() <= GETS_MAX, "longer messages are refused");
+        let mut held: [Option<HeldPage>; GETS_MAX] = [const { None }; GETS_MAX];
+        let gone = {
+            let (mut guests, mut bytes) = (self.guests.lock(), 0);
+            for (place, page) in held.iter_mut().zip(wanted) {
+                if bytes >= GETS_BYTES_MAX {
+                    break;
+                }
+                *place = guests.take(ask.from, u128::from_le_bytes(*page));
+                bytes += place.as_ref().map_or(0, |page| page.bytes.len());
+            }
+            guests.take_gone(ask.from, GONE_MAX)
+        };
+        let held = &held[..wanted.len().min(GETS_MAX)];
+        let hits = held.iter().flatten().count() as u64;
+        self.metrics.memory_served_hit.add(hits);
+        self.metrics.memory_served_gone.add(held.len() as u64 - hits);
+        let mut pages = [None; GETS_MAX];
+        for (page, held) in pages.iter_mut().zip(held) {
+            *page = held.as_ref().map(|held| &held.bytes[..]);
+        }
+        let told = match ask.matter {
+            MemoryMatter::Gets(_) => MemoryReply::Gets(PageAnswers::Listed(&pages[..held.len()])),
+            _ => MemoryReply::Get(pages[0]),
+        };
+        MemoryAnswer::new(ask.matter.kind(), own, Ok(told)).with_gone(gone).write(out);
+    }
+
+    /// Records the report of the asker. Forgets the pages at a node that has started again: it has
+    /// forgotten them, too.
+    fn heard_ask(&self, ask: &MemoryAsk<'_>, now: Duration) {
+        self.reports.lock().heard(ask.from, ask.report, now);
         let before = {
             let mut peers = self.peers.lock();
-            let known = peers.entry(node).or_default();
-            let latest = life.max(known.life);
+            let known = peers.entry(ask.from).or_default();
+            known.heard = Some(now);
+            let latest = ask.life.max(known.life);
             std::mem::replace(&mut known.life, latest)
         };
-        if before != 0 && before < life {
-            self.placed.lock().keep(|other| other != node);
+        if before != 0 && before < ask.life {
+            self.placed.lock().keep(|other| other != ask.from);
         }
     }
 
     /// Returns `true` if the caller is at the address of the member that it says it is.
-    fn is_of(&self, from: &Caller, node: NodeId) -> bool {
+    fn is_of(&self, from: IpAddr, node: NodeId) -> bool {
         let Some(handle) = self.handle.upgrade() else { return false };
         let members = handle.members();
         let address = members.view.member(node).map(|member| member.address.ip().to_canonical());
-        node != self.node && address == Some(from.address.ip().to_canonical())
+        node != self.node && address == Some(from.to_canonical())
     }
 
-    /// Keeps pages, each if it is worth more than the memory that it replaces.
-    fn keep_pages(
+    /// Keeps pages, each if it is worth more than the memory that it replaces. The results go to
+    /// `codes`.
+    fn keep_pages<'c>(
         &self,
         ask: &MemoryAsk<'_>,
-        pages: &[PagePut<'_>],
-    ) -> Result<MemoryReply<'static>, MemoryRefusal> {
+        (pages, now): (&PagePuts<'_>, Duration),
+        codes: &'c mut [u8; PAGES_MAX],
+    ) -> Result<MemoryReply<'c>, MemoryRefusal> {
         if self.load.used() >= CPU_CAP {
             self.metrics.memory_refused_busy.increment();
             return Err(MemoryRefusal::Busy);
@@ -107,8 +183,11 @@ impl ClusterMemory {
             self.metrics.memory_refused_behind.increment();
             return Err(MemoryRefusal::Behind);
         }
-        let results = pages.iter().map(|page| self.keep_page(ask.from, page)).collect();
-        Ok(MemoryReply::Put(results))
+        for (code, page) in codes.iter_mut().zip(pages.iter()) {
+            *code = self.keep_page(ask.from, &page, now).code();
+        }
+        let results = PutResults::read(&codes[..pages.len().min(PAGES_MAX)]);
+        Ok(MemoryReply::Put(results.expect("codes of results")))
     }
 
     /// Returns `true` if this node has purges that the asker lacks: its page may be purged already.
@@ -118,12 +197,11 @@ impl ClusterMemory {
         purges.vector_hash() != theirs && purges.covers(theirs) == Coverage::Covered
     }
 
-    fn keep_page(&self, owner: NodeId, page: &PagePut<'_>) -> PutResult {
+    fn keep_page(&self, owner: NodeId, page: &PagePut<'_>, now: Duration) -> PutResult {
         if xxh3_64(page.bytes) != page.sum {
             self.metrics.memory_kept_wrong.increment();
             return PutResult::Wrong;
         }
-        let now = self.now();
         let weight = held_weight(page.bytes.len());
         let Some(charge) = self.room_for(owner, weight, (page.age, now)) else {
             self.metrics.memory_kept_declined.increment();

@@ -1,24 +1,25 @@
 //! Getpage: brings a page back from the node that holds it, if that costs less than the disk.
 
-use super::{ClusterMemory, page_number};
+use super::ClusterMemory;
+use super::get_lanes::{self, WantedPage};
 use crate::cluster::PeerNode;
 use bytes::Bytes;
 use shoal_cache::shared_memory::PlacedPage;
-use shoal_cluster::{CallError, MEMORY_CALL, MemoryAnswer, MemoryMatter, MemoryRefusal, MemoryReply};
+use shoal_cluster::MemoryAnswer;
 use shoal_cooperation::NodeId;
-use shoal_cooperation::global_memory::{CostMeter, PageCosts, Place, ServerReport, SwitchChange};
+use shoal_cooperation::global_memory::{CostMeter, PageCosts, ServerReport, SwitchChange};
 use shoal_core::{Key, ObjectKey};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use tokio::time::timeout;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Page on its way back. Dropping it ends the count of those.
 struct GetInFlight(Arc<ClusterMemory>);
 
 /// End of a get.
-enum GetEnd {
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum GetEnd {
     /// The page.
     Page(Bytes),
     /// The node has the page no more.
@@ -48,7 +49,7 @@ impl ClusterMemory {
         let place = self.placed.lock().take(key)?;
         self.gets.fetch_add(1, Relaxed);
         let flight = GetInFlight(memory);
-        let bring = Box::pin(async move { flight.0.get(&peer, (key, place)).await });
+        let bring = Box::pin(async move { flight.0.get(&peer, WantedPage { key, place }).await });
         Some(PlacedPage { bytes: u64::from(place.bytes), bring })
     }
 
@@ -96,9 +97,9 @@ impl ClusterMemory {
     }
 
     /// Asks the holder for a page. The page has left the directory.
-    async fn get(&self, peer: &Arc<PeerNode>, (key, place): (Key, Place)) -> Option<Bytes> {
-        let began = Instant::now();
-        let end = self.ask_for(peer, key, &place).await;
+    async fn get(self: &Arc<Self>, peer: &Arc<PeerNode>, wanted: WantedPage) -> Option<Bytes> {
+        let (began, place) = (Instant::now(), wanted.place);
+        let end = get_lanes::bring(self, peer, wanted).await;
         let took = began.elapsed();
         self.epochs.lock().requested(1);
         let mut peers = self.peers.lock();
@@ -139,49 +140,6 @@ impl ClusterMemory {
                 self.reports.lock().forget(place.node);
                 None
             }
-        }
-    }
-
-    async fn ask_for(&self, peer: &Arc<PeerNode>, key: Key, place: &Place) -> GetEnd {
-        let (Some(handle), Some(patience)) = (self.handle.upgrade(), peer.admit()) else {
-            return GetEnd::Failed;
-        };
-        let mut trial = peer.begin();
-        let ask = self.ask(&handle, MemoryMatter::Get(page_number(key)));
-        let call = handle.call_peer(peer, MEMORY_CALL, ask.encode().into());
-        let bytes = match timeout(patience, call).await {
-            Err(_) => {
-                trial.timed_out(patience);
-                return GetEnd::Failed;
-            }
-            Ok(Err(CallError::Unreachable(_))) => {
-                trial.refused();
-                return GetEnd::Failed;
-            }
-            Ok(Err(_)) => {
-                trial.answered();
-                return GetEnd::Failed;
-            }
-            Ok(Ok(bytes)) => bytes,
-        };
-        trial.answered();
-        let Some(answer) = MemoryAnswer::decode(&bytes, ask.matter.kind(), 0) else {
-            peer.lied();
-            return GetEnd::Wrong;
-        };
-        self.heard_answer(place.node, &answer);
-        match answer.told {
-            Ok(MemoryReply::Get(Some(page))) if self.sum(page) == place.sum => {
-                GetEnd::Page(bytes.slice_ref(page))
-            }
-            Ok(MemoryReply::Get(Some(_))) => {
-                tracing::warn!(peer = %peer.name, "a peer returned another page than it got, and is set aside");
-                peer.lied();
-                GetEnd::Wrong
-            }
-            Err(MemoryRefusal::Off) => GetEnd::Off,
-            Ok(_) | Err(MemoryRefusal::Unwanted) => GetEnd::Gone,
-            Err(_) => GetEnd::Failed,
         }
     }
 

@@ -15,6 +15,7 @@
 //! this node needs memory, and calls [`GuestHolder::give_up`] for that.
 
 mod answering;
+mod get_lanes;
 mod getting;
 mod meters;
 mod putting;
@@ -213,6 +214,11 @@ impl ClusterMemory {
 
     fn now(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// Returns the version of messages that this node and the other one know.
+    fn version_of(&self, node: NodeId) -> Option<u8> {
+        self.peers.lock().get(&node)?.version
     }
 
     /// Makes an ask of this node.

@@ -4,10 +4,10 @@
 //! that declines a page, or has too much to do, is left out, and another is drawn, twice at most.
 
 use super::{COPIES, ClusterMemory, PutCandidate, page_number, set_gauge};
-use crate::cluster::{ClusterHandle, PeerNode};
+use crate::cluster::{ClusterHandle, LinkCall, MessageLink, PeerNode};
 use shoal_cluster::{
     CallError, DROPPED_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryMatter, MemoryRefusal,
-    MemoryReply, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PutResult,
+    MemoryReply, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PagePuts, PutResult,
 };
 use shoal_cooperation::global_memory::{
     AGE_MAX, OwnRate, PageRoom, Place, PutPlan, Role, ServerReport, most_for_others, spare_bytes,
@@ -301,26 +301,29 @@ impl ClusterMemory {
             sum: xxh3_64(bytes),
             bytes,
         });
-        let ask = self.ask(handle, MemoryMatter::Put(puts.collect()));
+        let puts: Vec<PagePut<'_>> = puts.collect();
+        let ask = self.ask(handle, MemoryMatter::Put(PagePuts::Listed(&puts)));
         let (message, kind) = (ask.encode(), ask.matter.kind());
-        drop(ask);
+        drop(puts);
         // The pages are in the message: while it travels, their facts suffice.
         let sent: Vec<SentPage> = pages
             .into_iter()
             .map(|(outgoing, page)| SentPage { sum: self.sum(&page), bytes: page.len() as u32, outgoing })
             .collect();
-        let call = handle.call_peer(&peer, MEMORY_CALL, message.into());
+        let call = MessageLink::send(handle, &peer, (LinkCall::Memory, &message));
         let call = timeout(handle.peer_timeout(), call).await;
         self.epochs.lock().requested(sent.len() as u64);
-        let answer = match &call {
-            Ok(Ok(bytes)) => MemoryAnswer::decode(bytes, kind, sent.len()),
-            _ => None,
-        };
+        let came = call.ok().and_then(Result::ok);
+        let answer = came.as_ref().and_then(|came| MemoryAnswer::decode(came.bytes(), kind, sent.len()));
         if let Some(answer) = &answer {
             self.heard_answer(peer.node, answer);
         }
         let told = answer.map(|answer| answer.told);
+        let is_sound = told.is_some();
         self.settle(peer.node, sent, told);
+        if let Some(came) = came.filter(|_| is_sound) {
+            came.keep(&peer);
+        }
     }
 
     /// Records the results of a put. A page that was refused goes to another node.
@@ -330,8 +333,8 @@ impl ClusterMemory {
         sent: Vec<SentPage>,
         told: Option<Result<MemoryReply<'_>, MemoryRefusal>>,
     ) {
-        let results = match told {
-            Some(Ok(MemoryReply::Put(results))) => results,
+        let results: Vec<PutResult> = match told {
+            Some(Ok(MemoryReply::Put(results))) => results.iter().collect(),
             Some(Err(MemoryRefusal::Busy | MemoryRefusal::Behind)) => {
                 self.metrics.memory_puts_refused.add(sent.len() as u64);
                 vec![PutResult::Declined; sent.len()]

@@ -1,21 +1,32 @@
-//! Links for messages about hits: connections of this worker to other nodes, each of which carries
+//! Links for frequent messages: connections of this thread to other nodes, each of which carries
 //! one message at a time.
 //!
-//! The links between nodes make any request and read any response. Messages are so frequent that
-//! they have a way of their own, with the head that they need and one buffer. A kept connection is
-//! replaced once if it turns out to be closed: a message asks for stored bytes alone.
+//! The links between nodes make any request and read any response. Messages about hits and pages
+//! are so frequent that they have a way of their own, with the head that they need and one buffer.
+//! The connection's loop at the other node knows the head, and answers without a task. A node of an
+//! earlier version answers the same request on its ordinary path. A kept connection is replaced
+//! once if it turns out to be closed: a message may come twice.
 
-use crate::cluster::{ClusterHandle, PeerNode};
+use super::{ClusterHandle, PeerNode};
 use crate::message::TunnelIo;
 use shoal_cluster::{CALL_BYTES_MAX, CallError};
-use shoal_wire::push_decimal;
 use std::cell::RefCell;
+use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+/// Call that goes over a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkCall {
+    /// `objects/hits`.
+    Hits,
+    /// `memory/ask`.
+    Memory,
+}
+
 /// Connection to a node.
-pub(super) struct HitLink {
+pub struct MessageLink {
     io: Box<dyn TunnelIo>,
     /// Bytes of the message, then of the answer.
     buffer: Vec<u8>,
@@ -23,12 +34,12 @@ pub(super) struct HitLink {
 }
 
 /// Answer to a message, in the buffer of its connection.
-pub(super) struct HitLinkAnswer {
-    link: HitLink,
+pub struct LinkAnswer {
+    link: MessageLink,
     body: Range<usize>,
 }
 
-impl HitLink {
+impl MessageLink {
     /// Sends a message to a node, and returns the answer.
     ///
     /// # Errors
@@ -36,23 +47,26 @@ impl HitLink {
     pub async fn send(
         cluster: &ClusterHandle,
         peer: &Arc<PeerNode>,
-        message: &[u8],
-    ) -> Result<HitLinkAnswer, CallError> {
+        (call, message): (LinkCall, &[u8]),
+    ) -> Result<LinkAnswer, CallError> {
+        if message.len() > CALL_BYTES_MAX {
+            return Err(CallError::Malformed("a message that is too large"));
+        }
         let link = take(peer);
         let mut link = match link {
             Some(link) => link,
             None => Self::open(cluster, peer).await?,
         };
-        let answered = link.exchange(message).await;
+        let answered = link.exchange(call, message).await;
         let body = match answered {
             Err(LinkFault::Closed) if link.is_kept => {
                 link = Self::open(cluster, peer).await?;
-                link.exchange(message).await
+                link.exchange(call, message).await
             }
             answered => answered,
         };
         match body {
-            Ok(body) => Ok(HitLinkAnswer { link, body }),
+            Ok(body) => Ok(LinkAnswer { link, body }),
             Err(LinkFault::Status(404)) => Err(CallError::Unknown),
             Err(LinkFault::Status(status)) => Err(CallError::Refused(format!("status {status}"))),
             Err(LinkFault::Closed) => Err(CallError::Unreachable("the connection was closed".into())),
@@ -66,19 +80,19 @@ impl HitLink {
     }
 
     /// Sends a message. Returns the place of the answer in the buffer.
-    async fn exchange(&mut self, message: &[u8]) -> Result<Range<usize>, LinkFault> {
+    async fn exchange(&mut self, call: LinkCall, message: &[u8]) -> Result<Range<usize>, LinkFault> {
         let closed = |_| LinkFault::Closed;
         self.buffer.clear();
-        self.buffer.extend_from_slice(HEAD);
-        push_decimal(&mut self.buffer, message.len() as u64);
-        self.buffer.extend_from_slice(b"\r\n\r\n");
+        self.buffer.extend_from_slice(call.head());
+        write!(self.buffer, "{}\r\n\r\n", message.len()).map_err(closed)?;
         self.buffer.extend_from_slice(message);
         self.io.write_all(&self.buffer).await.map_err(closed)?;
         self.io.flush().await.map_err(closed)?;
         self.buffer.clear();
         let mut whole = None;
         loop {
-            self.buffer.reserve(READ_BYTES);
+            let rest = whole.as_ref().map_or(0, |place: &Range<usize>| place.end - self.buffer.len());
+            self.buffer.reserve(rest.clamp(READ_BYTES, READ_BYTES_MAX));
             if self.io.read_buf(&mut self.buffer).await.map_err(closed)? == 0 {
                 return Err(LinkFault::Closed);
             }
@@ -94,7 +108,7 @@ impl HitLink {
     }
 }
 
-impl HitLinkAnswer {
+impl LinkAnswer {
     /// Returns the answer.
     pub fn bytes(&self) -> &[u8] {
         &self.link.buffer[self.body.clone()]
@@ -118,13 +132,42 @@ impl HitLinkAnswer {
     }
 }
 
-/// Returns the message of a request as this module writes it, if it is whole and the only one.
-pub(super) fn message_of(bytes: &[u8]) -> Option<&[u8]> {
-    let rest = bytes.strip_prefix(HEAD)?;
-    let end = memchr::memchr(b'\r', &rest[..rest.len().min(LENGTH_DIGITS_MAX + 1)])?;
-    let (length, rest) = (std::str::from_utf8(&rest[..end]).ok()?, &rest[end..]);
-    let length: usize = length.parse().ok().filter(|_| length.bytes().all(|byte| byte.is_ascii_digit()))?;
-    rest.strip_prefix(b"\r\n\r\n").filter(|message| message.len() == length)
+/// Message at the start of bytes that came, as this module writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IncomingMessage<'a> {
+    /// Call of the message.
+    pub call: LinkCall,
+    /// Bytes of the request: its head and the message.
+    pub whole_bytes: usize,
+    /// The message; `None` if more of it is still to come.
+    pub body: Option<&'a [u8]>,
+}
+
+impl LinkCall {
+    /// Returns the head of a request up to the value of Content-Length.
+    fn head(self) -> &'static [u8] {
+        match self {
+            Self::Hits => b"POST /shoal/objects/hits HTTP/1.1\r\nHost: shoal\r\nContent-Length: ",
+            Self::Memory => b"POST /shoal/memory/ask HTTP/1.1\r\nHost: shoal\r\nContent-Length: ",
+        }
+    }
+}
+
+impl<'a> IncomingMessage<'a> {
+    /// Returns the message that these bytes begin with, if nothing follows it. Anything else, such
+    /// as a head that is incomplete, takes the ordinary path.
+    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+        let with_head = |call: LinkCall| Some((call, bytes.strip_prefix(call.head())?));
+        let (call, rest) = with_head(LinkCall::Memory).or_else(|| with_head(LinkCall::Hits))?;
+        let digits = rest.iter().take(LENGTH_DIGITS_MAX).take_while(|byte| byte.is_ascii_digit()).count();
+        let length: usize = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
+        let body = rest[digits..].strip_prefix(b"\r\n\r\n")?;
+        if length > CALL_BYTES_MAX || body.len() > length {
+            return None;
+        }
+        let whole_bytes = bytes.len() - body.len() + length;
+        Some(Self { call, whole_bytes, body: (body.len() == length).then_some(body) })
+    }
 }
 
 /// Reason why a message has no answer.
@@ -139,7 +182,7 @@ enum LinkFault {
 }
 
 /// Takes a kept connection to a node.
-fn take(peer: &Arc<PeerNode>) -> Option<HitLink> {
+fn take(peer: &Arc<PeerNode>) -> Option<MessageLink> {
     LINKS.with_borrow_mut(|links| {
         let at = links.iter().position(|(node, _)| Arc::ptr_eq(node, peer))?;
         Some(links.swap_remove(at).1)
@@ -149,7 +192,7 @@ fn take(peer: &Arc<PeerNode>) -> Option<HitLink> {
 /// Returns the place of the body that these bytes begin with their head; `None` while the head is
 /// incomplete.
 fn place_of_body(bytes: &[u8]) -> Result<Option<Range<usize>>, LinkFault> {
-    let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else {
+    let Some(end) = bytes.windows(4).take(HEAD_BYTES_MAX).position(|four| four == b"\r\n\r\n") else {
         return if bytes.len() > HEAD_BYTES_MAX { Err(LinkFault::Malformed) } else { Ok(None) };
     };
     let head = std::str::from_utf8(&bytes[..end]).map_err(|_| LinkFault::Malformed)?;
@@ -168,14 +211,12 @@ fn place_of_body(bytes: &[u8]) -> Result<Option<Range<usize>>, LinkFault> {
     Ok(Some(end + 4..end + 4 + length))
 }
 
-/// Head of a message, up to the value of Content-Length.
-const HEAD: &[u8] = b"POST /shoal/objects/hits HTTP/1.1\r\nHost: shoal\r\nContent-Length: ";
-
 /// Most digits of a message's length.
 const LENGTH_DIGITS_MAX: usize = 7;
 
-/// Room for one read.
+/// Room for one read, and for one read of a long answer.
 const READ_BYTES: usize = 16 << 10;
+const READ_BYTES_MAX: usize = 64 << 10;
 
 /// Most bytes of a head.
 const HEAD_BYTES_MAX: usize = 8 << 10;
@@ -188,7 +229,7 @@ const LINKS_MAX: usize = 256;
 
 thread_local! {
     /// Connections that no message uses now.
-    static LINKS: RefCell<Vec<(Arc<PeerNode>, HitLink)>> = const { RefCell::new(Vec::new()) };
+    static LINKS: RefCell<Vec<(Arc<PeerNode>, MessageLink)>> = const { RefCell::new(Vec::new()) };
 }
 
 #[cfg(test)]
@@ -197,14 +238,29 @@ mod tests {
 
     #[test]
     fn messages_are_found_as_they_are_written() {
-        let whole = [HEAD, b"3\r\n\r\nabc"].concat();
-        assert_eq!(message_of(&whole), Some(&b"abc"[..]));
-        for end in 0..whole.len() {
-            assert_eq!(message_of(&whole[..end]), None, "{end}");
-        }
-        assert_eq!(message_of(&[&whole[..], b"x"].concat()), None, "more follows");
-        for odd in ["+3\r\n\r\nabc", "3\r\nVia: a\r\n\r\nabc", "12345678\r\n\r\n", "\r\n\r\n"] {
-            assert_eq!(message_of(&[HEAD, odd.as_bytes()].concat()), None, "{odd}");
+        for call in [LinkCall::Hits, LinkCall::Memory] {
+            let whole = [call.head(), b"3\r\n\r\nabc"].concat();
+            let whole_bytes = whole.len();
+            let found = IncomingMessage { call, whole_bytes, body: Some(b"abc") };
+            assert_eq!(IncomingMessage::of(&whole), Some(found));
+            for end in 0..whole_bytes - 3 {
+                assert_eq!(IncomingMessage::of(&whole[..end]), None, "{end}");
+            }
+            for end in whole_bytes - 3..whole_bytes {
+                let begun = IncomingMessage { call, whole_bytes, body: None };
+                assert_eq!(IncomingMessage::of(&whole[..end]), Some(begun), "{end}");
+            }
+            assert_eq!(IncomingMessage::of(&[&whole[..], b"x"].concat()), None, "more follows");
+            for odd in [
+                "+3\r\n\r\nabc",
+                "3\r\nVia: a\r\n\r\nabc",
+                "12345678\r\n\r\n",
+                "9999999\r\n\r\n",
+                "\r\n\r\n",
+                "3 \r\n\r\nabc",
+            ] {
+                assert_eq!(IncomingMessage::of(&[call.head(), odd.as_bytes()].concat()), None, "{odd}");
+            }
         }
     }
 
