@@ -219,6 +219,8 @@ fn unreachable_registry_is_504() {
     let shoal = npm_mirror(&origin, "").start();
     drop(origin);
     shoal.get("/npm/a").expect_status(504);
+    // Nor can its document be had, which is as little the file's absence.
+    shoal.get(&format!("/npm{TARBALL}")).expect_status(504);
 }
 
 /// Clients that come while the body is under way share it, and each gets its first bytes before the

@@ -42,7 +42,7 @@ impl CacheEngine {
             };
             let mut promised = match found {
                 Ok(found) => found,
-                Err(why) => return Some(refusal(ask, StatusCode::BAD_GATEWAY, why)),
+                Err((status, why)) => return Some(refusal(ask, status, why)),
             };
             if promised.place.as_ref() == Some(&asked.place) {
                 promised.place = None;
@@ -113,7 +113,7 @@ impl CacheEngine {
         base: &MirrorBase,
         ask: &RequestContext,
         documents: &[(Place, Form)],
-    ) -> Result<Option<PromiseLookup>, &'static str> {
+    ) -> Result<Option<PromiseLookup>, Unknown> {
         let mut stored = Vec::with_capacity(documents.len());
         for (place, form) in documents {
             let mut document = base.document(place, *form).ok_or(UNREADABLE)?;
@@ -143,7 +143,7 @@ impl CacheEngine {
         base: &MirrorBase,
         ask: &RequestContext,
         promised: PromiseLookup,
-    ) -> Result<PromiseLookup, &'static str> {
+    ) -> Result<PromiseLookup, Unknown> {
         let asked = ask.mirror.as_ref().ok_or(UNREADABLE)?;
         let has_time = promised.promise.as_ref().is_some_and(|promise| promise.published.is_some());
         if has_time || asked.age_limit.is_none() {
@@ -160,13 +160,15 @@ impl CacheEngine {
         self: &Arc<Self>,
         ask: &RequestContext,
         (document, form): (RequestContext, Form),
-    ) -> Result<Option<PromiseLookup>, &'static str> {
+    ) -> Result<Option<PromiseLookup>, Unknown> {
         let asked = ask.mirror.as_ref().ok_or(UNREADABLE)?;
         let document = Arc::new(document);
         let reply = self.serve(&document).await;
         match reply.head.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(None),
+            // The registry is gone, or the mirror is offline: this says nothing about the file.
+            StatusCode::GATEWAY_TIMEOUT => return Err(OUT_OF_REACH),
             _ => return Err(UNREACHABLE),
         }
         let fields = reply_fields(&reply.head);
@@ -185,6 +187,9 @@ impl CacheEngine {
     }
 }
 
+/// Status and reason for a client whose file cannot be checked.
+pub(super) type Unknown = (StatusCode, &'static str);
+
 /// Longest time for reading a document.
 const READ_MAX: Duration = Duration::from_secs(60);
 
@@ -194,6 +199,11 @@ fn refusal(ask: &RequestContext, status: StatusCode, why: &'static str) -> Box<R
 
 const TOO_YOUNG: &str =
     "The release is younger than this mirror takes, or of an unknown age (mirror.minimum_age).";
-const UNREACHABLE: &str = "The index that names the file cannot be had, so that the file cannot be checked.";
-const UNREADABLE: &str = "The index that names the file cannot be read, so that the file cannot be checked.";
+const NOT_HAD: &str = "The index that names the file cannot be had, so that the file cannot be checked.";
+const UNREACHABLE: Unknown = (StatusCode::BAD_GATEWAY, NOT_HAD);
+const OUT_OF_REACH: Unknown = (StatusCode::GATEWAY_TIMEOUT, NOT_HAD);
+const UNREADABLE: Unknown = (
+    StatusCode::BAD_GATEWAY,
+    "The index that names the file cannot be read, so that the file cannot be checked.",
+);
 const UNNAMED_HOST: &str = "No index names a file of this host (mirror.file_hosts allows hosts beside).";

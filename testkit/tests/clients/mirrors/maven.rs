@@ -122,6 +122,6 @@ pub const MAVEN: Row = Row {
     lock: Lock::None,
     list: ("URLs", "format=urls"),
     unlisted: &[],
-    absent: "/maven/test/absent/maven-metadata.xml",
+    absent: "/maven/test/absent/1/absent-1.jar",
     prepare: || (installed("mvn") && installed("python3")).then(|| Box::new(Maven) as Box<dyn Client>),
 };
