@@ -6,7 +6,7 @@
 A node serves requests at a fixed rate, as in bench/upgrade.py: a tenth are for new objects, the others for an object that was stored more than
 a second before. First two volumes are filled to half. Then each step edits the settings and reloads them, waits until the change is made, and asks for
 each object once more. Counted are requests that fail in any way, the seconds from the reload to the end of the change, the objects that
-the origin had to send again, and the objects that the node says it gave up since they fit no longer. Lost are those sent again beyond those given up.
+the origin had to send again, and the objects that the node says it gave up or evicted since not all fit. Lost are those sent again beyond these.
 RAM is small, so that the disks answer.
 
 Prints a Markdown table; --write puts it into docs/experiments/disks.md.
@@ -106,7 +106,8 @@ def measured_step(node, load, origin, name, disks):
     with origin.lock:
         origin.fetched.clear()
     before = {key: getattr(load, key) for key in ("asked", "failures")}
-    given_up, begin = node.dropped(), time.monotonic()
+    node.highest.clear()
+    evicted, begin = node.evicted(), time.monotonic()
     node.change(disks)
     seconds = time.monotonic() - begin
     with load.lock:
@@ -120,7 +121,7 @@ def measured_step(node, load, origin, name, disks):
     with origin.lock:
         # A client's new object is asked of the origin once, and is not known before.
         again = sum(1 for number in known if origin.fetched.get(number, 0) > (number not in node.known))
-    given_up = max(0, node.dropped() - given_up)
+    given_up = node.dropped() + max(0, node.evicted() - evicted)
     node.known = set(known)
     return {
         "name": name,
@@ -180,12 +181,19 @@ admission = "always"
                 sys.exit(f"disk_changes.py: the node does not start:\n{(self.folder / 'log').read_text()}")
             time.sleep(0.05)
 
-    def disks(self):
+    def store(self):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/status", timeout=60) as answer:
-            return json.load(answer)["store"]["disks"]
+            return json.load(answer)["store"]
+
+    def disks(self):
+        return self.store()["disks"]
+
+    def evicted(self):
+        """Objects that made room for others, copies among them, on the disks that are there."""
+        return self.store()["evictions"]
 
     def dropped(self):
-        """Objects that were given up by all changes so far, as the node tells."""
+        """Objects that found no room in the changes of this step, as the node tells while a change lasts."""
         for disk in self.disks():
             told = disk.get("dropped_objects") or 0
             self.highest[disk["path"]] = max(told, self.highest.get(disk["path"], 0))
