@@ -204,7 +204,6 @@ metrics! {
     memory_switched_off: shared = "counter" "shoal_memory_switched_off_total" "" "Times that a node's memory was left out for a while since the own disk was faster.";
     memory_kept: shared = "counter" "shoal_memory_kept_total" "result=\"kept\"" "Objects that other nodes offered to this node's memory, by result.";
     memory_kept_declined: shared = "counter" "shoal_memory_kept_total" "result=\"declined\"" "Objects that other nodes offered to this node's memory, by result.";
-    memory_kept_wrong: shared = "counter" "shoal_memory_kept_total" "result=\"wrong\"" "Objects that other nodes offered to this node's memory, by result.";
     memory_refused_busy: shared = "counter" "shoal_memory_refused_total" "reason=\"busy\"" "Messages with objects for this node's memory that were refused whole.";
     memory_refused_behind: shared = "counter" "shoal_memory_refused_total" "reason=\"behind\"" "Messages with objects for this node's memory that were refused whole.";
     memory_served_hit: shared = "counter" "shoal_memory_served_total" "result=\"hit\"" "Objects that other nodes asked back from this node's memory, by result.";

@@ -6,8 +6,8 @@
 use super::{COPIES, ClusterMemory, PutCandidate, page_number, set_gauge};
 use crate::cluster::{ClusterHandle, LinkCall, MessageLink, PeerNode};
 use shoal_cluster::{
-    CallError, DROPPED_MAX, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryMatter, MemoryRefusal,
-    MemoryReply, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PagePuts, PutResult,
+    CallError, DROPPED_MAX, GETS_VERSION, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryMatter,
+    MemoryRefusal, MemoryReply, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PagePuts, PutResult,
 };
 use shoal_cooperation::global_memory::{
     AGE_MAX, OwnRate, PageRoom, Place, PutPlan, Role, ServerReport, most_for_others, spare_bytes,
@@ -295,10 +295,12 @@ impl ClusterMemory {
     async fn send(&self, handle: &ClusterHandle, parcel: Parcel) {
         debug_assert!(parcel.bytes <= MESSAGE_BYTES + PAGE_BYTES_MAX, "a message is bounded");
         let Parcel { peer, pages, .. } = parcel;
+        // A node of the first version checks what it keeps. Later ones leave that to the owner.
+        let is_checked = self.version_of(peer.node).is_none_or(|version| version < GETS_VERSION);
         let puts = pages.iter().map(|(outgoing, bytes)| PagePut {
             page: page_number(outgoing.object.key()),
             age: outgoing.age,
-            sum: xxh3_64(bytes),
+            sum: if is_checked { xxh3_64(bytes) } else { 0 },
             bytes,
         });
         let puts: Vec<PagePut<'_>> = puts.collect();
