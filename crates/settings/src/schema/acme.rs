@@ -20,7 +20,7 @@ section! {
         /// Addresses that the authority may write to, such as `mailto:web@example.org`.
         #[takes_effect(restart)]
         pub contact: Vec<String> = Vec::new(),
-        /// Proof that this node serves a name.
+        /// Challenge: the authority's test that this node serves a name.
         #[takes_effect(restart)]
         pub challenge: AcmeChallenge = AcmeChallenge::Http01,
         /// Folder of the account's key and of the certificates, for the node's user alone. It must
@@ -47,7 +47,7 @@ section! {
 }
 
 choice! {
-    /// Proof that this node serves a name.
+    /// Challenge: the authority's test that this node serves a name.
     pub enum AcmeChallenge {
         /// The authority asks port 80 of the name over http. A listener without TLS answers.
         Http01 = "http-01",
