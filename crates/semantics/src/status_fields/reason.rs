@@ -159,7 +159,7 @@ reasons! {
             "`redirect_https` of the listener.",
             ["listen.redirect_https"];
         Challenge = "challenge",
-            "A certificate authority asked for the proof of a name, and got it.",
+            "A certificate authority asked for the answer to a challenge, and got it.",
             "Nothing is wrong: a listener with `acme` orders a certificate.",
             ["listen.acme"];
         Purge = "purge",
