@@ -80,7 +80,7 @@ def arguments():
     parser.add_argument("--requests", type=int, default=40_000, help="requests of each trace, both halves")
     parser.add_argument("--small", action="store_true", help="3,000 requests")
     parser.add_argument("--rate", type=float, default=400, help="requests a second of the measured half")
-    parser.add_argument("--clients", default="even,skewed", help="even, skewed (70% at the first node), or both")
+    parser.add_argument("--clients", default="even,skewed", help="even, skewed (70%% at the first node), or both")
     parser.add_argument("--setups", default="", help="names of set-ups contain one of these words, set apart by commas")
     parser.add_argument("--memory", type=float, default=1 / 8, help="a node's memory, in working sets")
     parser.add_argument("--disk", type=float, default=1.0, help="the disk of all nodes together, in working sets")

@@ -272,9 +272,12 @@ def counted(course, outcomes):
     for outcome in [outcome for outcome in failed if not course.was_under_way(outcome)][:5]:
         since = f"{outcome.begun - course.begun:.1f} s after the fault began, for {outcome.seconds:.1f} s"
         print(f"failed at node {outcome.node}, {since}: {outcome.failure}", file=sys.stderr)
-    stale = sum(not outcome.failure and is_purged(course, outcome) for outcome in outcomes)
+    purged = [outcome for outcome in outcomes if not outcome.failure and is_purged(course, outcome)]
+    for outcome in purged[:5]:
+        since = f"{outcome.begun - course.begun:.1f} s after the fault began, {outcome.begun - course.ended:+.1f} s from its end"
+        print(f"purged body at node {outcome.node}, {since}", file=sys.stderr)
     return [
-        len(outcomes), len(failed) - under_way, under_way, sum(outcome.wrong for outcome in outcomes), stale,
+        len(outcomes), len(failed) - under_way, under_way, sum(outcome.wrong for outcome in outcomes), len(purged),
         sum(map(len, course.purged.values())), course.unconfirmed, *fall(course, outcomes, set()), *fall(course, outcomes, course.at_victim)[1:],
     ]
 

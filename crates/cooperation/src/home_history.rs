@@ -55,15 +55,15 @@ impl HomeHistory {
         assert!(self.views.len() <= PAST_VIEWS_MAX, "the history is bounded");
     }
 
-    /// Returns the node to ask as holder: the home of the key in the oldest view of the last minute
-    /// in which another node was its home, or a node that drains. That node must still be a member
-    /// of `current`.
+    /// Returns the node to ask as holder: a node that drains and would be the home, else the home of
+    /// the key in the oldest view of the last minute in which another node was its home. That node
+    /// must still be a member of `current`.
     pub fn previous_home(&self, key: &[u8], current: &View, here: NodeId, now: Duration) -> Option<NodeId> {
         let recent = self.views.iter().filter(|past| now.saturating_sub(past.ended) < PREVIOUS_HOME_ASKED);
         let past = recent.filter_map(|past| past.view.homes(key).first());
         // A node that drains has the object as long as it stays.
         let drained = self.undrained.iter().filter_map(|view| view.homes(key).first());
-        past.chain(drained).find(|node| {
+        drained.chain(past).find(|node| {
             let member = current.member(*node);
             *node != here && member.is_some_and(|member| member.state != MemberState::Out)
         })
@@ -132,6 +132,25 @@ mod tests {
         assert_eq!(history.previous_home(key, &after, NodeId(2), at(600)), Some(NodeId(1)));
         history.changed(&Arc::new(after), &view(&[2]), NodeId(2), at(700));
         assert_eq!(history.previous_home(key, &view(&[2]), NodeId(2), at(701)), None, "it has left");
+    }
+
+    #[test]
+    fn draining_node_comes_before_earlier_homes() {
+        let (before, mut members) = (view(&[1, 2, 3]), view(&[1, 2, 3]).members().to_vec());
+        members[0].state = MemberState::Draining;
+        let after = before.with_members(members.clone());
+        // Node 3 had nearly all keys once.
+        members[2].weight = 1e6;
+        let earlier = Arc::new(before.with_members(members.split_off(1)));
+        let mut history = HomeHistory::default();
+        history.changed(&earlier, &before, NodeId(2), at(0));
+        history.changed(&before, &after, NodeId(2), at(10));
+        let moves = |key: &[u8; 1]| {
+            let homes = [&*earlier, &*before, &after].map(|view| view.homes(key).first());
+            homes == [3, 1, 2].map(|node| Some(NodeId(node)))
+        };
+        let key = (0..=255).map(|byte| [byte]).find(moves).expect("a sixth of the keys");
+        assert_eq!(history.previous_home(&key, &after, NodeId(2), at(11)), Some(NodeId(1)));
     }
 
     #[test]

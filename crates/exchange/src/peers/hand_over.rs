@@ -146,9 +146,11 @@ impl HandOver {
         }
         let context = Arc::new(context.for_peer());
         let full = context.primary.full();
-        let is_home = cluster.members().view.homes(full).first() == Some(cluster.own());
-        // Without a previous home the origin would be asked.
-        if !is_home || cluster.previous_home(full).is_none() {
+        let members = cluster.members();
+        let is_home = members.view.homes(full).first() == Some(cluster.own());
+        let before = cluster.previous_home(full).and_then(|node| members.view.member(node));
+        // Without a previous home, or with one that has stopped meanwhile, the origin would be asked.
+        if !is_home || before.is_none_or(|member| member.state != MemberState::Draining) {
             return;
         }
         if !matches!(self.0.cache.lookup(&context).await, Lookup::Absent { .. }) {
