@@ -55,9 +55,9 @@ impl HomeHistory {
         assert!(self.views.len() <= PAST_VIEWS_MAX, "the history is bounded");
     }
 
-    /// Returns the node to ask as holder: a node that drains and would be the home, else the home of
-    /// the key in the oldest view of the last minute in which another node was its home. That node
-    /// must still be a member of `current`.
+    /// Returns the node to ask as holder: a node that drains and would be the home. Else it is the
+    /// home in the oldest view of the last minute in which another node was the home. The node must
+    /// still be a member of `current`.
     pub fn previous_home(&self, key: &[u8], current: &View, here: NodeId, now: Duration) -> Option<NodeId> {
         let recent = self.views.iter().filter(|past| now.saturating_sub(past.ended) < PREVIOUS_HOME_ASKED);
         let past = recent.filter_map(|past| past.view.homes(key).first());

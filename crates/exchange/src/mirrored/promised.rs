@@ -187,7 +187,7 @@ impl CacheEngine {
     }
 }
 
-/// Status and reason for a client whose file cannot be checked.
+/// Status and reason for a client that asks for a file which cannot be checked.
 pub(super) type Unknown = (StatusCode, &'static str);
 
 /// Longest time for reading a document.

@@ -149,7 +149,7 @@ impl HandOver {
         let members = cluster.members();
         let is_home = members.view.homes(full).first() == Some(cluster.own());
         let before = cluster.previous_home(full).and_then(|node| members.view.member(node));
-        // Without a previous home, or with one that has stopped meanwhile, the origin would be asked.
+        // Without a previous home, or with one that has stopped, the origin would be asked.
         if !is_home || before.is_none_or(|member| member.state != MemberState::Draining) {
             return;
         }

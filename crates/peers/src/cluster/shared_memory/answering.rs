@@ -196,7 +196,7 @@ impl ClusterMemory {
         purges.vector_hash() != theirs && purges.covers(theirs) == Coverage::Covered
     }
 
-    /// Keeps a page, unchecked: nobody but its owner gets it, who compares it with a sum of its own.
+    /// Keeps a page, unchecked. Its owner alone gets it, and compares it with a sum of its own.
     fn keep_page(&self, owner: NodeId, page: &PagePut<'_>, now: Duration) -> PutResult {
         let weight = held_weight(page.bytes.len());
         let Some(charge) = self.room_for(owner, weight, (page.age, now)) else {

@@ -295,7 +295,7 @@ impl ClusterMemory {
     async fn send(&self, handle: &ClusterHandle, parcel: Parcel) {
         debug_assert!(parcel.bytes <= MESSAGE_BYTES + PAGE_BYTES_MAX, "a message is bounded");
         let Parcel { peer, pages, .. } = parcel;
-        // A node of the first version checks what it keeps. Later ones leave that to the owner.
+        // A node of the first version checks its pages. Later ones leave that to the owner.
         let is_checked = self.version_of(peer.node).is_none_or(|version| version < GETS_VERSION);
         let puts = pages.iter().map(|(outgoing, bytes)| PagePut {
             page: page_number(outgoing.object.key()),
