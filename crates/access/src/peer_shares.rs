@@ -35,7 +35,7 @@ pub struct PeerShares {
 struct PeerShare {
     /// Places taken, by kind.
     taken: [u32; KINDS],
-    /// Ports of connections that carry messages for hits.
+    /// Ports of connections that carry messages.
     links: HashSet<u16>,
     /// Refusals since `since`.
     refusals: u32,
@@ -113,19 +113,20 @@ impl PeerShares {
         Ok(PeerTurn { shares: Arc::clone(self), from, place, own, active: active as u32 })
     }
 
-    /// Admits a message for hits on the connection from this address. Answers to messages are
-    /// copies, so that few connections of a node carry them.
+    /// Admits a message on the connection from this address. Messages and their answers are copies,
+    /// so that few connections of a node carry them. Its further messages take the ordinary path,
+    /// which counts: this refusal sets nobody aside.
     ///
     /// # Errors
     /// If too many other connections of the node do.
-    pub fn admit_message(&self, from: SocketAddr, now: Timestamp) -> Result<(), ShareRefusal> {
+    pub fn admit_message(&self, from: SocketAddr) -> Result<(), ShareRefusal> {
         let mut table = self.table.lock();
         let Some(share) = table.get_mut(&self.holder(from.ip(), PeerPlace::Connection)) else {
             return Ok(());
         };
         let is_known = share.links.contains(&from.port());
         if !is_known && share.links.len() >= LINKS_MAX {
-            return Err(self.refused(share, now));
+            return Err(ShareRefusal { sets_aside: false });
         }
         share.links.insert(from.port());
         Ok(())
@@ -203,8 +204,8 @@ const KINDS: usize = 3;
 /// message and of an answer.
 const LIMITS: [u32; KINDS] = [2048, 2048, 192];
 
-/// Most connections of a node that carry messages for hits, of which each holds up to 1 MiB of an
-/// answer that is not read. A node has one for each of its workers.
+/// Most connections of a node that carry messages. Each holds up to 1 MiB of a message that is not
+/// whole, or of an answer that is not read. A node has two for each worker, and some for pages.
 const LINKS_MAX: usize = 256;
 
 /// Refusals within [`WINDOW`] after which a node is set aside.
@@ -295,7 +296,7 @@ mod tests {
         let (shares, now) = (shares(), Timestamp::from_seconds(1_000));
         let open = |port| shares.admit(from(1, port), PeerPlace::Connection, now).expect("there is room");
         let mut turns: Vec<_> = (0..LINKS_MAX as u16 + 1).map(open).collect();
-        let message = |port| shares.admit_message(from(1, port), now).is_ok();
+        let message = |port| shares.admit_message(from(1, port)).is_ok();
         assert!((0..LINKS_MAX as u16).all(message) && (0..LINKS_MAX as u16).all(message));
         assert!(!message(LINKS_MAX as u16));
         drop(turns.remove(0));

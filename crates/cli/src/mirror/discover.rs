@@ -44,7 +44,13 @@ pub fn discover(kind: MirrorKind) -> Result<Discovery, String> {
 /// Takes the first URL in the output of a command.
 fn by_command(program: &str, arguments: &[&str]) -> Result<Discovery, String> {
     let source = format!("{program} {}", arguments.join(" "));
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
+    if program == "python3" {
+        // Python looks for modules in the current folder first, where anybody's files may lie.
+        command.current_dir("/");
+    }
+    let output = command.output();
     let output = output.map_err(|error| format!("`{source}` cannot be run ({error})"))?;
     match first_url(&String::from_utf8_lossy(&output.stdout)) {
         Some(url) => Ok(Discovery { url, source: format!("`{source}`") }),

@@ -39,7 +39,7 @@ impl MessageDesk<'_> {
             LinkCall::Hits => self.answer_hits(body, (client.address, received), replies),
             LinkCall::Memory => cluster
                 .shared_memory()
-                .filter(|_| !cluster.is_set_aside(client.address))
+                .filter(|_| cluster.takes_messages(client.address))
                 .is_some_and(|memory| memory.try_message(client.address.ip(), body, replies)),
         };
         if !is_answered {
@@ -60,8 +60,9 @@ impl MessageDesk<'_> {
     /// Returns the bytes of the request at the start of `bytes`, if it is a message of which more
     /// is to come.
     pub fn awaited_message(&self, bytes: &[u8], client: &Client) -> Option<usize> {
-        let (_, message) = self.message_of(bytes, client)?;
-        message.body.is_none().then_some(message.whole_bytes)
+        let (cluster, message) = self.message_of(bytes, client)?;
+        let is_cut = message.body.is_none() && cluster.takes_messages(client.address);
+        is_cut.then_some(message.whole_bytes)
     }
 
     /// Returns the message of a member that `bytes` begin with.

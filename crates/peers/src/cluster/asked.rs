@@ -35,7 +35,7 @@ impl ClusterHandle {
     /// # Errors
     /// As for [`Self::begin_ask`].
     pub fn begin_message(&self, from: SocketAddr) -> Result<AskInFlight, AskRefusal> {
-        let admitted = self.door.shares().admit_message(from, clock::now());
+        let admitted = self.door.shares().admit_message(from);
         admitted.map_err(|refusal| over_share(refusal, from))?;
         self.begin_ask_at_once(from).ok_or(AskRefusal::Busy)
     }
@@ -44,6 +44,11 @@ impl ClusterHandle {
     /// share.
     pub fn is_set_aside(&self, from: SocketAddr) -> bool {
         self.door.shares().is_aside(from.ip(), clock::now)
+    }
+
+    /// Returns `true` if the connection from an address may carry messages without asks.
+    pub fn takes_messages(&self, from: SocketAddr) -> bool {
+        !self.is_set_aside(from) && self.door.shares().admit_message(from).is_ok()
     }
 
     /// Takes a call of the node at an address in. The turn lasts until its answer has been sent.
