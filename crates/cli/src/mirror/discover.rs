@@ -146,7 +146,10 @@ fn maven_mirror(text: &str) -> Option<String> {
         let (_, rest) = mirror.split_once(&format!("<{name}>"))?;
         Some(rest.split_once("</")?.0.trim().to_owned())
     };
-    let replaces = |of: &str| of.split(',').any(|one| matches!(one.trim(), "*" | "central" | "external:*"));
+    let names = |of: &str, name: &str| of.split(',').any(|one| one.trim() == name);
+    let replaces = |of: &str| {
+        !names(of, "!central") && ["*", "central", "external:*"].iter().any(|name| names(of, name))
+    };
     mirrors.map(|(mirror, _)| mirror).find_map(|mirror| {
         let is_blocked = element(mirror, "blocked").is_some_and(|blocked| blocked == "true");
         let url = element(mirror, "url").filter(|_| !is_blocked)?;
@@ -231,6 +234,7 @@ mod tests {
             (mirror("*", "m.example</url><blocked>true</blocked>"), None),
             (format!("<!-- {} -->", mirror("*", "m.example</url>")), None),
             (mirror("other", "m.example</url>"), None),
+            (mirror("*,!central", "m.example</url>"), None),
             (blocked, None),
         ] {
             let text = format!("<!-- a --><settings><mirrors>{mirrors}</mirrors></settings>");
