@@ -10,27 +10,47 @@
 //! ```
 //!
 //! A node that was frozen meets a heap of stale connections of honest nodes when it goes on. So one
-//! refusal sets nobody aside. Cost: one lock and one hash of an address for each admission.
+//! refusal sets nobody aside. Nor does any refusal of a connection: it comes before the certificate,
+//! and others may share the address. Cost: one lock and one hash of an address for each admission.
 
-use crate::PeerAddresses;
+use crate::{PeerAddresses, client_network};
 use parking_lot::Mutex;
 use shoal_core::Timestamp;
 use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Shares of all addresses.
 #[derive(Debug)]
 pub struct PeerShares {
     members: Arc<PeerAddresses>,
-    table: Mutex<HashMap<IpAddr, PeerShare>>,
-    /// `true` once a node was set aside: only then must each ask look.
-    has_set_aside: AtomicBool,
+    table: Mutex<ShareTable>,
+    /// End of the latest pause, in ms since 1970: before it each ask must look.
+    aside_until: AtomicU64,
 }
 
-/// Share of one address.
+#[derive(Debug, Default)]
+struct ShareTable {
+    shares: HashMap<Holder, PeerShare>,
+    /// Holders with an ask.
+    asking: u32,
+    /// Calls of all strangers.
+    strangers_calls: u32,
+}
+
+/// Holder of a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Holder {
+    /// Address of a member, or of any connection. Strangers' connections are counted by network
+    /// elsewhere, too.
+    Address(IpAddr),
+    /// Network of addresses that are no member's.
+    Stranger(IpAddr),
+}
+
+/// Share of one holder.
 #[derive(Debug, Default)]
 struct PeerShare {
     /// Places taken, by kind.
@@ -65,11 +85,12 @@ pub enum PeerPlace {
 #[derive(Debug)]
 pub struct PeerTurn {
     shares: Arc<PeerShares>,
-    from: SocketAddr,
+    holder: Holder,
+    port: u16,
     place: PeerPlace,
     /// Places of this kind that the node has taken, this one included.
     pub own: u32,
-    /// Addresses that have a place of this kind.
+    /// Nodes with an ask, if this is one.
     pub active: u32,
 }
 
@@ -81,36 +102,37 @@ pub struct ShareRefusal {
 }
 
 impl PeerShares {
-    /// Creates the table; addresses that are not in `members` share one share of calls.
+    /// Creates the table; addresses that are not in `members` are strangers.
     pub fn new(members: Arc<PeerAddresses>) -> Arc<Self> {
-        Arc::new(Self { members, table: Mutex::default(), has_set_aside: AtomicBool::new(false) })
+        Arc::new(Self { members, table: Mutex::default(), aside_until: AtomicU64::new(0) })
     }
 
     /// Takes a place for the node at an address.
     ///
     /// # Errors
-    /// If the node has all of its share.
+    /// If the node has all of its share, or strangers have all of theirs.
     pub fn admit(
         self: &Arc<Self>,
         from: SocketAddr,
         place: PeerPlace,
         now: Timestamp,
     ) -> Result<PeerTurn, ShareRefusal> {
-        let (address, mut table) = (self.holder(from.ip(), place), self.table.lock());
-        let share = table.entry(address).or_default();
-        let own = &mut share.taken[place as usize];
-        if *own >= LIMITS[place as usize] {
-            return Err(self.refused(share, now));
+        let holder = self.holder(from.ip(), place);
+        let mut table = self.table.lock();
+        let taken = table.shares.get(&holder).map_or(0, |share| share.taken[place as usize]);
+        if taken >= holder.limit(place) {
+            return Err(self.refused(&mut table, (holder, place), now));
         }
-        *own += 1;
-        let own = *own;
-        // Connections are many and need no such count.
-        let active = match place {
-            PeerPlace::Connection | PeerPlace::Call => 0,
-            PeerPlace::Ask => table.values().filter(|share| share.taken[place as usize] > 0).count(),
-        };
+        let is_strangers_call = holder.is_strangers_call(place);
+        if is_strangers_call && table.strangers_calls >= STRANGERS_CALLS_MAX {
+            return Err(ShareRefusal { sets_aside: false });
+        }
+        table.strangers_calls += u32::from(is_strangers_call);
+        table.asking += u32::from(place == PeerPlace::Ask && taken == 0);
+        table.shares.entry(holder).or_default().taken[place as usize] += 1;
+        let active = if place == PeerPlace::Ask { table.asking } else { 0 };
         drop(table);
-        Ok(PeerTurn { shares: Arc::clone(self), from, place, own, active: active as u32 })
+        Ok(PeerTurn { shares: Arc::clone(self), holder, port: from.port(), place, own: taken + 1, active })
     }
 
     /// Admits a message on the connection from this address. Messages and their answers are copies,
@@ -121,9 +143,8 @@ impl PeerShares {
     /// If too many other connections of the node do.
     pub fn admit_message(&self, from: SocketAddr) -> Result<(), ShareRefusal> {
         let mut table = self.table.lock();
-        let Some(share) = table.get_mut(&self.holder(from.ip(), PeerPlace::Connection)) else {
-            return Ok(());
-        };
+        let holder = self.holder(from.ip(), PeerPlace::Connection);
+        let Some(share) = table.shares.get_mut(&holder) else { return Ok(()) };
         let is_known = share.links.contains(&from.port());
         if !is_known && share.links.len() >= LINKS_MAX {
             return Err(ShareRefusal { sets_aside: false });
@@ -134,19 +155,33 @@ impl PeerShares {
 
     /// Returns `true` while the node at an address is set aside.
     pub fn is_aside(&self, address: IpAddr, now: impl FnOnce() -> Timestamp) -> bool {
-        self.has_set_aside.load(Relaxed)
-            && self.table.lock().get(&address.to_canonical()).is_some_and(|share| share.is_aside(now()))
+        let until = self.aside_until.load(Relaxed);
+        if until == 0 {
+            return false;
+        }
+        let now = now();
+        let holder = Holder::Address(address.to_canonical());
+        now.millis() < until && self.table.lock().shares.get(&holder).is_some_and(|share| share.is_aside(now))
     }
 
-    /// Returns the address with the share that the place is of.
-    fn holder(&self, address: IpAddr, place: PeerPlace) -> IpAddr {
-        // Strangers' connections are counted elsewhere, by network.
-        let is_counted = place == PeerPlace::Connection || self.members.has(address);
-        if is_counted { address.to_canonical() } else { STRANGERS }
+    fn holder(&self, address: IpAddr, place: PeerPlace) -> Holder {
+        match place == PeerPlace::Connection || self.members.has(address) {
+            true => Holder::Address(address.to_canonical()),
+            false => Holder::Stranger(client_network(address)),
+        }
     }
 
     /// Counts a refusal.
-    fn refused(&self, share: &mut PeerShare, now: Timestamp) -> ShareRefusal {
+    fn refused(
+        &self,
+        table: &mut ShareTable,
+        (holder, place): (Holder, PeerPlace),
+        now: Timestamp,
+    ) -> ShareRefusal {
+        let is_proven = matches!(holder, Holder::Address(_)) && place != PeerPlace::Connection;
+        let Some(share) = table.shares.get_mut(&holder).filter(|_| is_proven) else {
+            return ShareRefusal { sets_aside: false };
+        };
         let begun = *share.since.get_or_insert(now);
         if now.since(begun) > WINDOW {
             (share.since, share.refusals) = (Some(now), 0);
@@ -156,31 +191,50 @@ impl PeerShares {
         if sets_aside {
             let again = share.aside.filter(|aside| now.since(aside.until) < FORGOTTEN);
             let pause = again.map_or(PAUSE, |aside| (aside.pause * 2).min(PAUSE_MAX));
-            share.aside = Some(Aside { until: now.plus(pause), pause });
+            let until = now.plus(pause);
+            share.aside = Some(Aside { until, pause });
             (share.since, share.refusals) = (None, 0);
-            self.has_set_aside.store(true, Relaxed);
+            self.aside_until.fetch_max(until.millis(), Relaxed);
         }
         ShareRefusal { sets_aside }
     }
 
-    fn release(&self, from: SocketAddr, place: PeerPlace) {
+    fn release(&self, turn: &PeerTurn) {
+        let (holder, place) = (turn.holder, turn.place);
         let mut table = self.table.lock();
-        let address = [self.holder(from.ip(), place), STRANGERS, from.ip().to_canonical()];
-        // A stranger may have become a member meanwhile, or a member a stranger.
-        let taken =
-            |address: &&IpAddr| table.get(*address).is_some_and(|share| share.taken[place as usize] > 0);
-        let Some(address) = address.iter().find(taken).copied() else { return };
-        let Some(share) = table.get_mut(&address) else { return };
-        share.taken[place as usize] -= 1;
+        let Some(share) = table.shares.get_mut(&holder) else {
+            debug_assert!(false, "a holder with a place stays in the table");
+            return;
+        };
+        let taken = &mut share.taken[place as usize];
+        assert!(*taken > 0, "a place is given back once");
+        *taken -= 1;
+        let was_last = *taken == 0;
         if place == PeerPlace::Connection {
-            share.links.remove(&from.port());
+            share.links.remove(&turn.port);
         }
         if share.taken == [0; KINDS] && share.aside.is_none() && share.refusals == 0 {
-            table.remove(&address);
+            table.shares.remove(&holder);
         }
-        if table.len() > ADDRESSES_MAX {
-            table.retain(|_, share| share.taken != [0; KINDS]);
+        table.asking -= u32::from(place == PeerPlace::Ask && was_last);
+        table.strangers_calls -= u32::from(holder.is_strangers_call(place));
+        if table.shares.len() > HOLDERS_MAX {
+            table.shares.retain(|_, share| share.taken != [0; KINDS]);
         }
+    }
+}
+
+impl Holder {
+    /// Returns the most places of one kind.
+    fn limit(self, place: PeerPlace) -> u32 {
+        match self {
+            Self::Address(_) => LIMITS[place as usize],
+            Self::Stranger(_) => LIMITS[place as usize].min(STRANGER_MAX),
+        }
+    }
+
+    fn is_strangers_call(self, place: PeerPlace) -> bool {
+        place == PeerPlace::Call && matches!(self, Self::Stranger(_))
     }
 }
 
@@ -192,7 +246,7 @@ impl PeerShare {
 
 impl Drop for PeerTurn {
     fn drop(&mut self) {
-        self.shares.release(self.from, self.place);
+        self.shares.release(self);
     }
 }
 
@@ -223,11 +277,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(3600);
 /// Time after a pause in which the next one is longer.
 const FORGOTTEN: Duration = Duration::from_secs(3600);
 
-/// Number of addresses above which those without a place are forgotten.
-const ADDRESSES_MAX: usize = 16_384;
+/// Most places of one kind of one network of strangers. A node that joins makes few calls at once.
+const STRANGER_MAX: u32 = 16;
 
-/// Address that stands for all that are no member's.
-const STRANGERS: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+/// Most calls of all strangers together.
+const STRANGERS_CALLS_MAX: u32 = 192;
+
+/// Number of holders above which those without a place are forgotten.
+const HOLDERS_MAX: usize = 16_384;
 
 #[cfg(test)]
 mod tests {
@@ -262,14 +319,42 @@ mod tests {
     }
 
     #[test]
-    fn strangers_have_one_share_of_calls() {
+    fn strangers_have_few_calls() {
         let (shares, now) = (shares(), Timestamp::from_seconds(1_000));
         let call = |last| shares.admit(from(last, 1), PeerPlace::Call, now);
-        let turns: Vec<_> = (0..LIMITS[2]).map(|number| call(10 + (number % 100) as u8)).collect();
-        assert!(turns.iter().all(Result::is_ok));
-        assert!(call(200).is_err() && call(1).is_ok());
-        drop(turns);
-        assert!(call(200).is_ok() && shares.table.lock().get(&STRANGERS).is_some());
+        let of_one: Vec<_> = (0..STRANGER_MAX).map(|_| call(10)).collect();
+        assert!(of_one.iter().all(Result::is_ok));
+        assert!((0..2 * REFUSALS_MAX).all(|_| call(10).is_err_and(|refusal| !refusal.sets_aside)));
+        let mut turns: Vec<_> = (20..).map_while(|last| call(last).ok()).collect();
+        assert_eq!(turns.len() as u32, STRANGERS_CALLS_MAX - STRANGER_MAX, "all of them together");
+        assert!(call(1).is_ok(), "a member has its own share");
+        turns.pop();
+        assert!(call(250).is_ok());
+        drop((of_one, turns));
+        let table = shares.table.lock();
+        assert!(table.strangers_calls == 0 && table.shares.is_empty(), "{table:?}");
+    }
+
+    #[test]
+    fn place_goes_back_to_its_holder() {
+        let (shares, now) = (shares(), Timestamp::from_seconds(1_000));
+        let turn = shares.admit(from(10, 1), PeerPlace::Call, now).expect("there is room");
+        // The stranger joins during its call.
+        shares.members.note([from(10, 3131)].into_iter());
+        let own = shares.admit(from(10, 1), PeerPlace::Call, now).expect("there is room");
+        assert_eq!(own.own, 1);
+        drop(turn);
+        assert_eq!(shares.table.lock().strangers_calls, 0);
+        assert_eq!(shares.admit(from(10, 1), PeerPlace::Call, now).expect("there is room").own, 2);
+    }
+
+    #[test]
+    fn refused_connections_set_nobody_aside() {
+        let (shares, now) = (shares(), Timestamp::from_seconds(1_000));
+        let open = |port| shares.admit(from(1, port), PeerPlace::Connection, now);
+        let _turns: Vec<_> = (0..LIMITS[0]).map(|port| open(port as u16)).collect();
+        assert!((0..2 * REFUSALS_MAX).all(|_| open(0).is_err_and(|refusal| !refusal.sets_aside)));
+        assert!(!shares.is_aside(from(1, 1).ip(), || now));
     }
 
     #[test]
@@ -303,7 +388,12 @@ mod tests {
         assert!(message(LINKS_MAX as u16), "a connection that ends leaves room");
         drop(turns);
         assert!(
-            shares.table.lock().values().all(|share| share.taken == [0; KINDS] && share.links.is_empty())
+            shares
+                .table
+                .lock()
+                .shares
+                .values()
+                .all(|share| share.taken == [0; KINDS] && share.links.is_empty())
         );
     }
 }

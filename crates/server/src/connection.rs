@@ -350,15 +350,10 @@ impl ConnectionPermit {
     fn count_at(&mut self, door: &PeerDoor, entrance: &ListenerContext, peer: SocketAddr) -> bool {
         let place = match door.place_for(peer, clock::now()) {
             Ok(place) => place,
-            Err(refusal) if door.members().has(peer.ip()) => {
-                self.metrics.cluster_over_share.increment();
-                if refusal.sets_aside {
-                    tracing::warn!(%peer, "a node that has too many connections is set aside");
-                }
-                return false;
-            }
             Err(_) => {
-                self.metrics.cluster_strangers.increment();
+                let is_member = door.members().has(peer.ip());
+                let refused = [&self.metrics.cluster_strangers, &self.metrics.cluster_over_share];
+                refused[usize::from(is_member)].increment();
                 return false;
             }
         };

@@ -156,7 +156,7 @@ fn message(paths: impl Iterator<Item = String>) -> Vec<u8> {
         }
     }
     let head =
-        format!("POST /shoal/objects/hits HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", asks.len());
+        format!("POST /shoal/objects/hits HTTP/1.1\r\nHost: shoal\r\nContent-Length: {}\r\n\r\n", asks.len());
     [head.as_bytes(), &asks].concat()
 }
 
@@ -192,6 +192,28 @@ fn unread_answers_to_messages_are_bounded() {
     let mut head = [0; 15];
     let read = last.read_exact(&mut head);
     assert!(!read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "an answer came");
+}
+
+#[test]
+fn messages_that_never_end_are_bounded() {
+    let ground = Ground::start();
+    for call in ["objects/hits", "memory/ask"] {
+        let before = ground.refusals();
+        let head = format!("POST /shoal/{call} HTTP/1.1\r\nHost: shoal\r\nContent-Length: 300000\r\n\r\n");
+        let cut = [head.as_bytes(), &[1; 60_000]].concat();
+        let held: Vec<TcpStream> = (0..LINKS as usize + CALLS + 50)
+            .map(|_| {
+                let mut stream = ground.open();
+                // One that is refused may be closed already.
+                let _ = stream.write_all(&cut);
+                stream
+            })
+            .collect();
+        wait::until("messages beyond both shares are refused", || ground.refusals() >= before + 50);
+        ground.serve_others(call);
+        drop(held);
+        wait::until("the connections have ended", || ground.nodes[0].metric("shoal_connections", "") < 100);
+    }
 }
 
 /// Bytes of an object of a message.

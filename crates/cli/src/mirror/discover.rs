@@ -153,8 +153,14 @@ fn maven_mirror(text: &str) -> Option<String> {
     mirrors.map(|(mirror, _)| mirror).find_map(|mirror| {
         let is_blocked = element(mirror, "blocked").is_some_and(|blocked| blocked == "true");
         let url = element(mirror, "url").filter(|_| !is_blocked)?;
-        element(mirror, "mirrorOf").filter(|of| replaces(of)).and_then(|_| first_url(&url))
+        element(mirror, "mirrorOf").filter(|of| replaces(of)).and_then(|_| first_url(&unescaped(&url)))
     })
+}
+
+/// Returns the text of XML with its five entities.
+fn unescaped(text: &str) -> String {
+    let named = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
+    named.iter().fold(text.to_owned(), |text, (entity, char)| text.replace(entity, char))
 }
 
 fn apt_files() -> Vec<PathBuf> {
@@ -235,6 +241,7 @@ mod tests {
             (format!("<!-- {} -->", mirror("*", "m.example</url>")), None),
             (mirror("other", "m.example</url>"), None),
             (mirror("*,!central", "m.example</url>"), None),
+            (mirror("*", "m.example/a&amp;b/</url>"), Some("https://m.example/a&b")),
             (blocked, None),
         ] {
             let text = format!("<!-- a --><settings><mirrors>{mirrors}</mirrors></settings>");

@@ -84,12 +84,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn global_page_moves_and_local_page_is_copied() {
-        assert!(FrameKind::Global.is_left_by_getpage());
-        assert!(!FrameKind::Local.is_left_by_getpage());
-    }
-
-    #[test]
     fn private_page_is_at_one_place() {
         let mut pages = PrivatePages::new(3);
         pages.came(1);

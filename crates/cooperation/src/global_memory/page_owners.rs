@@ -108,9 +108,11 @@ mod tests {
 
     #[test]
     fn last_node_keeps_its_buckets() {
-        let mut owners = PageOwners::new(1);
-        owners.lose(0, 0..1);
-        assert_eq!((owners.manager(7), PageOwners::default().manager(7)), (0, 0));
+        let mut owners = PageOwners::new(2);
+        owners.lose(0, 1..2);
+        owners.lose(1, 1..2);
+        assert!((0..PAGES).all(|page| owners.manager(page) == 1), "nobody could take them");
+        assert_eq!(PageOwners::default().manager(7), 0, "no node is known");
     }
 
     const PAGES: u64 = 40_000;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::{BodyExt, Limited};
 use shoal_cluster::keys::node_name_of;
-use shoal_cluster::{CALL_BYTES_MAX, CallError, Caller};
+use shoal_cluster::{CALL_BYTES_MAX, CallError, Caller, MEMORY_CALL};
 
 /// Answers the call `name`.
 pub(super) async fn answer(
@@ -19,6 +19,11 @@ pub(super) async fn answer(
     name: &str,
 ) -> Reply {
     let caller = caller(&request.client);
+    // Membership and purges go on; the memory of this node does not.
+    if name == MEMORY_CALL && cluster.is_set_aside(request.client.address) {
+        metrics.cluster_over_share.increment();
+        return plain(StatusCode::SERVICE_UNAVAILABLE, "This node has set that one aside.");
+    }
     let Ok(turn) = cluster.begin_call(request.client.address) else {
         metrics.cluster_over_share.increment();
         return plain(StatusCode::SERVICE_UNAVAILABLE, "This node has too many calls of that one.");

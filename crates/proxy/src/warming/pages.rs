@@ -9,7 +9,7 @@ use http::StatusCode;
 use http_body_util::BodyExt;
 use shoal_core::Fields;
 use shoal_mirrors::wanted::{
-    Check, CrateDigest, ImageManifest, IndexPage, MANIFEST_MAX, NeededFile, ProjectFiles, Search,
+    Check, CrateDigest, ImageManifest, IndexPage, ListCheck, MANIFEST_MAX, NeededFile, ProjectFiles, Search,
 };
 use shoal_mirrors::{Digest, Form};
 
@@ -163,12 +163,13 @@ impl Job {
         let manifest =
             ImageManifest::parse(&bytes).ok_or_else(|| format!("its manifest {reference} cannot be read"))?;
         let own = told.and_then(|told| {
-            Some(NeededFile {
-                path: format!("/v2/{}/manifests/{told}", task.repository),
-                check: Check::OneOf(vec![Digest::from_named_hex(&told)?]),
-                size: Some(bytes.len() as u64),
-                may_lack: true,
-            })
+            let path = format!("/v2/{}/manifests/{told}", task.repository);
+            let check = Check::OneOf(vec![Digest::from_named_hex(&told)?]);
+            // A registry may tell the digest of another form, which nobody would ask for.
+            let mut own = ListCheck::new(&check, &path);
+            own.push(&bytes);
+            let file = NeededFile { path, check, size: Some(bytes.len() as u64), may_lack: true };
+            own.agrees().then_some(file)
         });
         Ok((manifest, own))
     }

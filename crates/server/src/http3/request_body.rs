@@ -28,6 +28,8 @@ pub(super) struct H3Body<H: Handler> {
     stall: Option<Deadline>,
     pace: ClientProgress,
     begun: Instant,
+    /// Time at which the client last sent something.
+    heard: Instant,
     /// The bytes that this body may hold of the connection's window.
     unread: UnreadBody,
     is_over: bool,
@@ -45,7 +47,8 @@ impl<H: Handler> H3Body<H> {
     ) -> Self {
         let (stall, pace, is_over) = (None, ClientProgress::default(), false);
         let (begun, unread) = (Instant::now(), context.unread.open());
-        Self { stream, context, continue_to, remaining: length, stall, pace, begun, unread, is_over }
+        let heard = begun;
+        Self { stream, context, continue_to, remaining: length, stall, pace, begun, heard, unread, is_over }
     }
 
     fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<BodyFrame> {
@@ -55,10 +58,12 @@ impl<H: Handler> H3Body<H> {
             return self.fail(ErrorCode::REQUEST_CANCELLED, BodyError::Timeout);
         };
         let patience = &self.context.live.patience;
-        if self.unread.is_waiting() && self.blamed_from().is_none_or(|from| from > Instant::now()) {
+        let now = Instant::now();
+        if self.unread.is_waiting() && self.blamed_from() > now {
             // The client may have waited for room, not the server for the client.
             self.pace = ClientProgress::default();
         }
+        self.heard = now;
         self.unread.is_unread();
         if let Some(stall) = &mut self.stall {
             stall.lift();
@@ -100,7 +105,7 @@ impl<H: Handler> H3Body<H> {
         loop {
             let now = Instant::now();
             let patience = &self.context.live.patience;
-            let due = self.blamed_from().unwrap_or(now + patience.pause);
+            let due = self.blamed_from();
             let stall = self.stall.get_or_insert_with(|| Deadline::after(patience.pause));
             if due <= now {
                 return self.pace.poll_stalled(stall, context, patience);
@@ -114,13 +119,16 @@ impl<H: Handler> H3Body<H> {
         }
     }
 
-    /// Returns the time from which a silent client is at fault; `None` while other bodies may hold
-    /// the connection's window.
-    fn blamed_from(&self) -> Option<Instant> {
+    /// Returns the time from which a silent client is at fault, as far as is known now. Other bodies
+    /// that may hold the connection's window put it off, but not for ever: the server does not see
+    /// if they have any bytes.
+    fn blamed_from(&self) -> Instant {
+        let pause = self.context.live.patience.pause;
+        let latest = self.heard + pause * PAUSES_WITHOUT_ROOM;
         match self.context.unread.room() {
-            Room::Since(Some(since)) => Some(since + self.context.live.patience.pause),
-            Room::Since(None) => Some(self.begun),
-            Room::MayBeHeld => None,
+            Room::Since(Some(since)) => latest.min(since + pause),
+            Room::Since(None) => self.begun,
+            Room::MayBeHeld => latest,
         }
     }
 
@@ -164,6 +172,9 @@ impl<H: Handler> H3Body<H> {
         Poll::Ready(Some(Err(error)))
     }
 }
+
+/// Longest silence of a client that may have no room, in pauses that others may make.
+const PAUSES_WITHOUT_ROOM: u32 = 4;
 
 impl<H: Handler> Body for H3Body<H> {
     type Data = Bytes;

@@ -299,6 +299,25 @@ async fn client_without_room_is_not_too_slow() {
     drop(send);
 }
 
+/// Requests that may hold bytes excuse a silent upload for some pauses, and no longer.
+#[tokio::test]
+async fn silent_upload_beside_idle_requests_is_given_up() {
+    let authority = Authority::new();
+    let server = serving(&authority, |settings| settings.client.idle_timeout = Duration::from_millis(300));
+    let raw = RawClient::connect(&server, &authority).await;
+    let mut idle = Vec::new();
+    for _ in 0..4 {
+        idle.push(raw.open(&head("POST", "/waits", &[])).await);
+    }
+    until("the requests", || server.handler.begun.load(SeqCst) == 4).await;
+    let (send, receive) = raw.open(&[&head("POST", "/count", &[])[..], b"\0\x05ab"].concat()).await;
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert_eq!(server.metrics.clients_slow.value(), 0, "it may have no room");
+    let answer = tokio::time::timeout(Duration::from_secs(20), read(receive)).await.expect("it ends");
+    assert!(answer.expect("a response").windows(12).any(|text| text == b"body stalled"));
+    drop((send, idle));
+}
+
 /// Returns a DATA frame of `bytes` bytes, at least 16,384.
 fn whole_frame(bytes: u32) -> Vec<u8> {
     let mut frame = vec![0];
