@@ -10,8 +10,9 @@
 //! ```
 //!
 //! A node that was frozen meets a heap of stale connections of honest nodes when it goes on. So one
-//! refusal sets nobody aside. Nor does any refusal of a connection: it comes before the certificate,
-//! and others may share the address. Cost: one lock and one hash of an address for each admission.
+//! refusal sets nobody aside. Nor does any refusal of a connection: it comes before the
+//! certificate, and others may share the address. Cost: one lock and one hash of an address for
+//! each admission.
 
 use crate::{PeerAddresses, client_network};
 use parking_lot::Mutex;

@@ -7,7 +7,8 @@
 //! look-up: its user manages it ([`PrivatePages`](super::PrivatePages)).
 //!
 //! A lost node gives its buckets away, a new one takes its share from those with most. No other
-//! bucket moves. O(1) a look-up, O(buckets) a change.
+//! bucket moves. O(1) a look-up, O(buckets) a change. The hash has no secret: nodes that run would
+//! have to choose pages by one.
 
 use shoal_core::mixed;
 

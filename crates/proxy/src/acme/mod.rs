@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   driver   a thread of its own: due orders, waits, the lock of the folder
-//!   order    one order: account, proofs, request, check of the answer
+//!   order    one order: account, challenges, request, check of the answer
 //!   http     requests to the authority, over the node's connections, each under bounds
 //!   folder   files: account, certificates, times of attempts
 //! ```

@@ -1,4 +1,4 @@
-//! One order: account, proofs, request for a certificate, and the check of the authority's answer.
+//! One order: account, challenges, request for a certificate, and the check of the answer.
 
 use super::folder::Folder;
 use super::http::{AuthorityClient, tidy};
@@ -119,7 +119,7 @@ impl Authority<'_> {
             let mut authorization = authorization.map_err(OrderError::within)?;
             looked += 1;
             if looked > names.len() {
-                return Err(OrderError::refused("it wants proofs of names that were not ordered".into()));
+                return Err(OrderError::refused("it wants challenges of names that were not ordered".into()));
             }
             match authorization.status {
                 AuthorizationStatus::Valid => continue,
@@ -151,7 +151,7 @@ impl Authority<'_> {
     fn open(&self, challenge: &ChallengeHandle<'_>, names: &[String]) -> Result<(), String> {
         let name = challenge.identifier().to_string();
         if !names.contains(&name) {
-            return Err(format!("it wants a proof of {}, which was not ordered", tidy(&name)));
+            return Err(format!("it wants a challenge of {}, which was not ordered", tidy(&name)));
         }
         let authorization = challenge.key_authorization();
         let is_open = match self.acme.challenge {
@@ -195,7 +195,7 @@ fn identifier(facts: &CertificateFacts) -> Option<CertificateIdentifier<'static>
     Some(CertificateIdentifier::new(Der::from_slice(key), Der::from_slice(&facts.serial)))
 }
 
-/// Returns the reason for which the authority did not accept a proof.
+/// Returns the reason for which the authority did not accept an answer.
 async fn refusal(order: &mut Order) -> String {
     let mut reasons = Vec::new();
     let mut authorizations = order.authorizations();
@@ -206,7 +206,7 @@ async fn refusal(order: &mut Order) -> String {
         reasons.extend(problem.map(|problem| tidy(&format!("{name}: {problem}"))));
     }
     match reasons.is_empty() {
-        true => "it accepts no proof, and tells no reason".into(),
+        true => "it accepts no answer, and tells no reason".into(),
         false => tidy(&reasons.join("; ")),
     }
 }

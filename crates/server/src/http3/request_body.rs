@@ -119,9 +119,9 @@ impl<H: Handler> H3Body<H> {
         }
     }
 
-    /// Returns the time from which a silent client is at fault, as far as is known now. Other bodies
-    /// that may hold the connection's window put it off, but not for ever: the server does not see
-    /// if they have any bytes.
+    /// Returns the time from which a silent client is at fault, as far as is known now. Other
+    /// bodies that may hold the connection's window put it off, but not for ever: the server does
+    /// not see if they have any bytes.
     fn blamed_from(&self) -> Instant {
         let pause = self.context.live.patience.pause;
         let latest = self.heard + pause * PAUSES_WITHOUT_ROOM;

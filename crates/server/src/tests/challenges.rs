@@ -1,4 +1,4 @@
-//! Tests of handshakes with an authority that looks for a proof (tls-alpn-01).
+//! Tests of handshakes with an authority that looks at a challenge (tls-alpn-01).
 
 use super::Server;
 use super::handler::Scripted;
@@ -49,30 +49,29 @@ fn ask(server: &Server, protocols: &[&str]) -> Option<(CertificateDer<'static>, 
 }
 
 #[test]
-fn authority_gets_the_proof_alone() {
+fn authority_gets_its_challenge_alone() {
     let (authority, challenges) = (Authority::new(), Arc::new(Challenges::default()));
     let server = guarded(&authority, &challenges);
-    assert_eq!(ask(&server, &["acme-tls/1"]), None, "no proof is open");
+    assert_eq!(ask(&server, &["acme-tls/1"]), None, "no challenge is open");
     let key = rcgen::KeyPair::generate().expect("randomness");
-    let proof = rcgen::CertificateParams::new(vec!["a.test".into()]).expect("a name");
-    let proof = proof.self_signed(&key).expect("sound");
-    let answer = TlsAnswer { certificate: proof.der().to_vec(), key: key.serialize_der() };
+    let own = rcgen::CertificateParams::new(vec!["a.test".into()]).expect("a name");
+    let own = own.self_signed(&key).expect("sound");
+    let answer = TlsAnswer { certificate: own.der().to_vec(), key: key.serialize_der() };
     assert!(challenges.open_tls("a.test", answer));
     let (shown, answer) = ask(&server, &["acme-tls/1"]).expect("a handshake");
-    assert_eq!((&shown, answer), (proof.der(), Vec::new()), "no request is answered");
+    assert_eq!((&shown, answer), (own.der(), Vec::new()), "no request is answered");
     // All others are asked for a certificate, and get the listener's own.
     for protocols in [&[][..], &["http/1.1"], &["acme-tls/1", "http/1.1"]] {
-        if let Some((shown, answer)) = ask(&server, protocols) {
-            assert_ne!(&shown, proof.der(), "{protocols:?}");
-            assert!(answer.is_empty(), "{protocols:?}");
-        }
+        let (shown, answer) = ask(&server, protocols).expect("the client's part of a handshake");
+        assert_ne!(&shown, own.der(), "{protocols:?}");
+        assert!(answer.is_empty(), "{protocols:?}");
     }
     assert_eq!(server.handler.begun.load(SeqCst), 0);
     challenges.close();
     assert_eq!(ask(&server, &["acme-tls/1"]), None, "it is closed");
 }
 
-/// A proof signs itself: it is looked at, not trusted.
+/// The certificate of a challenge signs itself: it is looked at, not trusted.
 #[derive(Debug)]
 struct AnyCertificate;
 

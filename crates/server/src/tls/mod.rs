@@ -57,7 +57,7 @@ pub(super) struct Acceptor {
     acceptor: TlsAcceptor,
     /// Handshakes of challenges, if the authority asks over TLS. They want no certificate of the
     /// client: the authority has none.
-    proofs: Option<Arc<ServerConfig>>,
+    challenges: Option<Arc<ServerConfig>>,
     /// Handshakes over QUIC, if the listener offers HTTP/3.
     quic: Option<Arc<QuicServerConfig>>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
@@ -107,12 +107,12 @@ impl Tls {
         io: Rewind<TcpStream>,
     ) -> std::io::Result<(Stream, Option<Arc<CertificateNames>>)> {
         let acceptor = self.acceptor.load_full();
-        let stream = match &acceptor.proofs {
+        let stream = match &acceptor.challenges {
             None => acceptor.acceptor.accept(io).await?,
-            Some(proofs) => {
+            Some(of_challenges) => {
                 let begun = LazyConfigAcceptor::new(HelloReader::default(), io).await?;
                 if challenges::is_challenge(&begun.client_hello()) {
-                    begun.into_stream(Arc::clone(proofs)).await?;
+                    begun.into_stream(Arc::clone(of_challenges)).await?;
                     // The handshake is the whole protocol (RFC 8737, section 4).
                     return Err(std::io::Error::other(
                         "it was a challenge of the authority, and is answered",
@@ -181,17 +181,17 @@ impl HandshakeParts {
         let resolver = Arc::clone(&self.certificates) as Arc<dyn ResolvesServerCert>;
         let protocols = [ALPN_H2, ALPN_HTTP1];
         let config = server_config(resolver, verifier.as_ref(), (path, &self.policy), &protocols)?;
-        let proofs = self.challenges.as_ref().map(|challenges| {
+        let challenges = self.challenges.as_ref().map(|challenges| {
             let resolver = Arc::new(ChallengeResolver(Arc::clone(challenges)));
             // Tickets have keys of their own here: a challenge resumes no session of a client.
             server_config(resolver, None, (path, &self.policy), &[ALPN_ACME])
         });
-        let proofs = proofs.transpose()?.map(Arc::new);
+        let challenges = challenges.transpose()?.map(Arc::new);
         let quic = match self.policy.http3 {
             true => Some(quic_config(&self.certificates, verifier.as_ref(), (path, &self.policy))?),
             false => None,
         };
-        Ok(Acceptor { acceptor: TlsAcceptor::from(Arc::new(config)), proofs, quic, verifier })
+        Ok(Acceptor { acceptor: TlsAcceptor::from(Arc::new(config)), challenges, quic, verifier })
     }
 }
 
