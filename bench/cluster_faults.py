@@ -283,14 +283,16 @@ def counted(course, outcomes):
 
 
 def fall(course, outcomes, without):
-    """The hit ratio before the fault, the worst second since, and the last second in which it was below 95% of before."""
+    """The hit ratio before the fault, the worst second since, and the longest time from a node's fault to a second below 95% of before."""
     ratios = hit_ratios(course, outcomes, without)
     before = [ratio for at, ratio in ratios if at <= course.begun]
     before = sum(before) / max(1, len(before))
     later = [(at, ratio) for at, ratio in ratios if at > course.begun]
-    low = [at for at, ratio in later if ratio < 0.95 * before]
+    # In a rolling restart each node has a fault of its own.
+    begins = [course.begun] + [out for _, out, _ in course.spans]
+    low = [at - max(begin for begin in begins if begin <= at) for at, ratio in later if ratio < 0.95 * before]
     worst = min((ratio for _, ratio in later), default=0)
-    return [f"{before:.2%}", f"{worst:.2%}", f"{max(low) - course.begun:.0f}" if low else "0"]
+    return [f"{before:.2%}", f"{worst:.2%}", f"{max(low):.0f}" if low else "0"]
 
 
 def is_purged(course, outcome):

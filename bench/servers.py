@@ -50,6 +50,8 @@ class Loopback(http.server.ThreadingHTTPServer):
     """Listens on a free loopback port, on threads of its own."""
 
     daemon_threads = True
+    # With the five of the standard library, a burst of connections waits a second for its next SYN.
+    request_queue_size = 128
 
     def __init__(self, handler):
         super().__init__(("127.0.0.1", 0), handler)

@@ -197,7 +197,9 @@ def ask_all(options, nodes, requests):
 
     def client(number):
         wrong, times = 0, []
-        for node, path in requests[number::options.clients]:
+        for place, (node, path) in enumerate(requests[number::options.clients]):
+            if options.rate:
+                time.sleep(max(0.0, since + (place * options.clients + number) / options.rate - time.perf_counter()))
             begun = time.perf_counter()
             status, body = nodes[node % len(nodes)].get(path)
             if node == 0:
@@ -205,6 +207,7 @@ def ask_all(options, nodes, requests):
             wrong += status != 200 or body != body_of(path, options.size)
         return wrong, times
 
+    since = time.perf_counter()
     if options.clients == 1:
         return client(0)
     with concurrent.futures.ThreadPoolExecutor(options.clients) as pool:
@@ -336,6 +339,7 @@ def main():
     parser.add_argument("--directory", help="folder for the stores")
     parser.add_argument("--slow", type=int, help="reads a second of each node's disk")
     parser.add_argument("--clients", type=int, default=1, help="connections that ask at the same time")
+    parser.add_argument("--rate", type=float, help="requests a second of all clients; as fast as they are answered without")
     parser.add_argument("--small", action="store_true", help="4,000 objects and 20,000 requests")
     parser.add_argument("--keep", action="store_true", help="keep the folders with settings and logs")
     parser.add_argument("--json", help="file for the results")

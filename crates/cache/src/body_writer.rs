@@ -35,6 +35,8 @@ pub struct BodyWriter {
     /// The piece that reaches the known length.
     last: Option<Bytes>,
     keeping: BodyStorage,
+    /// Bytes that passed pieces keep in RAM beyond their own: each keeps a read buffer.
+    pinned: u64,
 }
 
 /// Places in which a body is kept after its end.
@@ -141,6 +143,7 @@ impl BodyWriter {
             place,
             last: None,
             keeping: BodyStorage::Stored,
+            pinned: 0,
         }
     }
 
@@ -165,9 +168,13 @@ impl BodyWriter {
     pub async fn append(&mut self, bytes: Bytes) {
         debug_assert!(self.last.is_none(), "bytes behind the last");
         let total = self.growing.appended() + bytes.len() as u64;
+        if self.passes(&bytes) {
+            self.pinned += (READ_BUFFER_BYTES as u64).saturating_sub(bytes.len() as u64);
+        }
+        let pinned = self.pinned;
         let fits = match &mut self.place {
             WriteState::Gathering { charge, .. } => {
-                total <= self.objects.limits().memory_object_max && charge.grow_to(total)
+                total <= self.objects.limits().memory_object_max && charge.grow_to(total + pinned)
             }
             _ => true,
         };
@@ -183,11 +190,22 @@ impl BodyWriter {
         self.wait_for_readers().await;
     }
 
+    /// Returns `true` if the piece goes to its readers as it came: the body is kept nowhere, and the
+    /// piece is a good part of the read buffer that it keeps.
+    fn passes(&self, piece: &Bytes) -> bool {
+        self.keeping == BodyStorage::Relayed
+            && piece.len() >= PASSED_MIN
+            && matches!(self.place, WriteState::Gathering { .. })
+    }
+
     /// Copies the bytes into their final memory if they are kept. A slice of the connection's
     /// buffer would keep the whole buffer in RAM. The slice is dropped before a wait for the disk
     /// or readers.
     fn own(&mut self, bytes: Bytes) -> Bytes {
-        let is_first = self.arrived() == 0;
+        let is_first = self.arrived() == 0 && self.keeping != BodyStorage::Relayed;
+        if self.passes(&bytes) {
+            return bytes;
+        }
         match &mut self.place {
             WriteState::Passing => bytes,
             WriteState::Gathering { charge, room } => {
@@ -457,11 +475,22 @@ const READ_OUT: Duration = Duration::from_secs(2);
 /// Window of a body that is only passed on.
 const WINDOW: usize = 64 * 1024;
 
+/// Buffer that a large body is read into, which its pieces keep.
+pub const READ_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Least piece of a relayed body that is not copied: a quarter of a read buffer. A smaller piece
+/// would keep too much memory that is not its own.
+const PASSED_MIN: usize = READ_BUFFER_BYTES / 4;
+
 /// Limit for a fetch that all clients have left. The fetch continues if both the missing and the
 /// arrived bytes are within the limit.
 const FINISH_ALONE: u64 = 64 << 20;
 
 const _: () = {
+    assert!(PASSED_MIN > 0 && PASSED_MIN <= WINDOW);
     assert!(BATCH_MIN <= BATCH_MAX);
     assert!((WINDOW as u64) <= BATCH_MAX && BATCH_MAX <= FINISH_ALONE);
 };
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@
 
 use super::abandoned::Leave;
 use super::answers;
-use super::body_writer::{BodyStorage, BodyWriter};
+use super::body_writer::{BodyStorage, BodyWriter, READ_BUFFER_BYTES};
 use super::denials;
 use super::fetcher::Fetcher;
 use super::flight::{FlightOutcome, Leader};
@@ -485,3 +485,5 @@ async fn next_frame(body: &mut StreamBody, readers: &SharedBody, may_go_on: bool
 }
 
 const LEFT: &str = "every client has left";
+
+const _: () = assert!(READ_BUFFER_BYTES == crate::transport::spare::BODY_BYTES, "what a piece keeps");

@@ -157,7 +157,7 @@ impl<T: ClientIo> BufferedConnection<T> {
     ) -> Poll<Result<(), LostClient>> {
         // Without the cork, an acknowledgement between two pieces makes the kernel send the first
         // piece's last few bytes as a packet.
-        if !self.is_corked && self.output.data.len() > SENT_AT_ONCE {
+        if !self.is_corked && self.output.leaves_in_pieces(SENT_AT_ONCE) {
             self.io.cork(true);
             self.is_corked = true;
         }

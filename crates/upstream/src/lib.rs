@@ -59,7 +59,7 @@ use crate::message::{Client, TunnelIo};
 use crate::metrics::Metrics;
 use links::PeerLinks;
 use names::Names;
-use pool::{Gate, Pool};
+use pool::{Gate, Pool, ThreadSharing};
 use shoal_settings::{Settings, Upstream};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -127,7 +127,7 @@ impl Upstreams {
         let scopes = scopes.collect::<Result<Vec<_>, _>>()?;
         let settings = settings.upstream.clone();
         let trust = TrustStore::new(&settings, scopes)?;
-        let pool = Pool::new(&settings, Arc::clone(&metrics));
+        let pool = Pool::new(&settings, ThreadSharing::Shared, Arc::clone(&metrics));
         let names = Names::new(resolver, settings.connect_timeout, Arc::clone(&metrics));
         let tunnels = Gate::new(settings.tunnels, 0);
         let links = None;

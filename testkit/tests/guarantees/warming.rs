@@ -98,6 +98,21 @@ fn npm_lock_is_warmed_once() {
 }
 
 #[test]
+fn files_ahead_of_clients_wait_for_no_page() {
+    let origin = Origin::start();
+    let lock = npm(&origin, &["a", "b"]);
+    let shoal = mirrors(&origin, &["npm"]).start();
+    let report = warm(&shoal, "file=package-lock.json&ahead", &lock);
+    assert_eq!((&report["hinted"], &report["files"]["total"]), (&json!(2), &json!(2)), "{report}");
+    assert_eq!(report["pages"]["total"], 0, "the lock names their paths: {report}");
+    for name in ["a", "b"] {
+        origin.wait_for(&tarball(name), 1);
+        shoal.get(&tarball(name)).expect_body(body(name, 50_000));
+        assert_eq!(origin.count(&tarball(name)), 1);
+    }
+}
+
+#[test]
 fn python_files_are_found_by_digest() {
     let origin = Origin::start();
     let files: Vec<(String, Vec<u8>)> =

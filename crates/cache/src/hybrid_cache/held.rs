@@ -198,13 +198,20 @@ mod tests {
     use crate::io_pool::IoPool;
     use shoal_memory::MemoryBudget;
 
+    impl HybridCache {
+        /// A cache of 1 MiB of RAM for objects up to `memory_object_max`, without a disk.
+        pub(crate) fn in_ram(memory_object_max: u64) -> Self {
+            let ledger = MemoryBudget::new(1 << 20);
+            let memory = MemoryTier::new(Arc::clone(&ledger), 1);
+            let pools = vec![Arc::new(IoPool::new(1, 100).expect("a thread"))];
+            let limits = ObjectSizeLimits { memory_object_max, disk_object_max: 0 };
+            Self::new((memory, ledger, None), None, pools, Arc::new(Metrics::default()), limits)
+        }
+    }
+
     /// RAM of which replies may hold 256 KiB, and no disk.
     fn objects() -> HybridCache {
-        let ledger = MemoryBudget::new(1 << 20);
-        let memory = MemoryTier::new(Arc::clone(&ledger), 1);
-        let pools = vec![Arc::new(IoPool::new(1, 100).expect("a thread"))];
-        let limits = ObjectSizeLimits { memory_object_max: 1 << 20, disk_object_max: 0 };
-        HybridCache::new((memory, ledger, None), None, pools, Arc::new(Metrics::default()), limits)
+        HybridCache::in_ram(1 << 20)
     }
 
     fn key(number: usize) -> ObjectKey {

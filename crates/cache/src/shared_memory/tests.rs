@@ -1,12 +1,9 @@
 //! Objects travel only if all clients may have them, and a page is its object or nothing.
 
 use super::*;
-use crate::hybrid_cache::ObjectSizeLimits;
 use crate::identity::Identity;
 use crate::invalidations::Invalidations;
-use crate::io_pool::IoPool;
 use crate::metadata::{Provenance, ResponseMetadata, ResponseScope};
-use crate::metrics::Metrics;
 use crate::purge_table::Sequence;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
@@ -79,11 +76,7 @@ fn fresh() -> ObjectMetadata {
 
 /// A cache of 1 MiB of RAM without a disk.
 fn cache() -> (Arc<HybridCache>, Arc<Elsewhere>) {
-    let ledger = MemoryBudget::new(1 << 20);
-    let memory = MemoryTier::new(Arc::clone(&ledger), 1);
-    let pools = vec![Arc::new(IoPool::new(1, 100).expect("a thread"))];
-    let limits = ObjectSizeLimits { memory_object_max: 1 << 18, disk_object_max: 0 };
-    let cache = HybridCache::new((memory, ledger, None), None, pools, Arc::new(Metrics::default()), limits);
+    let cache = HybridCache::in_ram(1 << 18);
     let elsewhere = Arc::<Elsewhere>::default();
     cache.share_memory(&(Arc::clone(&elsewhere) as Arc<dyn SharedMemory>));
     (Arc::new(cache), elsewhere)

@@ -136,23 +136,15 @@ impl Job {
         );
     }
 
-    async fn work(self: &Arc<Self>, ListedWork { pages, images }: ListedWork) {
-        self.note(|report| {
-            report.state = WarmState::Planning;
-            report.pages.total = (pages.len() + images.len()) as u64;
-        });
-        let (first, rest): (Vec<_>, Vec<_>) = pages.into_iter().partition(PageTask::leads);
-        for pages in [first, rest] {
-            each(self, self.connections, pages, |job, page| async move { job.read_page(page).await }).await;
+    async fn work(self: &Arc<Self>, mut listed: ListedWork) {
+        if self.is_ahead {
+            // A client may ask for them the next moment: they wait for no page.
+            let known = self.take_found();
+            self.hand_over(known);
+            listed.pages.retain(|page| page.leads() || !page.searches.is_empty());
         }
-        each(self, self.connections, images, |job, image| async move { job.read_image(image).await }).await;
-        let files = std::mem::take(&mut *self.found.lock()).files;
-        self.note(|report| {
-            report.files.total = files.len() as u64;
-            if files.len() == FILES_MAX {
-                report.failures.add("the rest", "the list leads to more than 200,000 files");
-            }
-        });
+        self.read_listed(listed).await;
+        let files = self.take_found();
         if self.is_ahead {
             return self.hand_over(files);
         }
@@ -166,15 +158,43 @@ impl Job {
         each(self, self.connections, missing, |job, file| async move { job.fetch(file).await }).await;
     }
 
+    /// Reads the pages and images of the list, which lead to files.
+    async fn read_listed(self: &Arc<Self>, ListedWork { pages, images }: ListedWork) {
+        self.note(|report| {
+            report.state = WarmState::Planning;
+            report.pages.total = (pages.len() + images.len()) as u64;
+        });
+        let (first, rest): (Vec<_>, Vec<_>) = pages.into_iter().partition(PageTask::leads);
+        for pages in [first, rest] {
+            each(self, self.connections, pages, |job, page| async move { job.read_page(page).await }).await;
+        }
+        each(self, self.connections, images, |job, image| async move { job.read_image(image).await }).await;
+    }
+
+    /// Takes the files that are known by now.
+    fn take_found(&self) -> Vec<FileTask> {
+        let files = std::mem::take(&mut *self.found.lock()).files;
+        self.note(|report| {
+            report.files.total += files.len() as u64;
+            if files.len() == FILES_MAX {
+                report.failures.add("the rest", "the list leads to more than 200,000 files");
+            }
+        });
+        files
+    }
+
     /// Hands the files over to prefetching: clients will ask for them soon, about in this order.
     fn hand_over(&self, files: Vec<FileTask>) {
+        if files.is_empty() {
+            return;
+        }
         let places = files.into_iter().map(|file| match file.place {
             FilePlace::Mirror(mirror, path) => HintedFile::Mirror { mirror, path },
             FilePlace::Url(url, _) => HintedFile::Url(url),
         });
         match take_files(&self.engine, places.collect(), HintSource::Lockfile) {
             Ok(taken) => self.note(|report| {
-                report.hinted = taken.accepted;
+                report.hinted += taken.accepted;
                 taken.first.iter().for_each(|what| report.failures.add(what, "it is not hinted"));
             }),
             Err(refusal) => self.note(|report| report.failures.add("the list", refusal.why())),

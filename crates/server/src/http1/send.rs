@@ -253,6 +253,8 @@ impl<T: ClientIo> Connection<T> {
                     self.socket.output.set_data(data, chunked);
                     if stream.frames.is_end_stream() {
                         stream.end(&mut self.socket.output.tail, None)?;
+                    } else if stream.due == Some(0) {
+                        self.fill_end(context, stream)?;
                     }
                     return Ok(true);
                 }
@@ -261,6 +263,23 @@ impl<T: ClientIo> Connection<T> {
                     return Ok(true);
                 }
             }
+        }
+    }
+
+    /// Puts the end of a whole body behind its last bytes if the end is there already. Trailers then
+    /// leave with the body, and the receiver is woken once.
+    fn fill_end(&mut self, context: &mut Context<'_>, stream: &mut StreamedBody) -> Result<(), CutBody> {
+        match Pin::new(&mut stream.frames).poll_frame(context) {
+            Poll::Pending => Ok(()),
+            Poll::Ready(None) => stream.end(&mut self.socket.output.tail, None),
+            Poll::Ready(Some(Err(error))) => {
+                tracing::debug!(client = %self.client.address, %error, "reply cut");
+                Err(CutBody)
+            }
+            Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                Ok(data) => stream.count(data.len()),
+                Err(frame) => stream.end(&mut self.socket.output.tail, Some(frame)),
+            },
         }
     }
 }
@@ -307,5 +326,46 @@ impl StreamedBody {
         }
         self.state = StreamState::Ended;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StreamServer;
+    use crate::http1::tests::connection;
+    use crate::metrics::Metrics;
+    use crate::tests::handler::{Frames, Scripted};
+    use http::{HeaderMap, HeaderValue};
+    use shoal_settings::ClientLimits;
+    use std::sync::Arc;
+
+    /// Fills the output once from `frames`, of which four bytes are due. Returns its tail.
+    async fn tail(frames: impl Into<Frames>) -> Result<String, CutBody> {
+        let handler = Arc::<Scripted>::default();
+        let ReplyBody::Stream { frames, .. } = handler.stream(frames.into(), None) else { unreachable!() };
+        let server = StreamServer::new(handler, Arc::<Metrics>::default(), &ClientLimits::default());
+        let (mut near, _far) = connection(&server).await;
+        let mut stream = StreamedBody {
+            frames,
+            framing: ResponseFraming::Chunked,
+            due: Some(4),
+            trailers: true,
+            state: StreamState::Open,
+        };
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        near.fill_from(&mut context, &mut stream)?;
+        Ok(String::from_utf8(near.socket.output.tail.clone()).expect("text"))
+    }
+
+    #[tokio::test]
+    async fn trailers_leave_with_the_last_bytes() {
+        let data = |bytes: &'static str| Ok(Frame::data(Bytes::from_static(bytes.as_bytes())));
+        let sum = HeaderMap::from_iter([("x-sum".parse().expect("a name"), HeaderValue::from_static("7"))]);
+        let whole = vec![data("four"), Ok(Frame::trailers(sum))];
+        assert!(matches!(tail(whole).await.as_deref(), Ok("\r\n0\r\nx-sum: 7\r\n\r\n")));
+        assert!(matches!(tail(vec![data("four")]).await.as_deref(), Ok("\r\n0\r\n\r\n")));
+        assert!(matches!(tail(vec![data("fo"), data("ur")]).await.as_deref(), Ok("\r\n")), "more is due");
+        assert!(tail(vec![data("four"), data("more")]).await.is_err(), "more than was announced");
     }
 }

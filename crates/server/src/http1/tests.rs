@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-async fn connection(server: &StreamServer<Scripted>) -> (Connection<TcpStream>, TcpStream) {
+pub(super) async fn connection(server: &StreamServer<Scripted>) -> (Connection<TcpStream>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback is there");
     let address = listener.local_addr().expect("bound");
     let (far, near) = tokio::join!(TcpStream::connect(address), listener.accept());

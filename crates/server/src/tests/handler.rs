@@ -174,7 +174,8 @@ impl Scripted {
         reply(&path, StatusCode::OK, body)
     }
 
-    fn stream(&self, frames: Frames, length: Option<u64>) -> ReplyBody {
+    /// Returns a body of these frames.
+    pub fn stream(&self, frames: Frames, length: Option<u64>) -> ReplyBody {
         let dropped = Arc::clone(&self.bodies_dropped);
         ReplyBody::Stream { frames: StreamBody::new(ListBody { frames, dropped }), length }
     }
@@ -196,7 +197,7 @@ impl Scripted {
     }
 }
 
-type Frames = VecDeque<Result<Frame<Bytes>, BodyError>>;
+pub type Frames = VecDeque<Result<Frame<Bytes>, BodyError>>;
 
 /// Body that returns its frames in order.
 struct ListBody {

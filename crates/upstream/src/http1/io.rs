@@ -28,13 +28,18 @@ impl Io {
         Self { stream, input: BytesMut::new(), parser: ResponseHeadParser::default(), deadline: None, gauge }
     }
 
+    /// Reads arrived bytes of a body. Returns `Ok(0)` at the end. `room` is the size of a buffer that
+    /// grows. An empty buffer is one that earlier bodies were read into.
+    pub fn poll_fill_body(&mut self, context: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
+        if self.input.is_empty() && self.input.capacity() < FRESH_ROOM_MIN {
+            spare::renew(&mut self.input, spare::BODY_BYTES);
+        }
+        self.poll_fill(context, room)
+    }
+
     /// Reads arrived bytes. Returns `Ok(0)` at the end. `room` is the size of a new buffer.
     pub fn poll_fill(&mut self, context: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
-        if self.input.is_empty() && room >= spare::BODY_BYTES {
-            if self.input.capacity() < FRESH_ROOM_MIN {
-                spare::renew(&mut self.input, room);
-            }
-        } else if self.input.capacity() == 0 {
+        if self.input.capacity() == 0 {
             self.input = spare::take(BufferClass::Origin);
         }
         let least = if self.input.is_empty() { FRESH_ROOM_MIN } else { ROOM_MIN };

@@ -69,7 +69,7 @@ impl ResponseReader {
                 Err(malformed) => return Poll::Ready(Some(Err(BodyError::Malformed(malformed.0)))),
             }
             let room = self.framing.room();
-            match ready!(io.poll_fill(context, room)) {
+            match ready!(io.poll_fill_body(context, room)) {
                 Ok(0) if matches!(self.framing, Framing::UntilClose) => return Poll::Ready(None),
                 Ok(0) => return Poll::Ready(Some(Err(BodyError::Cut(CLOSED.into())))),
                 Ok(_) => {}

@@ -4,7 +4,7 @@
 //! request takes its permit first, then a parked connection, and opens a new one only if none is
 //! parked. Connections to one origin therefore never outnumber its permits. Each client has a share
 //! of the permits ([`gate`]). Connections of the calling thread's runtime are preferred, since
-//! others are woken across threads. An HTTP/2 connection keeps one permit for its whole life. Its
+//! others are woken across threads. To other nodes a thread opens its own. An HTTP/2 connection keeps one permit for its whole life. Its
 //! streams are divided in the same way ([`streams`]).
 //!
 //! A connection that becomes a tunnel returns its permit and takes a tunnel permit, which has its
@@ -25,11 +25,13 @@ mod pinned;
 mod spare;
 mod stalled;
 mod streams;
+mod threads;
 
 pub(super) use gate::{Gate, Party, Permit};
 pub(super) use lease::{Checkout, Lease, StreamLease};
 pub(super) use stalled::HoldingBody;
 pub(super) use streams::STREAMS_MAX;
+pub(super) use threads::ThreadSharing;
 
 use crate::background::{Backgrounds, SPARE_SHARE};
 use crate::error::Cause;
@@ -68,6 +70,7 @@ pub(super) struct Pool {
     owners: Owners,
     distrusted: DistrustedOrigins,
     metrics: Arc<Metrics>,
+    sharing: ThreadSharing,
 }
 
 /// Connections of one origin.
@@ -90,6 +93,7 @@ pub(super) struct OriginPool {
     /// Number of handles. A first handle is counted under the lock of the pool's map.
     handles: AtomicUsize,
     keep_alive: Duration,
+    sharing: ThreadSharing,
     pool: Weak<Pool>,
 }
 
@@ -122,7 +126,7 @@ impl ParkedConnection {
 pub(super) struct OriginPoolHandle(Arc<OriginPool>);
 
 impl Pool {
-    pub fn new(settings: &Upstream, metrics: Arc<Metrics>) -> Arc<Self> {
+    pub fn new(settings: &Upstream, sharing: ThreadSharing, metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self {
             places: Mutex::default(),
             settings: settings.clone(),
@@ -130,6 +134,7 @@ impl Pool {
             owners: Owners::default(),
             distrusted: DistrustedOrigins::default(),
             metrics,
+            sharing,
         })
     }
 
@@ -155,6 +160,7 @@ impl Pool {
             opening: tokio::sync::Mutex::new(()),
             handles: AtomicUsize::new(0),
             keep_alive: self.settings.keep_alive,
+            sharing: self.sharing,
             pool: Arc::downgrade(self),
         });
         places.insert(key.clone(), Arc::clone(&place));
@@ -297,7 +303,8 @@ impl OriginPoolHandle {
         Arc::downgrade(&self.0)
     }
 
-    /// Takes a live parked connection: the last one parked, preferably by this thread.
+    /// Takes a live parked connection: the last one parked, preferably by this thread. Threads apart
+    /// take those of others only if many are parked.
     fn unpark(&self) -> Option<H1> {
         let this_thread = std::thread::current().id();
         let mut connections = self.0.connections.lock();
@@ -308,7 +315,8 @@ impl OriginPoolHandle {
                 };
                 connections.parked.iter().rposition(fits)
             };
-            let chosen = last(true).or_else(|| last(false))?;
+            let of_others = || self.0.sharing.allows(connections.parked.len()).then(|| last(false)).flatten();
+            let chosen = last(true).or_else(of_others)?;
             let mut connection = connections.parked.remove(chosen).connection;
             self.0.unparked(1);
             if connection.unpark() {
