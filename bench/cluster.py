@@ -5,7 +5,7 @@
     python3 bench/cluster.py --small                         a few thousand requests, to see that all of it works
     python3 bench/cluster.py faults --setups shoal           what fails while nodes are killed, frozen, cut off and restarted
     python3 bench/cluster.py purges                          how long a purge takes until all nodes have confirmed it
-    python3 bench/cluster.py latency --trace trace.csv       p99 in rounds, also with a slow core and with a hot object
+    python3 bench/cluster.py latency --trace trace.csv       p99 side by side, also with a slow core and with a hot object
 
 Each node is a host of its own (`shoal-hosts` of testkit: network namespaces, needs root), or a loopback address. The first half of a trace
 warms the nodes up, as fast as they answer; the second half comes at a rate and is measured. A client always comes to the same node. Hits are
@@ -95,7 +95,6 @@ def arguments():
     parser.add_argument("--csv", help="also write the table into this file")
     parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/cluster.md")
     parser.add_argument("--fault-seconds", type=float, default=30, help="how long a node is frozen or cut off")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of `latency`")
     parser.add_argument("--purges", type=int, default=500, help="purges of which the time is taken")
     parser.add_argument("--faults", default=",".join(cluster_faults.FAULTS), help="those to inflict, by name")
     programs.add_shoal(parser)

@@ -1,63 +1,87 @@
-"""Latency of set-ups that act as one cache, in rounds: the third part of the bench of clusters.
+"""Latency of set-ups that act as one cache, side by side: the third part of the bench of clusters.
 
-Each round starts every set-up anew, one after the other, so that a slow minute of the machine meets all. A set-up is warmed up by half of the
-trace. The other half comes at a rate, a third of it under each condition: as usual; with 15% of a core for one node; with every tenth request for
-one object. A row has the median of the rounds, and the least and the most. Repeats are requests for objects that were asked for before.
+All set-ups run at once, each on hosts of its own, and are warmed up by half of the trace. The other half comes in slices of a second, each slice to
+every set-up in turn, so that a slow moment of the machine meets all. Conditions are: as usual; 15% of a core for one node; every tenth request for
+one object. Percentiles are of all slices of a condition; beside p99 stand the least and the most of its quarters. Repeats are requests for objects
+that were asked for before.
 """
 
 import asyncio
-import statistics
+import contextlib
 import subprocess
 import sys
 
 import cluster_load
 import machine
 
-SLOWED, SLOWED_PERCENT, HOT_EVERY = 1, 15, 10
+SLOWED, SLOWED_PERCENT, HOT_EVERY, QUARTERS = 1, 15, 10, 4
 CONDITIONS = ["usual", "slow core", "hot object"]
-COLUMNS = ["condition", "set-up", "failed", "p50 ms", "p99 ms", "p99: least to most", "repeats: p99 ms", "repeats: least to most"]
+COLUMNS = ["condition", "set-up", "requests", "failed", "p50 ms", "p90 ms", "p99 ms", "p99 of quarters", "repeats: p99 ms"]
 
 
 def run(options, started, requests, setups):
     """Prints the table: one row for each condition and set-up."""
-    found = {(condition, name): [] for condition in CONDITIONS for name in setups}
-    for number in range(options.rounds):
+    with contextlib.ExitStack() as stack:
+        running = {}
         for name, setup in setups.items():
             try:
-                with started(options, setup, requests) as (ground, _, running):
-                    latencies = asyncio.run(one_round(options, requests, ground, running))
+                ground, _, it = stack.enter_context(started(options, setup, requests))
+                running[name] = (ground, it)
             except (RuntimeError, subprocess.CalledProcessError) as why:
-                print(f"round {number}: {name} does not run: {str(why)[:300]}", file=sys.stderr, flush=True)
-                continue
-            for condition, of_condition in latencies.items():
-                found[condition, name].append(of_condition)
-            print(f"round {number}: {name}: {latencies}", file=sys.stderr, flush=True)
-    rows = [[condition, name, *cells(rounds)] for (condition, name), rounds in found.items() if rounds]
+                print(f"{name} does not run: {str(why)[:300]}", file=sys.stderr, flush=True)
+        rows = asyncio.run(measured(options, requests, running))
     lines = machine.head("nginx", "varnishd", "squid", "traffic_server")
     lines += ["| " + " | ".join(COLUMNS) + " |", "|---|---|" + "--:|" * (len(COLUMNS) - 2)]
     print("\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows]))
 
 
-async def one_round(options, requests, ground, running):
-    """By condition: the failed requests, and the percentiles in milliseconds."""
-    nodes = [cluster_load.node_of(asked.client, len(running.entries), False) for asked in requests]
-    clients, half = cluster_load.Clients(running.entries, running.absolute), len(requests) // 2
-    await cluster_load.closed_loop(clients, requests[:half], nodes[:half], 16)
-    await asyncio.sleep(running.settle_seconds)
-    asked_before, found, part = {asked.url for asked in requests[:half]}, {}, half // len(CONDITIONS)
+async def measured(options, requests, running):
+    """The rows, condition by condition."""
+    count, half = 4, len(requests) // 2
+    nodes = [cluster_load.node_of(asked.client, count, False) for asked in requests]
+    clients = {name: cluster_load.Clients(it.entries, it.absolute) for name, (_, it) in running.items()}
+    for name in running:
+        await cluster_load.closed_loop(clients[name], requests[:half], nodes[:half], 16)
+        print(f"{name} is warm", file=sys.stderr, flush=True)
+    await asyncio.sleep(max(it.settle_seconds for _, it in running.values()))
+    rows, part, asked_before = [], half // len(CONDITIONS), {asked.url for asked in requests[:half]}
     for number, condition in enumerate(CONDITIONS):
         since = half + number * part
         chosen = under(condition, requests[since : since + part], requests[0])
-        if condition == "slow core":
-            ground.do(f"cpu {SLOWED} {SLOWED_PERCENT}")
-        outcomes = await cluster_load.open_loop(clients, chosen, nodes[since : since + part], options.rate)
-        if condition == "slow core":
-            ground.do(f"cpu {SLOWED} 100")
-            await asyncio.sleep(2)
-        found[condition] = told(outcomes, asked_before)
+        with slow_core(condition, [ground for ground, _ in running.values()]):
+            outcomes = await in_slices(options, clients, chosen, nodes[since : since + part])
+        for name, of_setup in outcomes.items():
+            rows.append([condition, name, *cells(of_setup, asked_before)])
+            print("  ".join(map(str, rows[-1])), file=sys.stderr, flush=True)
         asked_before |= {asked.url for asked in chosen}
-    clients.close()
-    return found
+    for it in clients.values():
+        it.close()
+    return rows
+
+
+async def in_slices(options, clients, requests, nodes):
+    """Sends each slice to all set-ups, every time in another order; the outcomes of each in the order of its requests."""
+    outcomes, size, names = {name: [] for name in clients}, max(1, int(options.rate)), list(clients)
+    for turn, at in enumerate(range(0, len(requests), size)):
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            done = await cluster_load.open_loop(clients[name], requests[at : at + size], nodes[at : at + size], options.rate)
+            outcomes[name] += sorted(done, key=lambda outcome: outcome.begun)
+    return outcomes
+
+
+@contextlib.contextmanager
+def slow_core(condition, grounds):
+    """One node of each set-up has little of a core under the condition of that name."""
+    if condition == "slow core":
+        for ground in grounds:
+            ground.do(f"cpu {SLOWED} {SLOWED_PERCENT}")
+    try:
+        yield
+    finally:
+        if condition == "slow core":
+            for ground in grounds:
+                ground.do(f"cpu {SLOWED} 100")
 
 
 def under(condition, requests, hot):
@@ -66,26 +90,21 @@ def under(condition, requests, hot):
     return [hot if number % HOT_EVERY == 0 else asked for number, asked in enumerate(requests)]
 
 
-def told(outcomes, asked_before):
-    """The count of failed requests; p50 and p99 of all, and p99 of repeats."""
-    done = [outcome for outcome in outcomes if not outcome.failure]
-    # Within a part, too, the second ask of a URL is a repeat.
-    seen, repeats = set(asked_before), []
-    for outcome in sorted(done, key=lambda outcome: outcome.begun):
-        if outcome.asked.url in seen:
-            repeats.append(outcome.seconds)
+def cells(outcomes, asked_before):
+    """The cells of a row, for outcomes in the order of their requests."""
+    seen, repeats, every = set(asked_before), [], []
+    for outcome in outcomes:
+        if not outcome.failure:
+            every.append(outcome.seconds)
+            if outcome.asked.url in seen:
+                repeats.append(outcome.seconds)
         seen.add(outcome.asked.url)
-    every = [outcome.seconds for outcome in done]
-    return len(outcomes) - len(done), percentile(every, 0.5), percentile(every, 0.99), percentile(repeats, 0.99)
+    quarter = max(1, len(every) // QUARTERS)
+    tails = [percentile(every[at : at + quarter], 0.99) for at in range(0, quarter * QUARTERS, quarter)]
+    told = [f"{percentile(every, share):.2f}" for share in (0.5, 0.9, 0.99)]
+    return [len(outcomes), len(outcomes) - len(every), *told, f"{min(tails):.2f} to {max(tails):.2f}", f"{percentile(repeats, 0.99):.2f}"]
 
 
 def percentile(seconds, share):
     ordered = sorted(seconds)
-    return round(ordered[int(share * (len(ordered) - 1))] * 1000, 2) if ordered else float("nan")
-
-
-def cells(rounds):
-    failed, medians, tails, repeats = zip(*rounds)
-    span = lambda values: f"{min(values):.2f} to {max(values):.2f}"
-    middle = lambda values: f"{statistics.median(values):.2f}"
-    return [sum(failed), middle(medians), middle(tails), span(tails), middle(repeats), span(repeats)]
+    return ordered[int(share * (len(ordered) - 1))] * 1000 if ordered else float("nan")
