@@ -208,7 +208,7 @@ fn large_cold_blob_is_fetched_once_for_many_clients() {
     origin.on(&path, sent.framed(Framing::Claimed(blob.len() as u64)));
     let shoal = Setup::bare()
         .listen("reverse", "mode = 'reverse'")
-        .set("store.disk", "160 MB")
+        .set("store.disk", "512 MB")
         .mirror(&format!("kind = 'oci'\nupstream = '{}'", origin.url()))
         .start();
     let mut clients: Vec<_> = (0..20).map(|_| shoal.connect()).collect();
