@@ -6,8 +6,9 @@
 
 Makes a chroot of the running release with `mmdebstrap` (or takes one that exists, as it is), installs the package there with apt-get,
 starts the node with the package's settings as the package's user, and asks twice for a file of an origin on loopback. Then it installs
-the same package as a newer version over a changed settings file and a filled cache, asks again, removes it, purges it, and lists what is
-left. Needs root, apt-get with an archive that answers, and mmdebstrap. Prints a Markdown table; `--write` puts it into
+the same package as a newer version with changed units, over changed settings, a drop-in and a filled cache. It checks that the new unit and
+the operator's drop-in are there and hold together, and which commands systemd would get (a stand-in writes them down). It asks again, removes
+the package, purges it, and lists what is left. Needs root, apt-get with an archive that answers, and mmdebstrap. Prints a Markdown table; `--write` puts it into
 docs/experiments/package.md. Fails if any step does.
 """
 
@@ -66,12 +67,18 @@ def trial(chroot, package, origin):
     rows.append(["files", f"{len(chroot.files() - before)}, {installed_mb(chroot):.1f} MB"])
 
     settings.write_text(settings.read_text() + "\n# the operator's own line\n")
-    chroot.install(newer(package, chroot.root))
+    with chroot.systemd() as told:
+        dropin = chroot.dropin("[Service]\nReadWritePaths=/srv\n")
+        chroot.install(newer(package, chroot.root))
+        commands = told()
     must("the operator's own line" in settings.read_text(), "an upgrade keeps the operator's settings")
+    check_units(chroot, dropin, commands)
     with chroot.node(origin):
         after = ask(origin)
         must(after == "hit", f"after the upgrade {after}")
     rows.append(["upgrade over changed settings", "settings kept, the cache's object is a hit"])
+    rows.append(["upgrade with changed units", "new unit in place, drop-in kept, `systemd-analyze verify` has no complaint, units read again, then a restart"])
+    shutil.rmtree(dropin.parent)
 
     chroot.run("apt-get", "-qq", "-y", "remove", "shoal")
     must(settings.exists(), "a removal keeps the settings")
@@ -98,7 +105,7 @@ class Chroot:
         call("mmdebstrap", "--quiet", "--variant=apt", release, self.root, *sources)
 
     def run(self, *command):
-        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+        environment = {"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
         return call("chroot", self.root, *command, env=environment)
 
     def install(self, package):
@@ -109,6 +116,29 @@ class Chroot:
         shutil.copy(package, self.root / "srv/shoal.deb")
         self.run("apt-get", "-qq", "update")
         self.run("apt-get", "-qq", "-y", "--no-install-recommends", "install", "/srv/shoal.deb")
+
+    @contextlib.contextmanager
+    def systemd(self):
+        """A stand-in for systemd while the block runs: gives a function that returns the commands it got."""
+        booted, log = self.root / "run/systemd/system", self.root / "srv/systemctl.log"
+        booted.mkdir(parents=True)
+        # An active service, of which `shoal upgrade` finds no process: the package falls back to a restart.
+        write_program(self.root / "usr/local/bin/systemctl", f'echo "systemctl $*" >> /{log.relative_to(self.root)}\n')
+        write_program(self.root / "usr/local/bin/deb-systemd-invoke", f'echo "invoke $*" >> /{log.relative_to(self.root)}\n')
+        try:
+            yield lambda: log.read_text().splitlines() if log.exists() else []
+        finally:
+            booted.rmdir()
+            for program in ["systemctl", "deb-systemd-invoke"]:
+                (self.root / "usr/local/bin" / program).unlink()
+            log.unlink(missing_ok=True)
+
+    def dropin(self, text):
+        """A drop-in as `systemctl edit shoal` writes it."""
+        path = self.root / "etc/systemd/system/shoal.service.d/override.conf"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
 
     @contextlib.contextmanager
     def node(self, origin):
@@ -136,13 +166,41 @@ class Chroot:
         return found
 
 
+def check_units(chroot, dropin, commands):
+    """The units after an upgrade that changed them."""
+    unit = next(path for path in [chroot.root / "lib/systemd/system/shoal.service", chroot.root / "usr/lib/systemd/system/shoal.service"] if path.exists())
+    must(LATER_LINE in unit.read_text(), "the unit is the newer package's")
+    must("ReadWritePaths=/srv" in dropin.read_text(), "the operator's drop-in is kept")
+    left = [path for path in unit.parent.iterdir() if "dpkg" in path.name]
+    must(not left, f"no copy of a unit stays behind: {left}")
+    verified = subprocess.run(["systemd-analyze", "verify", "--root", chroot.root, "shoal.service"], capture_output=True, text=True)
+    complaints = [line for line in verified.stderr.splitlines() if "shoal" in line]
+    must(not complaints, f"systemd-analyze verify: {complaints}")
+    reloads = [at for at, command in enumerate(commands) if "daemon-reload" in command]
+    starts = [at for at, command in enumerate(commands) if command.startswith("invoke restart") and "shoal.service" in command]
+    must(reloads and starts and reloads[0] < starts[0], f"units are read again before the restart: {commands}")
+    must(not any("stop" in command for command in commands), f"an upgrade stops nothing: {commands}")
+
+
+def write_program(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}")
+    path.chmod(0o755)
+
+
+# What the units of the newer package have and those of this one do not.
+LATER_LINE = "Environment=SHOAL_TRIAL_OF_A_LATER_UNIT=1"
+
+
 def newer(package, root):
-    """The same package, as if built from a later version."""
+    """The same package, as if built from a later version, with another line in its unit."""
     stage = root / "srv/newer"
     call("dpkg-deb", "-R", package, stage)
     control = stage / "DEBIAN/control"
     lines = [f"{line}+later" if line.startswith("Version: ") else line for line in control.read_text().splitlines()]
     control.write_text("\n".join(lines) + "\n")
+    for unit in stage.rglob("shoal.service"):
+        unit.write_text(unit.read_text().replace("[Service]\n", f"[Service]\n{LATER_LINE}\n", 1))
     later = root / "srv/later.deb"
     call("dpkg-deb", "--root-owner-group", "-Znone", "-b", stage, later)
     shutil.rmtree(stage)

@@ -73,6 +73,8 @@ struct Desk {
     /// Window that is suggested for renewals, in seconds since 1970.
     window: Option<(u64, u64)>,
     problems: Vec<String>,
+    /// Addresses of the account that told some last.
+    contact: Value,
 }
 
 struct Order {
@@ -163,6 +165,11 @@ impl AcmeAuthority {
     /// How many accounts were made.
     pub fn accounts(&self) -> usize {
         self.desk().accounts.len()
+    }
+
+    /// The addresses that the last account has.
+    pub fn contact(&self) -> Vec<String> {
+        serde_json::from_value(self.desk().contact.clone()).unwrap_or_default()
     }
 
     /// Mistakes of requests, in order.

@@ -59,6 +59,11 @@ impl Challenges {
         self.tls.lock().clear();
     }
 
+    /// Returns `true` if the authority may come with a handshake: a challenge of TLS is open.
+    pub fn awaits_handshake(&self) -> bool {
+        !self.tls.lock().is_empty()
+    }
+
     /// Returns the body for a request of this host, in lower case, and path.
     pub fn http_answer(&self, host: &str, path: &str) -> Option<String> {
         let token = path.strip_prefix(Self::PREFIX)?;
@@ -115,12 +120,14 @@ mod tests {
             assert_eq!(challenges.http_answer(host, path), None, "{host}{path}");
         }
         let answer = TlsAnswer { certificate: vec![1], key: vec![2] };
+        assert!(!challenges.awaits_handshake());
         assert!(challenges.open_tls("a.test", answer));
+        assert!(challenges.awaits_handshake());
         assert!(challenges.tls_answer("A.test").is_some() && challenges.tls_answer("b.test").is_none());
         assert_eq!(challenges.answered(), 2);
         challenges.close();
         assert!(challenges.http_answer("a.test", &path).is_none());
-        assert!(challenges.tls_answer("a.test").is_none());
+        assert!(challenges.tls_answer("a.test").is_none() && !challenges.awaits_handshake());
     }
 
     #[test]

@@ -53,6 +53,17 @@ pub struct ForwardContext {
     pub stored: Option<StoredResponse>,
 }
 
+/// Boxes the way of a request that is no hit. A plain function does it: the code of a future is
+/// made anew in each crate that polls it, and this one has nearly all of this crate in it.
+#[inline(never)]
+fn forwarding<'a>(
+    engine: &'a Arc<CacheEngine>,
+    ask: &'a Arc<RequestContext>,
+    why: ForwardContext,
+) -> Pin<Box<dyn Future<Output = ServeStep> + Send + 'a>> {
+    Box::pin(engine.forward(ask, why))
+}
+
 impl CacheEngine {
     /// Answers a GET or HEAD without a body.
     pub(super) async fn serve(self: &Arc<Self>, ask: &Arc<RequestContext>) -> Reply {
@@ -79,7 +90,7 @@ impl CacheEngine {
                 if is_plain && self.fetcher.skips_collapsing(ask) {
                     return ServeStep::Alone(why);
                 }
-                Box::pin(self.forward(ask, why)).await
+                forwarding(self, ask, why).await
             }
         }
     }
@@ -128,7 +139,7 @@ impl CacheEngine {
                 if while_resting && let Some(reply) = stale::stale_unasked(&self.cache.objects, ask, &why) {
                     return ServeStep::Done(Box::new(reply));
                 }
-                return Box::pin(self.forward(ask, why)).await;
+                return forwarding(self, ask, why).await;
             }
         }
         let stored = self.coder.form_for(ask, &key, stored).await;

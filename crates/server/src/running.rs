@@ -2,7 +2,7 @@
 
 use super::client_connections::ClientConnections;
 use super::drain::Drain;
-use super::http3::{self, Http3Listener, alt_svc};
+use super::http3::{self, Http3Listener, Http3Port, alt_svc};
 use super::limits::ConnectionLimits;
 use super::tls::{CertificateState, Tls};
 use super::worker::{Worker, WorkerListener};
@@ -50,7 +50,7 @@ pub fn bind_or_take(
     let mut per_worker: Vec<Vec<WorkerListener>> = (0..workers).map(|_| Vec::new()).collect();
     let mut http3: Vec<Vec<Http3Listener>> = (0..workers).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
-    let (mut tls, mut clients, mut offers) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut tls, mut clients, mut offers, mut ports) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (index, entry) in settings.listen.iter().enumerate() {
         let acceptor = Tls::load(entry, &settings.acme, challenges)?;
         let of_clients = Arc::new(ClientConnections::new(entry));
@@ -59,14 +59,17 @@ pub fn bind_or_take(
         let sockets = listen::take_or_bind(entry.address, SocketUse::Clients, (workers, &mut *inherited))?;
         let source = |source| Error::Listen { address: entry.address, source };
         addresses.push(sockets[0].local_addr().map_err(source)?);
-        if let Some(tls) = acceptor.as_ref().filter(|_| entry.http3) {
-            let local = addresses[index];
+        let port = acceptor.as_ref().map(|tls| {
             let is_late = inherited.left().count() < inherited_before;
-            let listeners = http3::listeners(index, local, (tls, &of_clients), (workers, is_late))?;
-            for (number, listener) in listeners.into_iter().enumerate() {
-                http3[number].push(listener);
+            let (port, listeners) = http3::listeners(index, addresses[index], (tls, &of_clients), workers)?;
+            if entry.http3 {
+                // The process before this one still has a late port.
+                port.open(if is_late { Vec::new() } else { port.bind()? });
             }
-        }
+            http3.iter_mut().zip(listeners).for_each(|(of_worker, listener)| of_worker.push(listener));
+            Ok::<_, Error>(port)
+        });
+        ports.push(port.transpose()?);
         offers.extend(listen::offers(entry.address, SocketUse::Clients, &sockets).map_err(source)?);
         debug_assert!(sockets.len() >= workers, "a worker without a listener");
         for (number, socket) in sockets.into_iter().enumerate() {
@@ -92,7 +95,7 @@ pub fn bind_or_take(
         }
     }
     let settings = settings.clone();
-    Ok(BoundServer { settings, per_worker, http3, addresses, offers, tls, clients, door: None })
+    Ok(BoundServer { settings, per_worker, http3, addresses, offers, tls, clients, ports, door: None })
 }
 
 /// Returns an error for each listener with unusable certificates.
@@ -110,6 +113,7 @@ pub struct BoundServer {
     offers: Vec<(SocketName, TcpListener)>,
     tls: Vec<Option<Tls>>,
     clients: Vec<Arc<ClientConnections>>,
+    ports: Vec<Option<Arc<Http3Port>>>,
     door: Option<Arc<PeerDoor>>,
 }
 
@@ -142,13 +146,14 @@ impl BoundServer {
         metrics: Arc<Metrics>,
         on_worker: impl Fn(usize) + Send + Sync + 'static,
     ) -> Result<RunningServer, Error> {
-        let (tls, clients) = (self.tls, self.clients);
+        let (tls, clients, ports) = (self.tls, self.clients, self.ports);
         let control = Arc::new(ServerControl {
             drain: Drain::default(),
             cut_at: Mutex::new(None),
             settles: AtomicBool::new(false),
             tls,
             clients,
+            ports,
         });
         let shared = Arc::new(ServerState {
             handler,
@@ -214,6 +219,8 @@ pub(super) struct ServerControl {
     tls: Vec<Option<Tls>>,
     /// Connections of each client, by `listen` entry.
     clients: Vec<Arc<ClientConnections>>,
+    /// UDP port of each `listen` entry with TLS.
+    ports: Vec<Option<Arc<Http3Port>>>,
 }
 
 /// Running server.
@@ -315,19 +322,35 @@ impl RunningServer {
 }
 
 impl Reloader {
-    /// Applies the client limits to new connections and reads the certificates again. The `listen`
-    /// entries must be the ones of the start, in the same order. Only their certificates are read.
+    /// Applies the client limits to new connections, reads the certificates again, and opens and
+    /// closes ports of HTTP/3. The `listen` entries must be the ones of the start, in the same
+    /// order; one that began without TLS stays so.
     ///
     /// # Errors
-    /// Returns an error if a certificate cannot be used. No setting has changed then.
+    /// Returns an error if a certificate cannot be used, or a port cannot be bound. No setting has
+    /// changed then.
     pub fn reload(&self, settings: &Settings) -> Result<(), Error> {
         let listeners = settings.listen.iter().zip(&self.control.tls);
         let secured = listeners.filter_map(|(entry, tls)| Some((entry, tls.as_ref()?)));
         let read = secured
             .filter(|(entry, _)| entry.is_tls())
             .map(|(entry, tls)| Ok((tls, tls.read(entry, &settings.acme)?)));
-        for (tls, read) in read.collect::<Result<Vec<_>, Error>>()? {
-            tls.replace(read)?;
+        let read = read.collect::<Result<Vec<_>, Error>>()?;
+        let ports = settings.listen.iter().zip(&self.control.ports);
+        let ports = ports.filter_map(|(entry, port)| Some((entry.http3, port.as_ref()?)));
+        let bound = ports.map(|(is_on, port)| {
+            let sockets = if is_on { port.bind()? } else { Vec::new() };
+            Ok((port, is_on.then_some(sockets)))
+        });
+        let bound = bound.collect::<Result<Vec<_>, Error>>()?;
+        for (tls, read) in read {
+            tls.replace(read);
+        }
+        for (port, sockets) in bound {
+            match sockets {
+                Some(sockets) => port.open(sockets),
+                None => port.close(),
+            }
         }
         for (entry, clients) in settings.listen.iter().zip(&self.control.clients) {
             clients.limit(entry);

@@ -20,6 +20,7 @@ use http::{Response, StatusCode, Version};
 use shoal_core::{FieldLines, Fields};
 use shoal_wire::ResponseHead;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -163,7 +164,22 @@ impl RequestChannel {
         Ok(AcquiredChannel { carrier, reused: false, at: Instant::now() })
     }
 
-    async fn open(
+    /// Opens a connection. The code of a future is made anew in each crate that polls it. This one,
+    /// with all of HTTP/2 and TLS in it, is therefore made and boxed in a plain function of this
+    /// crate: four copies of it took half a megabyte. A connection costs far more than its box.
+    #[inline(never)]
+    fn open<'a>(
+        inner: &'a Inner,
+        aim: AttemptTarget<'a>,
+        place: &'a OriginPoolHandle,
+        permit: Permit,
+        http1_only: bool,
+        deadline: Instant,
+    ) -> Pin<Box<dyn Future<Output = Result<Self, UpstreamError>> + Send + 'a>> {
+        Box::pin(Self::open_within(inner, aim, place, permit, http1_only, deadline))
+    }
+
+    async fn open_within(
         inner: &Inner,
         aim: AttemptTarget<'_>,
         place: &OriginPoolHandle,

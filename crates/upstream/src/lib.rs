@@ -123,8 +123,26 @@ impl Upstreams {
     ) -> Result<Self, SetupError> {
         let scopes =
             settings.mirror.iter().filter_map(|mirror| AuthorityScope::of_mirror(mirror).transpose());
-        let scopes = scopes.chain(AuthorityScope::of_acme(&settings.acme).transpose());
-        let scopes = scopes.collect::<Result<Vec<_>, _>>()?;
+        Self::with_scopes(settings, metrics, resolver, scopes.collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// Applies the settings for requests to the authority of `[acme]` alone. Its connections are
+    /// apart from those to origins, so that a reload can change the trust in it.
+    ///
+    /// # Errors
+    /// Returns an error if `acme.ca_file`, `upstream.ca_file` or `upstream.pinned_certificates`
+    /// cannot be used.
+    pub fn for_orders(settings: &Settings, metrics: Arc<Metrics>) -> Result<Self, SetupError> {
+        let scopes = AuthorityScope::of_acme(&settings.acme)?.into_iter().collect();
+        Self::with_scopes(settings, metrics, Arc::new(SystemResolver), scopes)
+    }
+
+    fn with_scopes(
+        settings: &Settings,
+        metrics: Arc<Metrics>,
+        resolver: Arc<dyn Resolve>,
+        scopes: Vec<AuthorityScope>,
+    ) -> Result<Self, SetupError> {
         let settings = settings.upstream.clone();
         let trust = TrustStore::new(&settings, scopes)?;
         let pool = Pool::new(&settings, ThreadSharing::Shared, Arc::clone(&metrics));

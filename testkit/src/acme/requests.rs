@@ -73,6 +73,11 @@ fn signed(desk: &Mutex<Desk>, signer: &Authority, request: &Received, parts: &[&
     let number = |at: usize| parts.get(at).and_then(|part| part.parse::<usize>().ok()).unwrap_or(usize::MAX);
     match parts[0] {
         "new-account" => new_account(&mut lock(desk), &payload, &jose),
+        "account" => {
+            let mut desk = lock(desk);
+            desk.contact = payload["contact"].clone();
+            desk.answer(200, &json!({ "status": "valid" }))
+        }
         "new-order" => new_order(&mut lock(desk), &payload),
         "order" if parts.get(2) == Some(&"finalize") => {
             finalize(&mut lock(desk), signer, number(1), &payload)
@@ -102,6 +107,7 @@ fn new_account(desk: &mut Desk, payload: &Value, jose: &Jose) -> Answer {
         }
     }
     desk.accounts.push(key);
+    desk.contact = payload["contact"].clone();
     let place = format!("{}/account/{}", desk.url, desk.accounts.len());
     desk.answer(201, &json!({ "status": "valid" })).field("Location", &place)
 }

@@ -8,7 +8,7 @@ use shoal_testkit::wait;
 use shoal_testkit::{Answer, Connection, Origin, Request, Setup};
 
 /// A setup with a TLS listener for a.test that offers HTTP/3.
-fn offering(origin: &Origin, authority: &Authority, more: &str) -> Setup {
+pub(crate) fn offering(origin: &Origin, authority: &Authority, more: &str) -> Setup {
     let setup = Setup::to(origin);
     authority.issue(&["a.test"]).write(setup.folder(), "a.test");
     let file = |name: &str| setup.folder().join(name).to_string_lossy().into_owned();

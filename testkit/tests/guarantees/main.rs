@@ -4,6 +4,7 @@
 
 mod acme;
 mod acme_hostile;
+mod acme_reloads;
 mod architectures;
 mod bad_clients;
 mod bad_configuration;
@@ -35,8 +36,10 @@ mod explained_parts;
 mod failing_calls;
 mod forward_mode;
 mod freshness;
+mod growing_device;
 mod hanging_disk;
 mod http3;
+mod http3_reloads;
 mod idle_connections;
 mod interception;
 mod interception_mirrors;

@@ -3,10 +3,10 @@
 use super::folder::Folder;
 use super::http::{AuthorityClient, tidy};
 use super::order::{Authority, OrderError, suggestion};
-use super::{AcmeParts, OrderDesk, OrderState};
-use shoal_acme::{CertificateFacts, Failure, Window, renewal_at};
+use super::{AcmeParts, OrderDesk, OrderPlan, OrderState};
+use shoal_acme::{Attempts, CertificateFacts, Failure, Window, renewal_at};
 use shoal_core::{Key, mixed};
-use shoal_settings::{Acme, AcmeCertificate};
+use shoal_settings::AcmeCertificate;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use std::time::{Duration, SystemTime};
 
 /// State of the thread.
 pub(super) struct Driver {
-    acme: Acme,
+    /// Settings in force. An order under way keeps them to its end.
+    plan: Arc<OrderPlan>,
     parts: AcmeParts,
     shared: Arc<OrderDesk>,
     /// Folder of the orders, once this process holds it.
@@ -36,8 +37,9 @@ struct Wish {
 }
 
 impl Driver {
-    pub fn new(acme: Acme, parts: AcmeParts, shared: Arc<OrderDesk>) -> Self {
-        Self { acme, parts, shared, folder: None, told: String::new(), wishes: HashMap::new() }
+    pub fn new(parts: AcmeParts, shared: Arc<OrderDesk>) -> Self {
+        let plan = Arc::clone(&shared.plan.lock());
+        Self { plan, parts, shared, folder: None, told: String::new(), wishes: HashMap::new() }
     }
 
     /// Orders certificates until the node stops.
@@ -60,9 +62,10 @@ impl Driver {
 
     /// Makes the order that is due, if one is. Returns the time of the next look.
     async fn step(&mut self) -> u64 {
-        let wanted = self.shared.wanted.lock().clone();
-        self.forget_others(&wanted);
-        if wanted.is_empty() {
+        self.take_up();
+        let plan = Arc::clone(&self.plan);
+        self.forget_others(&plan.wanted);
+        if plan.wanted.is_empty() {
             return u64::MAX;
         }
         let client = match self.ready() {
@@ -76,7 +79,7 @@ impl Driver {
             }
         };
         let mut next = u64::MAX;
-        for certificate in &wanted {
+        for certificate in &plan.wanted {
             next = next.min(self.tend(certificate, &client).await);
             if self.folder.is_none() {
                 return unix_now() + FOLDER_WAIT;
@@ -85,9 +88,28 @@ impl Driver {
         next
     }
 
+    /// Takes up the settings of the last reload.
+    fn take_up(&mut self) {
+        let plan = Arc::clone(&self.shared.plan.lock());
+        if Arc::ptr_eq(&plan, &self.plan) {
+            return;
+        }
+        let (old, new) = (&self.plan.acme, &plan.acme);
+        if new.directory != old.directory {
+            // Another authority has wishes of its own.
+            self.wishes.clear();
+        }
+        if new.folder != old.folder || plan.wanted.is_empty() {
+            // Another process may take it.
+            self.folder = None;
+        }
+        self.told.clear();
+        self.plan = plan;
+    }
+
     /// Forgets the states of certificates that are not wanted any more.
     fn forget_others(&mut self, wanted: &[AcmeCertificate]) {
-        let files: Vec<PathBuf> = wanted.iter().map(|it| it.file(&self.acme.folder)).collect();
+        let files: Vec<PathBuf> = wanted.iter().map(|it| it.file(&self.plan.acme.folder)).collect();
         self.shared.states.lock().retain(|file, _| files.contains(file));
         self.wishes.retain(|file, _| files.contains(file));
     }
@@ -95,20 +117,22 @@ impl Driver {
     /// Takes the folder, and returns a client of the authority.
     fn ready(&mut self) -> Result<AuthorityClient, String> {
         if self.folder.is_none() {
-            let path = &self.acme.folder;
+            let path = &self.plan.acme.folder;
             let folder = Folder::take(path).map_err(|error| match error.kind() {
                 std::io::ErrorKind::WouldBlock => format!("another process holds {}", path.display()),
                 _ => format!("acme.folder {}: {error}", path.display()),
             })?;
             self.folder = Some(folder);
         }
-        AuthorityClient::new(&self.acme.directory, &self.parts.upstreams)
+        AuthorityClient::new(&self.plan.acme.directory, &self.plan.upstreams)
     }
 
     /// Orders or renews a certificate if it is time. Returns the time of the next look.
     async fn tend(&mut self, certificate: &AcmeCertificate, client: &AuthorityClient) -> u64 {
-        let file = certificate.file(&self.acme.folder);
-        let facts = self.folder().certificate(certificate);
+        let file = certificate.file(&self.plan.acme.folder);
+        // One of another authority serves until this authority's is there.
+        let is_ours = self.attempts(certificate).is_some();
+        let facts = self.folder().certificate(certificate).filter(|_| is_ours);
         let asked_again = match &facts {
             Some(facts) => self.ask_wish(&file, facts, client).await,
             None => u64::MAX,
@@ -117,7 +141,7 @@ impl Driver {
         if due > unix_now() {
             let mut states = self.shared.states.lock();
             let state = states.entry(file).or_default();
-            (state.next_at, state.failures) = (due, self.folder().attempts(certificate).failures);
+            (state.next_at, state.failures) = (due, self.attempts(certificate).unwrap_or_default().failures);
             return due.min(asked_again);
         }
         self.order(certificate, facts.as_ref(), client).await;
@@ -129,10 +153,17 @@ impl Driver {
         self.folder.as_ref().expect("taken before a certificate is tended")
     }
 
+    /// Returns the times of earlier attempts; `None` if the last one was at another authority: its
+    /// waits do not count at this one.
+    fn attempts(&self, certificate: &AcmeCertificate) -> Option<Attempts> {
+        self.folder().attempts(certificate, &self.plan.acme.directory)
+    }
+
     /// Returns the time of the next order.
     fn due(&self, certificate: &AcmeCertificate, facts: Option<&CertificateFacts>) -> u64 {
-        let attempts = self.folder().attempts(certificate);
-        let window = self.wishes.get(&certificate.file(&self.acme.folder)).and_then(|wish| wish.window);
+        let attempts = self.attempts(certificate).unwrap_or_default();
+        let file = certificate.file(&self.plan.acme.folder);
+        let window = self.wishes.get(&file).and_then(|wish| wish.window);
         let renewal = facts.map(|facts| {
             let seed = self.seed(&facts.serial);
             renewal_at((facts.not_before, facts.not_after), window, seed)
@@ -152,7 +183,8 @@ impl Driver {
             return wish.ask_at;
         }
         let before = known.and_then(|wish| wish.window);
-        let authority = Authority { acme: &self.acme, client, challenges: &self.parts.challenges };
+        let plan = Arc::clone(&self.plan);
+        let authority = Authority { acme: &plan.acme, client, challenges: &self.parts.challenges };
         let wished = suggestion(&authority, self.folder(), facts).await;
         let (window, wait) = match wished {
             Some((window, again)) => (Some(window), again.clamp(WISH_MIN, WISH_MAX)),
@@ -171,22 +203,23 @@ impl Driver {
         facts: Option<&CertificateFacts>,
         client: &AuthorityClient,
     ) {
-        let (names, now, retry) = (certificate.names.join(", "), unix_now(), self.acme.retry.as_secs());
-        let mut attempts = self.folder().attempts(certificate);
+        let plan = Arc::clone(&self.plan);
+        let acme = &plan.acme;
+        let (names, now, retry) = (certificate.names.join(", "), unix_now(), acme.retry.as_secs());
+        let mut attempts = self.attempts(certificate).unwrap_or_default();
         // A process that is killed in the middle counts as a failure: it may be killed each time.
         let mut killed = attempts;
         killed.failed(Failure::Refused, now, (retry, None), self.parts.identity ^ now);
-        if let Err(error) = self.folder().put_attempts(certificate, killed) {
-            tracing::error!(%error, folder = %self.acme.folder.display(), "no certificate is ordered: the folder takes no file");
+        if let Err(error) = self.folder().put_attempts(certificate, &acme.directory, killed) {
+            tracing::error!(%error, folder = %acme.folder.display(), "no certificate is ordered: the folder takes no file");
             self.note(certificate, |state| state.why = format!("acme.folder: {error}"));
             // The folder may be back on another disk.
             self.folder = None;
             return;
         }
         tracing::info!(names, "a certificate is ordered");
-        let authority = Authority { acme: &self.acme, client, challenges: &self.parts.challenges };
-        let has_wish =
-            self.wishes.get(&certificate.file(&self.acme.folder)).is_some_and(|it| it.window.is_some());
+        let authority = Authority { acme, client, challenges: &self.parts.challenges };
+        let has_wish = self.wishes.get(&certificate.file(&acme.folder)).is_some_and(|it| it.window.is_some());
         let replaced = facts.filter(|_| has_wish && attempts.failures == 0);
         let outcome = authority.order(self.folder(), &certificate.names, replaced, now).await;
         let kept = outcome.and_then(|issued| {
@@ -208,14 +241,14 @@ impl Driver {
                 let wait_s = attempts.wait_until.saturating_sub(unix_now());
                 tracing::error!(names, why = error.why, wait_s, "no certificate has come; the old one stays");
                 if error.is_account_gone {
-                    self.folder().drop_account(&self.acme.directory);
+                    self.folder().drop_account(&acme.directory);
                 }
                 tidy(&error.why)
             }
         };
         debug_assert!(attempts.wait_until >= now, "an order is followed by a wait");
         // The wait is kept before anybody is told of it.
-        if let Err(error) = self.folder().put_attempts(certificate, attempts) {
+        if let Err(error) = self.folder().put_attempts(certificate, &acme.directory, attempts) {
             tracing::error!(%error, "the time of the next order cannot be kept");
         }
         self.note(certificate, |state| (state.why, state.failures) = (why, attempts.failures));
@@ -224,7 +257,7 @@ impl Driver {
     /// Changes the state that is told of a certificate.
     fn note(&self, certificate: &AcmeCertificate, change: impl FnOnce(&mut OrderState)) {
         let mut states = self.shared.states.lock();
-        let state = states.entry(certificate.file(&self.acme.folder)).or_default();
+        let state = states.entry(certificate.file(&self.plan.acme.folder)).or_default();
         change(state);
     }
 }

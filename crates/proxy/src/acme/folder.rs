@@ -28,6 +28,9 @@ pub(super) struct Folder {
 struct KeptAttempts {
     failures: u32,
     wait_until: u64,
+    /// Directory of the authority that was asked; empty in files of earlier versions.
+    #[serde(default)]
+    directory: String,
 }
 
 impl Folder {
@@ -59,20 +62,28 @@ impl Folder {
         self.put(&certificate.file(&self.path), pem.as_bytes())
     }
 
-    /// Returns the times of earlier attempts. Without a file that can be read there was none.
-    pub fn attempts(&self, certificate: &AcmeCertificate) -> Attempts {
+    /// Returns the times of earlier attempts at this directory; `None` if the last one was at
+    /// another. Without a file that can be read there was none.
+    pub fn attempts(&self, certificate: &AcmeCertificate, directory: &str) -> Option<Attempts> {
         let read = self.read(&self.path.join(format!("{}.json", certificate.stem())));
         let kept = read.ok().and_then(|text| serde_json::from_slice::<KeptAttempts>(&text).ok());
         let kept = kept.unwrap_or_default();
-        Attempts { failures: kept.failures, wait_until: kept.wait_until }
+        let is_here = kept.directory.is_empty() || kept.directory == directory;
+        is_here.then_some(Attempts { failures: kept.failures, wait_until: kept.wait_until })
     }
 
-    /// Keeps the times of attempts.
+    /// Keeps the times of attempts at this directory.
     ///
     /// # Errors
     /// If the disk does not take them.
-    pub fn put_attempts(&self, certificate: &AcmeCertificate, attempts: Attempts) -> io::Result<()> {
-        let kept = KeptAttempts { failures: attempts.failures, wait_until: attempts.wait_until };
+    pub fn put_attempts(
+        &self,
+        certificate: &AcmeCertificate,
+        directory: &str,
+        attempts: Attempts,
+    ) -> io::Result<()> {
+        let Attempts { failures, wait_until } = attempts;
+        let kept = KeptAttempts { failures, wait_until, directory: directory.into() };
         let text = serde_json::to_vec(&kept).map_err(io::Error::other)?;
         self.put(&self.path.join(format!("{}.json", certificate.stem())), &text)
     }
@@ -165,9 +176,10 @@ mod tests {
         let one = certificate(&["a.test"]);
         let folder = Folder::take(&path).expect("free");
         assert!(Folder::take(&path).is_err(), "it is held");
-        assert_eq!(folder.attempts(&one), Attempts::default());
+        let ca = "https://ca.test/";
+        assert_eq!(folder.attempts(&one, ca), Some(Attempts::default()));
         let attempts = Attempts { failures: 3, wait_until: 77 };
-        folder.put_attempts(&one, attempts).expect("room");
+        folder.put_attempts(&one, ca, attempts).expect("room");
         folder.put_account("https://ca.test/", b"{}").expect("room");
         folder.put_certificate(&one, "no certificate").expect("room");
         assert_eq!(folder.certificate(&one), None);
@@ -180,8 +192,13 @@ mod tests {
         }
         drop(folder);
         let folder = Folder::take(&path).expect("free again");
-        assert_eq!(folder.attempts(&one), attempts);
-        assert_eq!(folder.attempts(&certificate(&["b.test"])), Attempts::default());
+        assert_eq!(folder.attempts(&one, ca), Some(attempts));
+        assert_eq!(folder.attempts(&one, "https://other.test/"), None, "its waits do not count there");
+        assert_eq!(folder.attempts(&certificate(&["b.test"]), ca), Some(Attempts::default()));
+        let before = path.join(format!("{}.json", one.stem()));
+        fs::write(before, br#"{"failures":2,"wait_until":9}"#).expect("room");
+        let of_before = Attempts { failures: 2, wait_until: 9 };
+        assert_eq!(folder.attempts(&one, ca), Some(of_before), "as an earlier version wrote it");
         folder.drop_account("https://ca.test/");
         assert_eq!(folder.account("https://ca.test/"), None);
     }

@@ -16,11 +16,11 @@ mod http;
 mod order;
 
 use crate::metrics::Metrics;
-use crate::upstream::Upstreams;
+use crate::upstream::{SetupError, Upstreams};
 use driver::Driver;
 use parking_lot::Mutex;
 use shoal_acme::Challenges;
-use shoal_settings::{AcmeCertificate, Settings};
+use shoal_settings::{Acme, AcmeCertificate, Settings};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -28,19 +28,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use tokio::sync::Notify;
 
-/// Handle of the thread that orders certificates.
-pub(crate) struct AcmeThread(Arc<OrderDesk>);
+/// Handle of the thread that orders certificates. The thread begins with the first settings that
+/// name an authority.
+pub(crate) struct AcmeThread {
+    desk: Arc<OrderDesk>,
+    parts: AcmeParts,
+    has_begun: AtomicBool,
+}
 
 /// Parts of the node that the thread uses.
+#[derive(Clone)]
 pub(crate) struct AcmeParts {
-    /// Connections to the authority.
-    pub upstreams: Arc<Upstreams>,
     /// Table of open challenges.
     pub challenges: Arc<Challenges>,
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// Number of this node, by which times are spread.
     pub identity: u64,
+}
+
+/// Settings of the orders, with the connections to the authority under its own trust.
+pub(crate) struct OrderPlan {
+    acme: Acme,
+    /// Certificates of all listeners; each set of names once.
+    wanted: Vec<AcmeCertificate>,
+    upstreams: Arc<Upstreams>,
 }
 
 /// State of the orders for a certificate.
@@ -55,9 +67,8 @@ pub(crate) struct OrderState {
 }
 
 /// State that the thread and its handle share.
-#[derive(Default)]
 struct OrderDesk {
-    wanted: Mutex<Vec<AcmeCertificate>>,
+    plan: Mutex<Arc<OrderPlan>>,
     /// States by the certificate's file.
     states: Mutex<HashMap<PathBuf, OrderState>>,
     is_stopping: AtomicBool,
@@ -67,41 +78,69 @@ struct OrderDesk {
     ended: Notify,
 }
 
+impl OrderPlan {
+    /// Reads the authorities that are trusted for the directory's host.
+    ///
+    /// # Errors
+    /// If `acme.ca_file` cannot be used.
+    pub fn new(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Self, SetupError> {
+        let upstreams = Arc::new(Upstreams::for_orders(settings, Arc::clone(metrics))?);
+        Ok(Self { acme: settings.acme.clone(), wanted: wanted(settings), upstreams })
+    }
+}
+
 impl AcmeThread {
-    /// Starts the thread, if the settings name an authority.
+    /// Starts the thread, if the plan names an authority.
     ///
     /// # Errors
     /// If the system gives no thread.
-    pub fn start(settings: &Settings, parts: AcmeParts) -> io::Result<Option<Self>> {
-        if settings.acme.directory.is_empty() {
-            return Ok(None);
+    pub fn start(plan: OrderPlan, parts: AcmeParts) -> io::Result<Self> {
+        let desk = OrderDesk {
+            plan: Mutex::new(Arc::new(plan)),
+            states: Mutex::default(),
+            is_stopping: AtomicBool::new(false),
+            changed: Notify::new(),
+            ended: Notify::new(),
+        };
+        let thread = Self { desk: Arc::new(desk), parts, has_begun: AtomicBool::new(false) };
+        thread.begin()?;
+        Ok(thread)
+    }
+
+    /// Starts the thread once an authority is named.
+    fn begin(&self) -> io::Result<()> {
+        if self.desk.plan.lock().acme.directory.is_empty() || self.has_begun.swap(true, SeqCst) {
+            return Ok(());
         }
-        let shared = Arc::new(OrderDesk { wanted: Mutex::new(wanted(settings)), ..OrderDesk::default() });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let driver = Driver::new(settings.acme.clone(), parts, Arc::clone(&shared));
+        let driver = Driver::new(self.parts.clone(), Arc::clone(&self.desk));
         let run = move || runtime.block_on(driver.run());
         // The thread ends by itself: a stop does not wait for the authority.
         std::thread::Builder::new().name("acme".into()).spawn(run)?;
-        Ok(Some(Self(shared)))
+        Ok(())
     }
 
-    /// Orders the certificates of these settings from now on.
-    pub fn want(&self, settings: &Settings) {
-        debug_assert!(!self.0.is_stopping.load(SeqCst), "a stopped node takes no settings");
-        *self.0.wanted.lock() = wanted(settings);
-        self.0.changed.notify_one();
+    /// Orders by this plan from now on. An order under way ends by the plan before.
+    pub fn follow(&self, plan: OrderPlan) {
+        debug_assert!(!self.desk.is_stopping.load(SeqCst), "a stopped node takes no settings");
+        *self.desk.plan.lock() = Arc::new(plan);
+        if let Err(error) = self.begin() {
+            self.has_begun.store(false, SeqCst);
+            tracing::error!(%error, "no thread orders certificates; the next reload tries again");
+        }
+        self.desk.changed.notify_one();
     }
 
     /// Ends the thread. An order that is under way is given up.
     pub fn stop(&self) {
-        self.0.is_stopping.store(true, SeqCst);
-        self.0.changed.notify_one();
-        self.0.ended.notify_one();
+        self.desk.is_stopping.store(true, SeqCst);
+        self.desk.changed.notify_one();
+        self.desk.ended.notify_one();
     }
 
     /// Returns the state of the orders for the certificate in this file.
     pub fn state(&self, file: &std::path::Path) -> Option<OrderState> {
-        self.0.states.lock().get(file).cloned()
+        self.desk.states.lock().get(file).cloned()
     }
 }
 

@@ -9,6 +9,7 @@ use instant_acme::{
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, Der, PrivatePkcs8KeyDer};
+use serde_json::Value;
 use shoal_acme::{CertificateFacts, Challenges, Failure, TlsAnswer, Window};
 use shoal_settings::{Acme, AcmeChallenge};
 use std::time::Duration;
@@ -66,6 +67,7 @@ impl Authority<'_> {
     ) -> Result<(String, KeyPair), OrderError> {
         debug_assert!(self.acme.terms_agreed && !names.is_empty(), "checked with the settings");
         let account = self.account(folder).await?;
+        self.tell_contact(folder, &account).await?;
         let identifiers: Vec<Identifier> = names.iter().map(|name| Identifier::Dns(name.clone())).collect();
         let mut wish = NewOrder::new(&identifiers);
         if let Some(identifier) = replaced.and_then(identifier) {
@@ -87,8 +89,7 @@ impl Authority<'_> {
         let directory = &self.acme.directory;
         let builder = Account::builder_with_http(Box::new(self.client.clone()));
         if let Some(kept) = folder.account(directory) {
-            let credentials: AccountCredentials = serde_json::from_slice(&kept)
-                .map_err(|error| OrderError::own(format!("the kept account cannot be read: {error}")))?;
+            let credentials: AccountCredentials = serde_json::from_slice(&kept).map_err(unreadable)?;
             return builder.from_credentials(credentials).await.map_err(OrderError::before);
         }
         let contact: Vec<&str> = self.acme.contact.iter().map(String::as_str).collect();
@@ -100,11 +101,35 @@ impl Authority<'_> {
         let binding = binding(self.acme).map_err(OrderError::own)?;
         let made = builder.create(&wish, directory.clone(), binding.as_ref()).await;
         let (account, credentials) = made.map_err(OrderError::before)?;
-        let text = serde_json::to_vec(&credentials).map_err(|error| OrderError::own(error.to_string()))?;
-        let unkept = |error| OrderError::own(format!("the account cannot be kept: {error}"));
-        folder.put_account(directory, &text).map_err(unkept)?;
+        let kept = serde_json::to_value(&credentials).map_err(unreadable)?;
+        self.keep_account(folder, kept)?;
         tracing::info!(account = tidy(account.id()), "a certificate authority has an account for this node");
         Ok(account)
+    }
+
+    /// Tells the authority of addresses that have changed since the account was made.
+    async fn tell_contact(&self, folder: &Folder, account: &Account) -> Result<(), OrderError> {
+        let Some(kept) = folder.account(&self.acme.directory) else { return Ok(()) };
+        let kept: Value = serde_json::from_slice(&kept).map_err(unreadable)?;
+        // Accounts of earlier versions do not tell theirs.
+        let known = kept.get(CONTACT).cloned().unwrap_or_else(|| Value::Array(Vec::new()));
+        if known == Value::from(self.acme.contact.clone()) {
+            return Ok(());
+        }
+        let contact: Vec<&str> = self.acme.contact.iter().map(String::as_str).collect();
+        account.update_contacts(&contact).await.map_err(OrderError::before)?;
+        self.keep_account(folder, kept)?;
+        tracing::info!("the certificate authority has the changed addresses of acme.contact");
+        Ok(())
+    }
+
+    /// Keeps the account as the library writes it, with the addresses that the authority has.
+    fn keep_account(&self, folder: &Folder, mut account: Value) -> Result<(), OrderError> {
+        if let Some(parts) = account.as_object_mut() {
+            parts.insert(CONTACT.into(), self.acme.contact.clone().into());
+        }
+        let unkept = |error| OrderError::own(format!("the account cannot be kept: {error}"));
+        folder.put_account(&self.acme.directory, account.to_string().as_bytes()).map_err(unkept)
     }
 
     /// Opens the challenge of each name, and waits until the authority has looked.
@@ -165,6 +190,11 @@ impl Authority<'_> {
         };
         is_open.then_some(()).ok_or_else(|| "its token is none, or too many are open".into())
     }
+}
+
+/// Returns the error of a kept account that cannot be read.
+fn unreadable(error: serde_json::Error) -> OrderError {
+    OrderError::own(format!("the kept account cannot be read: {error}"))
 }
 
 /// Returns the window in which the authority wants the certificate to be renewed, and the seconds
@@ -315,6 +345,8 @@ impl OrderError {
     }
 }
 
+/// Name of the addresses beside the library's own names in the file of an account.
+const CONTACT: &str = "contact";
 /// Waits between looks at an order.
 const POLLS: RetryPolicy = RetryPolicy::new()
     .initial_delay(Duration::from_millis(250))

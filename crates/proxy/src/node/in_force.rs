@@ -46,7 +46,8 @@ fn listeners(old: &[Listen], new: &[Listen]) -> Vec<Listen> {
         let certified = if same_transport { entry } else { listen };
         let (tls, acme) = (certified.tls.clone(), certified.acme.clone());
         let proxy_protocol_from = listen.proxy_protocol_from.clone();
-        Listen { address: listen.address, proxy_protocol_from, tls, acme, ..entry.clone() }
+        let http3 = certified.http3;
+        Listen { address: listen.address, proxy_protocol_from, tls, acme, http3, ..entry.clone() }
     };
     old.iter().enumerate().map(taken_up).collect()
 }
@@ -88,6 +89,12 @@ mod tests {
             }),
             ("TLS taken away", vec![entry(3, Reverse, "")], old.to_vec()),
             ("TLS added", vec![entry(1, Forward, "a")], old.to_vec()),
+            ("TLS and HTTP/3 added", vec![Listen { http3: true, ..entry(2, Reverse, "a") }], old.to_vec()),
+            ("HTTP/3", vec![Listen { http3: true, ..entry(3, Reverse, "a") }], {
+                let mut expected = old.clone();
+                expected[2].http3 = true;
+                expected.to_vec()
+            }),
         ] {
             assert_eq!(listeners(&old, &new), expected, "{what}");
         }

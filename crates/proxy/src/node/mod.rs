@@ -37,7 +37,7 @@ use crate::room;
 use crate::route::Route;
 use crate::server::{self, RunningServer};
 use crate::storage::StorageStack;
-use crate::upstream::{GroupMember, Upstreams};
+use crate::upstream::{GroupMember, SetupError, Upstreams};
 use crate::warming::WarmJobs;
 use changing::DiskChanges;
 pub use error::NodeError;
@@ -88,8 +88,8 @@ pub struct Node {
     reopening: Option<RetryThread>,
     /// Thread that changes the disks; `None` without a disk store.
     changes: Option<DiskChanges>,
-    /// Thread that orders certificates; `None` if no authority is named.
-    orders: Option<AcmeThread>,
+    /// Orders of certificates.
+    orders: AcmeThread,
     /// Exporter of traces and metrics.
     exporter: Option<Exporter>,
     started: Instant,
@@ -147,7 +147,7 @@ impl Node {
             neighbours: neighbours.as_ref().map(|(neighbours, _)| Arc::clone(neighbours)),
             challenges: Arc::clone(&challenges),
         });
-        let orders = certificates::start(&settings, (&upstreams, &metrics), challenges, identity)?;
+        let orders = certificates::start(&settings, &metrics, challenges, identity)?;
         let purged = (&settings, &*objects, disks.is_some());
         cluster_purges::start(cluster.as_ref(), &exchange, purged).map_err(NodeError::Threads)?;
         let neighbours = in_cluster::start_neighbours(neighbours, &exchange, &upstreams, &mut sockets)?;
@@ -218,6 +218,7 @@ impl Node {
             }
             false => None,
         };
+        let orders = certificates::plan_after((&settings, &new), &self.metrics)?;
         // The last step that can fail.
         let server = self.running.lock().as_ref().map(RunningServer::reloader);
         server.map_or(Ok(()), |server| server.reload(&new)).map_err(NodeError::Server)?;
@@ -243,7 +244,7 @@ impl Node {
             if new.intercept != settings.intercept {
                 tell_interception(&self.exchange);
             }
-            self.orders.iter().for_each(|orders| orders.want(&new));
+            orders.into_iter().for_each(|plan| self.orders.follow(plan));
             *settings = Arc::new(new);
         }
         if let Some(handle) = self.checks.get() {
@@ -405,7 +406,11 @@ fn timers() -> std::io::Result<Runtime> {
 /// rules, sites and the contents of named files. Opens no socket and writes nothing.
 pub fn check(settings: &Settings) -> Vec<NodeError> {
     let live = ExchangeSettings::new(settings, &[], 0).err().map(NodeError::Live);
-    let upstreams = Upstreams::new(settings, Arc::default()).err().map(NodeError::Upstream);
+    let upstreams = Upstreams::new(settings, Arc::default()).err();
+    let orders = Upstreams::for_orders(settings, Arc::default()).err();
+    // Both read the files of `[upstream]`.
+    let orders = orders.filter(|error| matches!(error, SetupError::AcmeCaFile(..)));
+    let upstreams = upstreams.into_iter().chain(orders).map(NodeError::Upstream);
     let certificates = server::check(settings).into_iter().map(NodeError::Server);
     let neighbours = NeighbourCaches::new(settings).err().map(NodeError::Neighbours);
     let keys = check_keys(settings).err().map(NodeError::Cluster);

@@ -2,7 +2,6 @@
 
 use super::changing::DiskChanges;
 use super::{Node, timers};
-use crate::acme::AcmeThread;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ impl Node {
     pub fn drain(&self, grace: Duration) {
         self.announce_drain();
         self.warming.stop_all();
-        self.orders.iter().for_each(AcmeThread::stop);
+        self.orders.stop();
         // The others stop asking this node before it stops answering.
         if let Some(membership) = &self.membership {
             self.hand_over();

@@ -53,6 +53,7 @@ impl<H: Handler> Http3Connection<H> {
     async fn run(&mut self) {
         let connection = self.context.connection.clone();
         let mut drain = self.context.shared.drain.watch();
+        let mut closing = self.context.period.watch();
         let mut at_once = 0;
         loop {
             tokio::select! {
@@ -62,6 +63,7 @@ impl<H: Handler> Http3Connection<H> {
                     // The client learns from GOAWAY that its next request is the last.
                     self.leave();
                 }
+                () = closing.draining(), if self.stage == Stage::Open => self.leave(),
                 opened = connection.accept_bi() => match opened {
                     Ok((send, receive)) => self.request(send, receive).await,
                     Err(_) => return,

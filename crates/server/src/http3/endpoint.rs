@@ -1,10 +1,11 @@
 //! QUIC endpoint of one worker: its keys and limits, and the connections that come in.
 
 use super::handshake::{self, Arrival};
-use super::sockets::{self, LateSockets, UdpListener};
+use super::port::{Http3Port, LOOK_EVERY, Rest};
 use super::turns::HandshakeTurns;
 use super::{SEND_WINDOW, UNI_STREAMS_MAX};
 use crate::client_connections::ClientConnections;
+use crate::drain::Drain;
 use crate::http2::{CONNECTION_WINDOW, STREAM_WINDOW};
 use crate::limits::ConnectionLimits;
 use crate::message::Handler;
@@ -16,7 +17,7 @@ use quinn::{
 };
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -27,8 +28,10 @@ pub(crate) struct Http3Listener {
     pub index: usize,
     /// Address of the listener; its host may be unspecified.
     pub local: SocketAddr,
-    /// Socket of the worker.
-    pub socket: UdpListener,
+    /// Number of the worker.
+    pub worker: usize,
+    /// Port of all workers.
+    pub port: Arc<Http3Port>,
     /// TLS setup of the listener.
     pub tls: Tls,
     /// Connections of each client, over all workers and protocols.
@@ -37,31 +40,25 @@ pub(crate) struct Http3Listener {
     pub keys: Arc<EndpointKeys>,
 }
 
-/// Binds HTTP/3 of one listener for each of `workers`. With `is_late`, the process before this one
-/// still has the port, and the workers bind it later.
+/// Returns HTTP/3 of one listener for each of `workers`. A reload may open its port later.
 ///
 /// # Errors
-/// If the address cannot be bound.
+/// If the system gives no random numbers.
 pub(crate) fn listeners(
     index: usize,
     local: SocketAddr,
     (tls, clients): (&Tls, &Arc<ClientConnections>),
-    (workers, is_late): (usize, bool),
-) -> Result<Vec<Http3Listener>, Error> {
+    workers: usize,
+) -> Result<(Arc<Http3Port>, Vec<Http3Listener>), Error> {
     let keys = EndpointKeys::new().map_err(|source| Error::Listen { address: local, source })?;
     let keys = Arc::new(keys);
-    let listener = |socket| {
+    let port = Arc::new(Http3Port::new(local, workers));
+    let listener = |worker| {
         let (tls, clients, keys) = (tls.clone(), Arc::clone(clients), Arc::clone(&keys));
-        Http3Listener { index, local, socket, tls, clients, keys }
+        Http3Listener { index, local, worker, port: Arc::clone(&port), tls, clients, keys }
     };
-    if is_late {
-        let late = LateSockets::new(local, workers);
-        return Ok((0..workers).map(|_| listener(UdpListener::Late(Arc::clone(&late)))).collect());
-    }
-    Ok(sockets::bind(local, workers)?
-        .into_iter()
-        .map(|socket| listener(UdpListener::Bound(socket)))
-        .collect())
+    let listeners = (0..workers).map(listener).collect();
+    Ok((port, listeners))
 }
 
 /// Keys of a listener's endpoints: any worker recognizes packets for another one.
@@ -141,70 +138,83 @@ fn transport(live: &ConnectionLimits) -> TransportConfig {
     config
 }
 
-/// Serves one listener's HTTP/3 at this worker. Ends once the server drains and the last connection
-/// has ended.
+/// Serves one listener's HTTP/3 at this worker, each time that its port opens. Ends once the server
+/// drains and the last connection has ended.
 pub(crate) async fn serve<H: Handler>(
     listening: Http3Listener,
     shared: Arc<ServerState<H>>,
     places: Arc<Semaphore>,
 ) {
-    let Http3Listener { index, local, socket, tls, clients, keys } = listening;
-    let mut drain = shared.drain.watch();
-    let socket = tokio::select! {
-        biased;
-        () = drain.draining() => return,
-        socket = bound(socket, index) => socket,
-    };
-    let config = keys.server(&tls, &shared.live.load());
-    let endpoint = Endpoint::new(keys.endpoint(), config, socket, Arc::new(TokioRuntime));
-    let endpoint = match endpoint {
-        Ok(endpoint) => endpoint,
-        Err(error) => {
-            tracing::error!(%error, listener = index, "could not serve HTTP/3");
-            return;
-        }
-    };
-    let shaking = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    let Http3Listener { index, local, worker, port, tls, clients, keys } = listening;
     let turns = Arc::new(HandshakeTurns::default());
     let entrance = Arc::new(handshake::Entrance { index, local, tls, clients, places, turns });
+    let shaking = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    let mut drain = shared.drain.watch();
     loop {
-        tokio::select! {
+        let socket = tokio::select! {
             biased;
-            () = drain.draining() => break,
-            incoming = endpoint.accept() => {
-                let Some(incoming) = incoming else { return };
-                admit(incoming, &entrance, &keys, &shaking, &shared);
+            () = drain.draining() => return,
+            socket = port.socket(worker) => socket,
+        };
+        tracing::debug!(listener = index, worker, "HTTP/3 is served");
+        let config = keys.server(&entrance.tls, &shared.live.load());
+        match Endpoint::new(keys.endpoint(), config, socket, Arc::new(TokioRuntime)) {
+            Ok(endpoint) => {
+                let parts = (&entrance, &*keys, &shaking);
+                serve_open((&endpoint, &*port, worker), parts, &shared).await;
+            }
+            Err(error) => {
+                tracing::error!(%error, listener = index, "could not serve HTTP/3");
+                while port.rest(worker, 0) != Rest::Close {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
             }
         }
-    }
-    // A client that is refused uses another protocol, or comes back.
-    while endpoint.open_connections() > 0 {
-        let pause = tokio::time::sleep(LOOK_EVERY);
-        tokio::select! {
-            Some(incoming) = endpoint.accept() => incoming.refuse(),
-            () = pause => {}
-        }
+        // The endpoint's own task closes the socket.
+        tokio::time::sleep(LOOK_EVERY).await;
+        port.closed(worker);
     }
 }
 
-/// Returns the worker's socket, once the process before this one has closed its own.
-async fn bound(socket: UdpListener, index: usize) -> UdpSocket {
-    let late = match socket {
-        UdpListener::Bound(socket) => return socket,
-        UdpListener::Late(late) => late,
-    };
+/// Takes connections until the port is closed or the server drains, and waits for their end.
+async fn serve_open<H: Handler>(
+    (endpoint, port, worker): (&Endpoint, &Http3Port, usize),
+    (entrance, keys, shaking): (&Arc<handshake::Entrance>, &EndpointKeys, &Arc<Semaphore>),
+    shared: &Arc<ServerState<H>>,
+) {
+    let mut drain = shared.drain.watch();
     loop {
-        match late.take() {
-            Ok(socket) => {
-                tracing::debug!(listener = index, "HTTP/3 taken over");
-                return socket;
+        if let Some(period) = port.period() {
+            let (mut closing, mut is_sound) = (period.watch(), true);
+            loop {
+                tokio::select! {
+                    biased;
+                    () = drain.draining() => {
+                        port.close();
+                        break;
+                    }
+                    () = closing.draining() => break,
+                    incoming = endpoint.accept(), if is_sound => match incoming {
+                        Some(incoming) => admit(incoming, &period, (entrance, keys, shaking), shared),
+                        None => {
+                            is_sound = false;
+                            tracing::error!(listener = entrance.index, worker, "the socket of HTTP/3 has failed");
+                        }
+                    }
+                }
             }
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                tokio::time::sleep(LOOK_EVERY).await;
+        }
+        // A client that is refused uses another protocol, or comes back.
+        loop {
+            match port.rest(worker, endpoint.open_connections()) {
+                Rest::Open => break,
+                Rest::Close => return,
+                Rest::Wait => {}
             }
-            Err(error) => {
-                tracing::warn!(%error, listener = index, "HTTP/3 has no port");
-                tokio::time::sleep(FAILURE_PAUSE).await;
+            let pause = tokio::time::sleep(LOOK_EVERY);
+            tokio::select! {
+                Some(incoming) = endpoint.accept() => incoming.refuse(),
+                () = pause => {}
             }
         }
     }
@@ -213,9 +223,8 @@ async fn bound(socket: UdpListener, index: usize) -> UdpSocket {
 /// Decides about a client's first packet, before any state is kept for it.
 fn admit<H: Handler>(
     incoming: Incoming,
-    entrance: &Arc<handshake::Entrance>,
-    keys: &EndpointKeys,
-    shaking: &Arc<Semaphore>,
+    period: &Drain,
+    (entrance, keys, shaking): (&Arc<handshake::Entrance>, &EndpointKeys, &Arc<Semaphore>),
     shared: &Arc<ServerState<H>>,
 ) {
     let metrics = &shared.metrics;
@@ -246,7 +255,8 @@ fn admit<H: Handler>(
     };
     let live = shared.live.load_full();
     let Some(config) = keys.server(&entrance.tls, &live) else { return incoming.refuse() };
-    let arrival = Arrival { incoming, config: Arc::new(config), live, place, turn };
+    let (config, period) = (Arc::new(config), period.clone());
+    let arrival = Arrival { incoming, config, live, place, turn, period };
     tokio::spawn(handshake::run(arrival, Arc::clone(entrance), Arc::clone(shared)));
 }
 
@@ -266,11 +276,5 @@ const INCOMING_BYTES_ALL: u64 = 1 << 20;
 
 /// Shortest silence after which a client counts as gone.
 const SILENCE_MIN: Duration = Duration::from_secs(5);
-
-/// Interval between two looks for a free port, and for the end of the last connection.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// Pause after a port could not be bound although it is free.
-const FAILURE_PAUSE: Duration = Duration::from_secs(10);
 
 const _: () = assert!(HANDSHAKES_UNPROVEN_MAX < HANDSHAKES_MAX);

@@ -5,6 +5,7 @@ use super::{Http3Context, connection};
 use crate::ServerState;
 use crate::client_connections::ClientConnections;
 use crate::connection::ConnectionPermit;
+use crate::drain::Drain;
 use crate::limits::ConnectionLimits;
 use crate::message::{Client, Handler};
 use crate::tls::Tls;
@@ -28,6 +29,8 @@ pub(super) struct Arrival {
     pub place: OwnedSemaphorePermit,
     /// The same, of its network.
     pub turn: HandshakeTurn,
+    /// Signal to leave when the port is closed.
+    pub period: Drain,
 }
 
 /// State shared by the connections of one listener at one worker.
@@ -48,7 +51,7 @@ pub(super) struct Entrance {
 
 /// Performs the handshake and serves the connection to its end.
 pub(super) async fn run<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: Arc<ServerState<H>>) {
-    let Arrival { incoming, config, live, place, turn } = arrival;
+    let Arrival { incoming, config, live, place, turn, period } = arrival;
     let address = incoming.remote_address();
     let Some((connection, client)) = shake(incoming, config, &live, &entrance).await else {
         shared.metrics.tls_failures.increment();
@@ -68,7 +71,7 @@ pub(super) async fn run<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, s
     shared.metrics.connections.increment();
     shared.metrics.tls_connections.increment();
     shared.metrics.h3_connections.increment();
-    let context = Arc::new(Http3Context::new(shared, live, connection, client));
+    let context = Arc::new(Http3Context::new(shared, live, (connection, client), period));
     connection::serve(context).await;
     drop(seat);
 }

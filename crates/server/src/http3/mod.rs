@@ -29,22 +29,24 @@ mod connection;
 mod endpoint;
 mod fast_path;
 mod handshake;
+mod port;
 mod receive;
 mod request_body;
 mod send;
-mod sockets;
 mod stream;
 mod turns;
 mod uni_streams;
 mod unread_bodies;
 
 pub(super) use endpoint::{Http3Listener, listeners, serve};
+pub(super) use port::Http3Port;
 
 use http::HeaderValue;
 use shoal_settings::Listen;
 use std::net::SocketAddr;
 
 use super::ServerState;
+use super::drain::Drain;
 use super::http2::held_heads::HeldHeads;
 use super::limits::ConnectionLimits;
 use crate::http2::{ERRORS_MAX, resets_max};
@@ -62,6 +64,8 @@ struct Http3Context<H> {
     shared: Arc<ServerState<H>>,
     live: Arc<ConnectionLimits>,
     connection: Connection,
+    /// Signal to leave since a reload closes the port.
+    period: Drain,
     /// Client, at the host that it has proven in the handshake.
     client: Mutex<Arc<Client>>,
     /// Memory of the heads of unanswered requests.
@@ -85,13 +89,14 @@ impl<H: Handler> Http3Context<H> {
     fn new(
         shared: Arc<ServerState<H>>,
         live: Arc<ConnectionLimits>,
-        connection: Connection,
-        client: Client,
+        (connection, client): (Connection, Client),
+        period: Drain,
     ) -> Self {
         Self {
             shared,
             live,
             connection,
+            period,
             client: Mutex::new(Arc::new(client)),
             heads: HeldHeads::default(),
             unread: UnreadBodies::default(),

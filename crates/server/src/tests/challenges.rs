@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use shoal_acme::{Challenges, TlsAnswer};
 use shoal_handover::InheritedSockets;
-use shoal_settings::{AcmeChallenge, Listen, Settings};
+use shoal_settings::{Listen, Settings};
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -20,7 +20,6 @@ use std::sync::atomic::Ordering::SeqCst;
 fn guarded(authority: &Authority, challenges: &Arc<Challenges>) -> Server {
     let mut settings = Settings { workers: 1, ..Settings::default() };
     settings.acme.directory = "https://ca.test/".into();
-    settings.acme.challenge = AcmeChallenge::TlsAlpn01;
     settings.listen = vec![Listen {
         tls: vec![authority.issue("a", &["a.test"])],
         client_ca: Some(authority.write_root()),

@@ -1,7 +1,9 @@
 //! Certificates by server name, read from PEM files that may change at any time.
 //!
 //! A file of a certificate that the node orders itself may not be there yet, or may be damaged: it
-//! is then left out, and the order is made anew. Any other file must be sound.
+//! is then left out, and the order is made anew. Until the file is there, ordered certificates that
+//! were in use serve those of its names that they have: names and folders may change by a reload.
+//! Any other file must be sound.
 
 use crate::Error;
 use crate::message::Shown;
@@ -39,6 +41,8 @@ struct CertificateTable {
     wildcard: HashMap<String, Arc<NamedCertificate>>,
     /// States of all certificates, in the settings' order.
     states: Vec<CertificateState>,
+    /// Certificates in use that the node has ordered.
+    ordered: Vec<Arc<NamedCertificate>>,
 }
 
 /// State of a configured certificate.
@@ -101,10 +105,20 @@ type Stamp = [Option<(SystemTime, u64)>; 2];
 impl Certificates {
     /// Reads all files.
     pub fn read(files: &[Source]) -> Result<Self, Error> {
+        Self::read_after(files, &[])
+    }
+
+    /// Reads these files to replace those in use.
+    pub fn read_anew(&self, files: &[Source]) -> Result<Self, Error> {
+        Self::read_after(files, &self.table.load().ordered)
+    }
+
+    /// Reads all files. `before` has the ordered certificates that were in use.
+    fn read_after(files: &[Source], before: &[Arc<NamedCertificate>]) -> Result<Self, Error> {
         // Take the stamps first: a change during the read is then noticed later.
         let sources = Sources { files: files.to_vec(), stamps: stamps(files) };
         Ok(Self {
-            table: ArcSwap::from_pointee(CertificateTable::read(files)?),
+            table: ArcSwap::from_pointee(CertificateTable::read(files, before)?),
             sources: Mutex::new(sources),
         })
     }
@@ -127,7 +141,7 @@ impl Certificates {
             sources.stamps = found;
             sources.files.clone()
         };
-        match Self::read(&files) {
+        match self.read_anew(&files) {
             Ok(read) => {
                 // Skip if a reload has configured other files meanwhile.
                 if self.sources.lock().files == files {
@@ -163,7 +177,7 @@ impl Certificates {
 
 /// Returns the states of these certificates as the files are now; none if one cannot be used.
 pub fn certificate_states(files: &[Certificate]) -> Vec<CertificateState> {
-    let read = CertificateTable::read(&Source::of(files)).ok();
+    let read = CertificateTable::read(&Source::of(files), &[]).ok();
     read.map(|table| table.states).unwrap_or_default()
 }
 
@@ -198,7 +212,7 @@ impl ResolvesServerCert for Certificates {
 }
 
 impl CertificateTable {
-    fn read(files: &[Source]) -> Result<Self, Error> {
+    fn read(files: &[Source], before: &[Arc<NamedCertificate>]) -> Result<Self, Error> {
         if files.is_empty() {
             let problem = "no certificate given".into();
             return Err(Error::Certificate { path: Default::default(), problem });
@@ -208,7 +222,9 @@ impl CertificateTable {
             exact: HashMap::new(),
             wildcard: HashMap::new(),
             states: Vec::with_capacity(files.len()),
+            ordered: Vec::new(),
         };
+        let mut missing = Vec::new();
         for source in files {
             match read_one(&source.pair) {
                 Ok(named) => table.add(source, Arc::new(named)),
@@ -217,9 +233,14 @@ impl CertificateTable {
                     if source.pair.certificate.exists() {
                         tracing::error!(%error, "a certificate that the node has ordered cannot be used");
                     }
+                    missing.push((table.states.len(), source));
                     table.states.push(source.state(source.ordered.clone(), None));
                 }
             }
+        }
+        // Last, so that a certificate that is there goes first for its names.
+        for (index, source) in missing {
+            before.iter().for_each(|named| table.keep(index, source, named));
         }
         debug_assert_eq!(table.states.len(), files.len());
         Ok(table)
@@ -235,7 +256,30 @@ impl CertificateTable {
         debug_assert!(!named.key.cert.is_empty(), "a chain has a leaf");
         let facts = named.key.cert.first().and_then(|leaf| CertificateFacts::read(leaf));
         self.states.push(source.state(named.names.clone(), facts.map(|facts| facts.not_after)));
+        if !source.ordered.is_empty() {
+            self.ordered.push(Arc::clone(&named));
+        }
         self.default.get_or_insert(named);
+    }
+
+    /// Keeps a certificate in use for those names of a missing one that it has.
+    fn keep(&mut self, index: usize, source: &Source, named: &Arc<NamedCertificate>) {
+        let is_shared = |name: &&String| named.names.contains(*name);
+        let shared: Vec<&String> = source.ordered.iter().filter(is_shared).collect();
+        if shared.is_empty() {
+            return;
+        }
+        for name in &shared {
+            self.exact.entry((*name).clone()).or_insert_with(|| Arc::clone(named));
+        }
+        if shared.len() == source.ordered.len() {
+            let facts = named.key.cert.first().and_then(|leaf| CertificateFacts::read(leaf));
+            self.states[index].not_after = facts.map(|facts| facts.not_after);
+        }
+        if !self.ordered.iter().any(|other| Arc::ptr_eq(other, named)) {
+            self.ordered.push(Arc::clone(named));
+        }
+        self.default.get_or_insert_with(|| Arc::clone(named));
     }
 
     /// Returns the certificate for `name`: an exact match, else a wildcard, else the default. A

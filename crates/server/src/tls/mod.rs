@@ -24,7 +24,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{Acceptor as HelloReader, ResolvesServerCert};
 use shoal_acme::Challenges;
 use shoal_rules::CertificateNames;
-use shoal_settings::{Acme, AcmeChallenge, Listen};
+use shoal_settings::{Acme, Listen};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,28 +47,26 @@ pub(super) struct Tls {
 #[derive(Clone)]
 struct HandshakeParts {
     certificates: Arc<Certificates>,
-    /// Open challenges of an authority that asks over TLS; `None` if it does not.
-    challenges: Option<Arc<Challenges>>,
-    policy: TlsPolicy,
+    /// Open challenges of the authority of `[acme]`.
+    challenges: Arc<Challenges>,
 }
 
 /// Handshakes, and the judge of clients' certificates.
 pub(super) struct Acceptor {
     acceptor: TlsAcceptor,
-    /// Handshakes of challenges, if the authority asks over TLS. They want no certificate of the
-    /// client: the authority has none.
-    challenges: Option<Arc<ServerConfig>>,
+    /// Handshakes of challenges. They want no certificate of the client: the authority has none.
+    challenges: Arc<ServerConfig>,
     /// Handshakes over QUIC, if the listener offers HTTP/3.
     quic: Option<Arc<QuicServerConfig>>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
+    policy: TlsPolicy,
 }
 
-/// Certificates and authorities that were read for a [`Tls`].
+/// Certificates that were read for a [`Tls`], with its new handshakes.
 pub(super) struct ReadTls {
     certificates: Certificates,
-    verifier: Option<Arc<dyn ClientCertVerifier>>,
-    /// First certificate file, for messages.
-    path: PathBuf,
+    /// `None` if the handshakes stay.
+    acceptor: Option<Acceptor>,
 }
 
 /// Encrypted client connection.
@@ -87,17 +85,15 @@ const ALPN_ACME: &[u8] = b"acme-tls/1";
 
 impl Tls {
     /// Reads the certificates. Returns `None` for a plain listener, which has none. `challenges`
-    /// are answered in handshakes, if the authority of `acme` asks so.
+    /// are answered in handshakes while one is open.
     pub fn load(listen: &Listen, acme: &Acme, challenges: &Arc<Challenges>) -> Result<Option<Self>, Error> {
         if !listen.is_tls() {
             return Ok(None);
         }
         let certificates = Arc::new(Certificates::read(&Source::of_listener(listen, acme))?);
         let verifier = client_certificates::verifier(listen)?;
-        let is_asked = acme.challenge == AcmeChallenge::TlsAlpn01 && !acme.directory.is_empty();
-        let challenges = is_asked.then(|| Arc::clone(challenges));
-        let parts = HandshakeParts { certificates, challenges, policy: TlsPolicy::of(listen) };
-        let acceptor = parts.acceptor(verifier, &first_file(listen, acme))?;
+        let parts = HandshakeParts { certificates, challenges: Arc::clone(challenges) };
+        let acceptor = parts.acceptor(verifier, TlsPolicy::of(listen), &first_file(listen, acme))?;
         Ok(Some(Self { acceptor: Arc::new(ArcSwap::from_pointee(acceptor)), parts }))
     }
 
@@ -107,12 +103,12 @@ impl Tls {
         io: Rewind<TcpStream>,
     ) -> std::io::Result<(Stream, Option<Arc<CertificateNames>>)> {
         let acceptor = self.acceptor.load_full();
-        let stream = match &acceptor.challenges {
-            None => acceptor.acceptor.accept(io).await?,
-            Some(of_challenges) => {
+        let stream = match self.parts.challenges.awaits_handshake() {
+            false => acceptor.acceptor.accept(io).await?,
+            true => {
                 let begun = LazyConfigAcceptor::new(HelloReader::default(), io).await?;
                 if challenges::is_challenge(&begun.client_hello()) {
-                    begun.into_stream(Arc::clone(of_challenges)).await?;
+                    begun.into_stream(Arc::clone(&acceptor.challenges)).await?;
                     // The handshake is the whole protocol (RFC 8737, section 4).
                     return Err(std::io::Error::other(
                         "it was a challenge of the authority, and is answered",
@@ -142,13 +138,20 @@ impl Tls {
         ServerName::new(name, self.parts.certificates.shown_for(name))
     }
 
-    /// Reads certificates and authorities for [`Self::replace`].
+    /// Reads certificates and authorities for [`Self::replace`]. Handshakes stay as they are unless
+    /// the settings choose other ones, or clients are judged: sessions that began under other
+    /// choices or authorities are not resumed.
+    ///
+    /// # Errors
+    /// If a file cannot be used, or the system gives no key for tickets.
     pub fn read(&self, listen: &Listen, acme: &Acme) -> Result<ReadTls, Error> {
-        Ok(ReadTls {
-            certificates: Certificates::read(&Source::of_listener(listen, acme))?,
-            verifier: client_certificates::verifier(listen)?,
-            path: first_file(listen, acme),
-        })
+        let certificates = self.parts.certificates.read_anew(&Source::of_listener(listen, acme))?;
+        let verifier = client_certificates::verifier(listen)?;
+        let in_force = self.acceptor.load();
+        let is_judged = verifier.is_some() || in_force.verifier.is_some();
+        let acceptor = (is_judged || !in_force.policy.is_of(listen))
+            .then(|| self.parts.acceptor(verifier, TlsPolicy::of(listen), &first_file(listen, acme)));
+        Ok(ReadTls { certificates, acceptor: acceptor.transpose()? })
     }
 
     /// Returns the states of the certificates, in the settings' order.
@@ -156,18 +159,12 @@ impl Tls {
         self.parts.certificates.states()
     }
 
-    /// Replaces the certificates in use, and the authorities of clients. Sessions that began under
-    /// other authorities are not resumed.
-    ///
-    /// # Errors
-    /// If the system gives no key for tickets. Nothing has changed then.
-    pub fn replace(&self, read: ReadTls) -> Result<(), Error> {
-        if read.verifier.is_some() || self.acceptor.load().verifier.is_some() {
-            let acceptor = self.parts.acceptor(read.verifier, &read.path)?;
+    /// Replaces the certificates in use, and the handshakes if they change.
+    pub fn replace(&self, read: ReadTls) {
+        self.parts.certificates.replace(read.certificates);
+        if let Some(acceptor) = read.acceptor {
             self.acceptor.store(Arc::new(acceptor));
         }
-        self.parts.certificates.replace(read.certificates);
-        Ok(())
     }
 }
 
@@ -176,22 +173,21 @@ impl HandshakeParts {
     fn acceptor(
         &self,
         verifier: Option<Arc<dyn ClientCertVerifier>>,
+        policy: TlsPolicy,
         path: &Path,
     ) -> Result<Acceptor, Error> {
         let resolver = Arc::clone(&self.certificates) as Arc<dyn ResolvesServerCert>;
         let protocols = [ALPN_H2, ALPN_HTTP1];
-        let config = server_config(resolver, verifier.as_ref(), (path, &self.policy), &protocols)?;
-        let challenges = self.challenges.as_ref().map(|challenges| {
-            let resolver = Arc::new(ChallengeResolver(Arc::clone(challenges)));
-            // Tickets have keys of their own here: a challenge resumes no session of a client.
-            server_config(resolver, None, (path, &self.policy), &[ALPN_ACME])
-        });
-        let challenges = challenges.transpose()?.map(Arc::new);
-        let quic = match self.policy.http3 {
-            true => Some(quic_config(&self.certificates, verifier.as_ref(), (path, &self.policy))?),
+        let config = server_config(resolver, verifier.as_ref(), (path, &policy), &protocols)?;
+        let resolver = Arc::new(ChallengeResolver(Arc::clone(&self.challenges)));
+        // Tickets have keys of their own here: a challenge resumes no session of a client.
+        let challenges = Arc::new(server_config(resolver, None, (path, &policy), &[ALPN_ACME])?);
+        let quic = match policy.http3 {
+            true => Some(quic_config(&self.certificates, verifier.as_ref(), (path, &policy))?),
             false => None,
         };
-        Ok(Acceptor { acceptor: TlsAcceptor::from(Arc::new(config)), challenges, quic, verifier })
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Ok(Acceptor { acceptor, challenges, quic, verifier, policy })
     }
 }
 
@@ -232,7 +228,7 @@ fn quic_config(
     verifier: Option<&Arc<dyn ClientCertVerifier>>,
     (path, policy): (&Path, &TlsPolicy),
 ) -> Result<Arc<QuicServerConfig>, Error> {
-    let policy = TlsPolicy { versions: &policy::TLS13_ALONE, ..policy.clone() };
+    let policy = policy.of_quic();
     let config = server_config(Arc::clone(certificates) as Arc<_>, verifier, (path, &policy), &[ALPN_H3])?;
     debug_assert_eq!(config.max_early_data_size, 0);
     // This suite protects the first packets, also where the listener's own list lacks it.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 /// Parts of a handshake that settings choose.
 #[derive(Clone)]
 pub(super) struct TlsPolicy {
+    /// Settings of the listener that this was made of; `None` for the defaults.
+    listen: Option<Choices>,
     /// Versions, the newest first.
     pub versions: &'static [&'static SupportedProtocolVersion],
     /// Cipher suites and groups, best first, with their code.
@@ -18,9 +20,29 @@ pub(super) struct TlsPolicy {
     pub http3: bool,
 }
 
+/// Settings of a listener that choose.
+#[derive(Clone, PartialEq)]
+struct Choices {
+    min_version: TlsVersion,
+    ciphers: Vec<String>,
+    groups: Vec<String>,
+    http3: bool,
+}
+
+impl Choices {
+    fn of(listen: &Listen) -> Self {
+        Self {
+            min_version: listen.tls_min_version,
+            ciphers: listen.tls_ciphers.clone(),
+            groups: listen.tls_groups.clone(),
+            http3: listen.http3,
+        }
+    }
+}
+
 impl Default for TlsPolicy {
     fn default() -> Self {
-        Self { versions: &BOTH, provider: Arc::new(hybrid_provider()), http3: false }
+        Self { listen: None, versions: &BOTH, provider: Arc::new(hybrid_provider()), http3: false }
     }
 }
 
@@ -39,7 +61,18 @@ impl TlsPolicy {
             TlsVersion::V12 => &BOTH[..],
             TlsVersion::V13 => &BOTH[..1],
         };
-        Self { versions, provider: Arc::new(provider), http3: listen.http3 }
+        let choices = Some(Choices::of(listen));
+        Self { listen: choices, versions, provider: Arc::new(provider), http3: listen.http3 }
+    }
+
+    /// Returns the policy of handshakes over QUIC, which has TLS 1.3 alone.
+    pub fn of_quic(&self) -> Self {
+        Self { versions: &TLS13_ALONE, ..self.clone() }
+    }
+
+    /// Returns `true` if the listener still chooses the same.
+    pub fn is_of(&self, listen: &Listen) -> bool {
+        self.listen.as_ref() == Some(&Choices::of(listen))
     }
 }
 
@@ -61,7 +94,7 @@ fn group_name(group: NamedGroup) -> String {
 }
 
 /// The version of QUIC.
-pub(super) static TLS13_ALONE: [&SupportedProtocolVersion; 1] = [&TLS13];
+static TLS13_ALONE: [&SupportedProtocolVersion; 1] = [&TLS13];
 
 static BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
 
@@ -91,5 +124,8 @@ mod tests {
         let ciphers: Vec<String> = policy.provider.cipher_suites.iter().map(cipher_name).collect();
         assert_eq!(ciphers, [TLS_CIPHERS[2], TLS_CIPHERS[0]]);
         assert_eq!((policy.provider.kx_groups.len(), policy.versions.len()), (1, 1));
+        assert!(policy.is_of(&listen) && policy.is_of(&Listen { redirect_https: Some(1), ..listen.clone() }));
+        assert!(!policy.is_of(&Listen { http3: true, ..listen.clone() }));
+        assert!(!policy.is_of(&Listen { tls_groups: Vec::new(), ..listen }));
     }
 }

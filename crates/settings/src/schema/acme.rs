@@ -6,41 +6,35 @@ use std::time::Duration;
 
 section! {
     /// Certificates that the node orders from an authority itself (ACME), for the names in `acme`
-    /// of `[[listen]]`. `docs/EDGE.md` tells the way from the first order to a renewal. Names
-    /// come and go by a reload. The settings here wait for the next start or for `shoal upgrade`,
-    /// since an order under way keeps its authority, account and folder.
+    /// of `[[listen]]`. `docs/EDGE.md` tells the way from the first order to a renewal. A reload
+    /// changes names and all settings here. An order under way ends first, by the settings with
+    /// which it began.
     pub struct Acme {
         /// URL of the authority's directory, by https. It has no default: the authority's
         /// documentation names it. All that the authority asks for must be on the same host.
-        #[takes_effect(restart)]
+        /// Another directory orders each certificate anew; the one before serves until then.
         pub directory: String = String::new(),
         /// Set this to `true` to agree to the terms of the authority. Otherwise nothing is ordered.
-        #[takes_effect(restart)]
         pub terms_agreed: bool = false,
-        /// Addresses that the authority may write to, such as `mailto:web@example.org`.
-        #[takes_effect(restart)]
+        /// Addresses that the authority may write to, such as `mailto:web@example.org`. An account
+        /// that the authority already has gets changed addresses before the next order.
         pub contact: Vec<String> = Vec::new(),
         /// Challenge: the authority's test that this node serves a name.
-        #[takes_effect(restart)]
         pub challenge: AcmeChallenge = AcmeChallenge::Http01,
         /// Folder of the account's key and of the certificates, for the node's user alone. It must
-        /// last: an authority limits how often it signs for a name.
-        #[takes_effect(restart)]
+        /// last: an authority limits how often it signs for a name. After a change, certificates of
+        /// the folder before serve until the new one has its own, or until the next start.
         pub folder: PathBuf = "shoal-acme".into(),
         /// Certificate authorities, PEM, that are trusted for the directory's host beside those of
         /// the system.
-        #[takes_effect(restart)]
         pub ca_file: Option<PathBuf> = None,
         /// Identifier of an account that the authority has given elsewhere (external account
         /// binding).
-        #[takes_effect(restart)]
         pub binding_id: Option<String> = None,
         /// File with the key of `binding_id`, as base64url.
-        #[takes_effect(restart)]
         pub binding_key_file: Option<PathBuf> = None,
         /// Shortest time between two orders for the same names. It doubles with each failure, up to
         /// a day. Authorities allow about five failures an hour.
-        #[takes_effect(restart)]
         #[limits(Duration::from_secs(1)..=Duration::from_secs(86_400))]
         pub retry: Duration = Duration::from_secs(900),
     }

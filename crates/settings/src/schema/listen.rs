@@ -10,7 +10,7 @@ entry! {
     /// One listening address.
     pub struct Listen {
         /// Address and port. `0.0.0.0` is every IPv4 address, `[::]` every IPv6 address and no IPv4
-        /// address.
+        /// address. Its sockets are bound at the start, when the process may still use any port.
         #[takes_effect(restart)]
         pub address: SocketAddr,
         /// Purpose of the listener.
@@ -33,23 +33,19 @@ entry! {
         /// those of `tls`. Until the first one is there, handshakes for its names fail.
         pub acme: Vec<AcmeCertificate> = Vec::new(),
         /// Oldest version of TLS that clients may use.
-        #[takes_effect(restart)]
         pub tls_min_version: TlsVersion = TlsVersion::V12,
         /// Cipher suites by their IANA names, best first. An empty list takes the default ones.
         /// Suites of TLS 1.3 (`TLS_AES_…`, `TLS_CHACHA20_…`) and 1.2 (`TLS_ECDHE_…`) stand in one
         /// list.
-        #[takes_effect(restart)]
         pub tls_ciphers: Vec<String> = Vec::new(),
         /// Groups for the key exchange, best first: `x25519mlkem768`, `x25519`, `secp256r1`,
         /// `secp384r1`. The first is safe from quantum computers too, and is of TLS 1.3 alone. An
         /// empty list takes all.
-        #[takes_effect(restart)]
         pub tls_groups: Vec<String> = Vec::new(),
         /// Serve HTTP/3 as well, over UDP on the same port, with the listener's certificates. For
         /// listeners in reverse mode. Clients learn of it from the field Alt-Svc in responses over
-        /// TLS, and use HTTP/2 where UDP does not pass. `shoal upgrade` puts a change in force
-        /// without a refused connection: a reload cannot bind the port.
-        #[takes_effect(restart)]
+        /// TLS, and use HTTP/2 where UDP does not pass. A reload binds the port, or closes it once
+        /// its connections have ended their requests.
         pub http3: bool = false,
         /// Time for which clients may remember that the listener serves HTTP/3 (Alt-Svc). Zero
         /// withdraws: clients are told to forget it. Keep zero for as long as the time was before

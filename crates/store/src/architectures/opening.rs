@@ -90,7 +90,13 @@ fn open_device(
     let medium = OsBlockDevice::open(&options.directory, Access::Write)?;
     let usable = medium.bytes().saturating_sub(DeviceFs::OWN_BYTES);
     let files = DeviceFs::open(Box::new(medium), Access::Write).map_err(named)?;
-    let settings = ArchitectureOptions::of(options, options.disk_bytes.min(usable))?;
+    let present = volume::size(&files).unwrap_or(0);
+    if present > options.disk_bytes {
+        let limit = options.disk_bytes;
+        warn!(disk = %path, bytes = present, limit, "a volume on a block device does not become smaller");
+    }
+    let disk_bytes = options.disk_bytes.min(usable).max(present);
+    let settings = ArchitectureOptions::of(options, disk_bytes)?;
     // The claim of the device stands in for a lock.
     let (files, index) = (wrap(Arc::new(files)), Box::new(MemoryHome::default()));
     let boot = boot(options.now);

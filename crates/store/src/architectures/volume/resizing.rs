@@ -17,6 +17,11 @@
 //! long as the objects of the present mean size fit. Otherwise it gets more, which need the keys of
 //! all objects: it is made anew from the contents of the stripes while the volume serves.
 //!
+//! A volume on a block device grows with the device, and never becomes smaller. Its index lies
+//! behind it and is in the way. The copy therefore goes to the end of the device and takes the
+//! index's place before the superblock is written. A crash in between costs the index, which is
+//! then made anew from the stripes.
+//!
 //! Cost: one pass over the index, and no access to a stripe.
 
 use super::Volume;
@@ -47,17 +52,19 @@ pub(super) fn fit(
     parts: &StoreEnv,
     files: &Arc<dyn FileSystem>,
 ) -> Result<(), Error> {
-    // A device's extents stand side by side.
-    if files.is_ours() {
-        return Ok(());
-    }
     let Some((old, state, length)) = existing(&**files)? else { return Ok(()) };
     finish_renaming(&**files, &old, state)?;
-    let free = files.space().map_err(|error| unusable("ask for space for", DATA, &error))?.free_bytes;
+    let free = match files.is_ours() {
+        // The limit is within the device, of which nothing is left to others.
+        true => u64::MAX,
+        false => files.space().map_err(|error| unusable("ask for space for", DATA, &error))?.free_bytes,
+    };
     let Some(stripes) = stripes_within(&old, settings.disk_bytes, free) else {
         // A change of the size before this opening has left the rest.
-        return if length > old.volume_bytes() { cut_off(&**files, &old) } else { Ok(()) };
+        let has_rest = length > old.volume_bytes() && !files.is_ours();
+        return if has_rest { cut_off(&**files, &old) } else { Ok(()) };
     };
+    debug_assert!(!files.is_ours() || stripes > old.stripes, "the limit is at least the volume's size");
     if u64::from(stripes) < STRIPES_LEAST {
         return Err(Error::Unusable(format!(
             "{} bytes of disk are too few for the volume there, whose index alone takes {}; raise the limit, or remove \
@@ -66,7 +73,7 @@ pub(super) fn fit(
             own_bytes(&old)
         )));
     }
-    match resize(name, (settings, parts, files), (old, state), stripes) {
+    match resize(name, (settings, parts, files), (old, state), (stripes, free)) {
         Err(error) if stripes > old.stripes => {
             warn!(%error, "the volume cannot grow now and keeps its size");
             Ok(())
@@ -116,7 +123,7 @@ fn resize(
     name: &'static str,
     (settings, parts, files): (&ArchitectureOptions, &StoreEnv, &Arc<dyn FileSystem>),
     (old, state): (VolumeGeometry, VolumeState),
-    stripes: u32,
+    (stripes, free): (u32, u64),
 ) -> Result<(), Error> {
     let grows = stripes > old.stripes;
     let index_bytes = VolumeIndex::file_bytes(old.buckets, old.stripes);
@@ -133,6 +140,9 @@ fn resize(
     }
     let counts = header.map_or((0, 0), |header| (header.objects, header.written_stripes * old.stripe_bytes));
     let buckets = if header.is_some() { buckets_for(&old, stripes, settings, counts) } else { old.buckets };
+    let Some(stripes) = beside_index(&old, (stripes, buckets), (settings.disk_bytes, free)) else {
+        return Ok(());
+    };
     let oldest = match header {
         Some(header) if !grows => header.sequence + 1,
         _ => old.oldest,
@@ -141,11 +151,17 @@ fn resize(
     assert!(new.oldest >= old.oldest, "chunks that were left out come back");
     let failed = |error: io::Error| unusable("change the size of", DATA, &error);
     let data = files.open(DATA, Access::Write).map_err(failed)?;
-    if grows {
-        data.allot(new.volume_bytes()).and_then(|()| data.sync()).map_err(failed)?;
+    let extend = || data.reserve(new.volume_bytes(), 0).and_then(|()| data.sync()).map_err(failed);
+    if grows && !files.is_ours() {
+        extend()?;
     }
-    if let Some(header) = header.filter(|_| new.buckets == old.buckets) {
+    let is_copied = header.filter(|_| new.buckets == old.buckets);
+    if let Some(header) = is_copied {
         copy_index(&**files, &old, &new, header).map_err(|error| unusable("copy", INDEX, &error))?;
+    }
+    if files.is_ours() {
+        make_way(&**files, is_copied.is_some()).map_err(|error| unusable("move", INDEX, &error))?;
+        extend()?;
     }
     assert_eq!(VolumeGeometry::decode(&new.encode()), Ok(new), "a volume that could not be opened");
     for at in [0, SUPERBLOCK_BYTES as u64] {
@@ -154,6 +170,37 @@ fn resize(
     finish_renaming(&**files, &new, state)?;
     info!(from = old.volume_bytes(), to = new.volume_bytes(), "the volume has changed its size");
     Ok(())
+}
+
+/// Returns the stripes beside an index of `buckets` buckets, which may be larger than the present
+/// one; `None` if the volume cannot grow with it.
+fn beside_index(
+    old: &VolumeGeometry,
+    (stripes, buckets): (u32, u64),
+    (limit, free): (u64, u64),
+) -> Option<u32> {
+    if buckets == old.buckets {
+        return Some(stripes);
+    }
+    debug_assert!(buckets > old.buckets, "an index never loses places");
+    let beside = stripes_within(&VolumeGeometry { buckets, ..*old }, limit, free)?;
+    (beside > old.stripes).then_some(beside.min(stripes))
+}
+
+/// Takes a device's index out of the way of the volume before it. A copy takes its place.
+fn make_way(files: &dyn FileSystem, is_copied: bool) -> io::Result<()> {
+    if is_copied {
+        return files.rename(next_name(files), INDEX);
+    }
+    match files.unlink(INDEX) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the name of an index that waits for its volume. Names of extents are short.
+fn next_name(files: &dyn FileSystem) -> &'static str {
+    if files.is_ours() { NEXT_EXTENT } else { NEXT }
 }
 
 /// Gives the space behind the volume's end back.
@@ -195,7 +242,7 @@ fn copy_index(
 ) -> io::Result<()> {
     assert_eq!(old.buckets, new.buckets, "entries that would not be found");
     let from = files.open(INDEX, Access::Read)?;
-    let to = fresh(files, NEXT)?;
+    let to = fresh(files, next_name(files))?;
     to.allot(VolumeIndex::file_bytes(new.buckets, new.stripes))?;
     let places_at = HEADER_WORDS as u64 * 8;
     let places = places_at..places_at + VolumeIndex::places_bytes(old.buckets);
@@ -259,13 +306,14 @@ fn finish_renaming(
     geometry: &VolumeGeometry,
     state: VolumeState,
 ) -> Result<(), Error> {
-    let failed = |error: io::Error| unusable("put in place", NEXT, &error);
-    let length = match files.length(NEXT) {
+    let next = next_name(files);
+    let failed = |error: io::Error| unusable("put in place", next, &error);
+    let length = match files.length(next) {
         Ok(length) => length,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
     };
-    let file = files.open(NEXT, Access::Read).map_err(failed)?;
+    let file = files.open(next, Access::Read).map_err(failed)?;
     let mut pages = vec![0; HEADER_WORDS * 8];
     let has_header = read_full(&*file, &mut pages, 0).is_ok_and(|read| read == pages.len());
     let is_its = |header: &CheckpointHeader| header.is_of(geometry) && state.is_of(header.generation);
@@ -273,16 +321,16 @@ fn finish_renaming(
         && length == VolumeIndex::file_bytes(geometry.buckets, geometry.stripes)
         && CheckpointHeader::latest(&pages, is_its).is_some_and(|header| header.is_clean);
     match fits {
-        true => files.rename(NEXT, INDEX).and_then(|()| files.sync()).map_err(failed),
+        true => files.rename(next, INDEX).and_then(|()| files.sync()).map_err(failed),
         // The volume has kept its size.
-        false => files.unlink(NEXT).map_err(failed),
+        false => files.unlink(next).map_err(failed),
     }
 }
 
 /// Removes the files of a volume that nobody has open. The log goes first: without it, no index
 /// counts.
 pub(in crate::architectures) fn empty(files: &dyn FileSystem) -> io::Result<()> {
-    for name in [DATA, NEXT, INDEX] {
+    for name in [DATA, next_name(files), INDEX] {
         match files.unlink(name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -328,6 +376,8 @@ impl Volume {
 
 /// Name of an index that waits for the superblock of its size.
 pub(super) const NEXT: &str = "volume.index.next";
+/// The same on a block device: it lies at the device's end.
+const NEXT_EXTENT: &str = "volume.next";
 /// Objects that tell enough about their mean size.
 const OBJECTS_KNOWN: u64 = 1000;
 /// Bytes of the index copied at once.

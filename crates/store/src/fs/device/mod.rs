@@ -11,9 +11,12 @@
 //! Extents are few, have names, and get their space at once; the table has their positions (see
 //! `table`). A device with any foreign contents is refused.
 //!
-//! Made for the architecture `volume`, which has three files. There are no folders, and an extent
-//! does not grow beyond the space that it first got. An extent's space may go to another one as
-//! soon as its name is removed: no file is open there then.
+//! Made for the architecture `volume`, which has three files. There are no folders. An extent grows
+//! beyond its space only if it is asked to ([`File::reserve`]) and the space behind it is free. An
+//! extent's space may go to another one as soon as its name is removed: no file is open there then.
+//!
+//! A device that is larger than its table says has grown, and the rest of it is free. An extent
+//! with the ending `.next` gets the end of the device, so that the volume can grow up to it.
 
 mod foreign;
 mod table;
@@ -27,6 +30,7 @@ use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 use table::{ALIGN, COPY_BYTES, DeviceContents, EXTENTS_MAX, Extent, FIRST_AT, NAME_MAX, Table};
+use tracing::info;
 
 /// Access to a device.
 pub trait DeviceIo: Send + Sync {
@@ -78,7 +82,18 @@ impl DeviceFs {
                 Table::new(medium.bytes())
             }
         };
-        Ok(Self { shared: Arc::new(DeviceState { medium, table: Mutex::new(table) }) })
+        let (bytes, before) = (medium.bytes(), table.device_bytes);
+        let shared = Arc::new(DeviceState { medium, table: Mutex::new(table) });
+        if bytes > before && access == Access::Write {
+            let failed = |source| Error::Disk { action: "write to the device", source };
+            let grow = |table: &mut Table| {
+                table.device_bytes = bytes;
+                Ok(())
+            };
+            shared.change(grow).map_err(failed)?;
+            info!(bytes, before, "the device is larger than before");
+        }
+        Ok(Self { shared })
     }
 
     /// Makes a device empty and ours. Its contents are lost, if `erases` allows that.
@@ -170,16 +185,23 @@ impl DeviceState {
         table.extents.iter().find(|extent| extent.name == name).cloned().ok_or_else(|| Errno::NOENT.into())
     }
 
-    /// Sets an extent's length, and gives space to an extent without any.
-    fn grow(&self, name: &str, bytes: u64) -> io::Result<Extent> {
+    /// Sets an extent's length, and gives space to an extent without any. With `takes_more` its
+    /// space may grow in place.
+    fn grow(&self, name: &str, bytes: u64, takes_more: bool) -> io::Result<Extent> {
         self.change(|table| {
-            let gap = table.gap(bytes);
+            let gap = if name.ends_with(LAST_ENDING) { table.last_gap(bytes) } else { table.gap(bytes) };
+            let found = table.extents.iter().find(|extent| extent.name == name);
+            let behind = found.map(|extent| table.free_until(extent.at));
             let extent = table.extents.iter_mut().find(|extent| extent.name == name).ok_or(Errno::NOENT)?;
             if extent.capacity == 0 {
                 (extent.at, extent.capacity) = (gap.ok_or(Errno::NOSPC)?, bytes);
             }
             if bytes > extent.capacity {
-                return Err(Errno::NOSPC.into());
+                let most = behind.unwrap_or(0).saturating_sub(extent.at);
+                if !takes_more || bytes > most {
+                    return Err(Errno::NOSPC.into());
+                }
+                extent.capacity = bytes;
             }
             extent.length = bytes;
             Ok(extent.clone())
@@ -252,8 +274,17 @@ impl FileSystem for DeviceFs {
         Err(Errno::OPNOTSUPP.into())
     }
 
-    fn rename(&self, _from: &str, _to: &str) -> io::Result<()> {
-        Err(Errno::OPNOTSUPP.into())
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.shared.change(|table| {
+            if to.is_empty() || to.len() > NAME_MAX || from == to {
+                return Err(Errno::INVAL.into());
+            }
+            let is_there = table.extents.iter().any(|extent| extent.name == from);
+            table.extents.retain(|extent| !is_there || extent.name != to);
+            let renamed = table.extents.iter_mut().find(|extent| extent.name == from);
+            renamed.ok_or(Errno::NOENT)?.name = to.to_owned();
+            Ok(())
+        })
     }
 
     fn remove_folder(&self, _path: &str) -> io::Result<()> {
@@ -322,7 +353,7 @@ impl File for ExtentFile {
         let end = offset.checked_add(bytes.len() as u64).ok_or(Errno::FBIG)?;
         let mut extent = self.shared.extent(&self.name)?;
         if end > extent.length {
-            extent = self.shared.grow(&self.name, end)?;
+            extent = self.shared.grow(&self.name, end, false)?;
         }
         self.medium().write_at(bytes, extent.at + offset)
     }
@@ -330,13 +361,13 @@ impl File for ExtentFile {
     fn set_length(&self, bytes: u64) -> io::Result<()> {
         self.check_access()?;
         let before = self.shared.extent(&self.name)?.length;
-        let extent = self.shared.grow(&self.name, bytes)?;
+        let extent = self.shared.grow(&self.name, bytes, false)?;
         self.shared.zero(extent.at + before, bytes.saturating_sub(before))
     }
 
     fn reserve(&self, bytes: u64, zeros: u64) -> io::Result<()> {
         self.check_access()?;
-        let extent = self.shared.grow(&self.name, bytes)?;
+        let extent = self.shared.grow(&self.name, bytes, true)?;
         self.shared.zero(extent.at, zeros.min(bytes))
     }
 
@@ -345,5 +376,7 @@ impl File for ExtentFile {
     }
 }
 
+/// Ending of the names of extents at the end of the device.
+const LAST_ENDING: &str = ".next";
 /// Smallest device, in bytes.
 const LEAST_BYTES: u64 = 8 << 20;

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(super) struct Table {
     /// Number of the write; greater than all before.
     pub(super) sequence: u64,
-    /// Bytes of the device when the table was made.
+    /// Bytes of the device when the table was made, or when it was found larger.
     pub(super) device_bytes: u64,
     pub(super) extents: Vec<Extent>,
 }
@@ -123,6 +123,20 @@ impl Table {
             at = at.max(to.next_multiple_of(ALIGN));
         }
         self.device_bytes.checked_sub(at).filter(|rest| *rest >= bytes).map(|_| at)
+    }
+
+    /// Returns the offset of `bytes` bytes at the end of the device, if they are free.
+    pub(super) fn last_gap(&self, bytes: u64) -> Option<u64> {
+        let taken = self.extents.iter().map(|extent| extent.at.saturating_add(extent.capacity)).max();
+        let at = self.device_bytes.checked_sub(bytes)? / ALIGN * ALIGN;
+        (at >= taken.unwrap_or(0).max(FIRST_AT)).then_some(at)
+    }
+
+    /// Returns the end of the space that an extent at `at` may take: the next extent, or the end of
+    /// the device.
+    pub(super) fn free_until(&self, at: u64) -> u64 {
+        let behind = self.extents.iter().filter(|extent| extent.at > at && extent.capacity > 0);
+        behind.map(|extent| extent.at).min().unwrap_or(self.device_bytes).min(self.device_bytes)
     }
 
     /// Returns the bytes that belong to no extent.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::architectures::{ArchitectureOptions, StoreEnv, open_store};
-use crate::fs::{MemoryFs, read_words};
+use crate::fs::{CrashPoint, Faults, FaultyFs, MemoryFs, read_words};
 use crate::index::MemoryHome;
 use crate::{Insert, Store};
 use shoal_core::{ObjectKey, Timestamp};
@@ -147,6 +147,14 @@ fn volume(memory: &Arc<MemoryFs>) -> Result<Arc<dyn Store>, Error> {
 
 /// Opens the volume. In the background it follows its log after an end without a close.
 fn volume_with(memory: &Arc<MemoryFs>, background: bool) -> Result<Arc<dyn Store>, Error> {
+    volume_on(Arc::new(open(memory)?), memory, background)
+}
+
+fn volume_on(
+    files: Arc<DeviceFs>,
+    memory: &Arc<MemoryFs>,
+    background: bool,
+) -> Result<Arc<dyn Store>, Error> {
     let settings = ArchitectureOptions {
         disk_bytes: memory.length(PATH).expect("it is there") - DeviceFs::OWN_BYTES,
         max_objects: 2000,
@@ -154,7 +162,7 @@ fn volume_with(memory: &Arc<MemoryFs>, background: bool) -> Result<Arc<dyn Store
         now: Timestamp::from_seconds(1_000_000),
         ..ArchitectureOptions::default()
     };
-    let (files, index) = (Arc::new(open(memory)?), Box::new(MemoryHome::default()));
+    let index = Box::new(MemoryHome::default());
     open_store(
         "volume",
         &settings,
@@ -178,6 +186,91 @@ fn volume_on_erased_device_is_found_again() {
         let stored = store.open(&key(number)).expect("sound").expect("there");
         assert_eq!(stored.body.read(0, 4000).expect("whole"), vec![number as u8; 3000]);
     }
+}
+
+/// Makes the device larger, with old bytes in the new part.
+fn enlarge(memory: &Arc<MemoryFs>, bytes: u64) {
+    memory.tamper(PATH, |content| content.resize(bytes as usize, 0xa5));
+}
+
+fn volume_bytes(memory: &Arc<MemoryFs>) -> u64 {
+    let device = DeviceFs::open(medium(memory), Access::Read).expect("ours");
+    device.length("volume").expect("there")
+}
+
+#[test]
+fn volume_grows_with_its_device() {
+    let memory = blank();
+    let store = volume(&memory).expect("it fits");
+    (0..200).for_each(|number| put(&store, number, number as u8));
+    store.close().expect("closed");
+    drop(store);
+    for (round, bytes) in [(1, 2 * BYTES), (2, 4 * BYTES)] {
+        enlarge(&memory, bytes);
+        let store = volume(&memory).expect("it grows");
+        let volume_bytes = volume_bytes(&memory);
+        assert!(volume_bytes > bytes - (8 << 20), "round {round}: {volume_bytes} of {bytes}");
+        assert_eq!(check_bodies(&store, 200 * round, "enlarged"), 200 * round);
+        assert!(store.index_is_complete(), "the index has been copied");
+        (200 * round..200 * (round + 1)).for_each(|number| put(&store, number, number as u8));
+        store.close().expect("closed");
+        drop(store);
+        let store = volume(&memory).expect("it is found again");
+        assert_eq!(check_bodies(&store, 200 * (round + 1), "again"), 200 * (round + 1));
+        store.close().expect("closed");
+    }
+    let mut names = open(&memory).expect("ours").list("", 10).expect("names");
+    names.sort();
+    assert_eq!(names, ["architecture", "volume", "volume.index"]);
+}
+
+/// The process ends at any call while the volume grows. Nothing is lost and nothing wrong is found.
+#[test]
+fn growth_that_is_cut_off_loses_nothing() {
+    let base = blank_of(SMALL);
+    let store = volume(&base).expect("it fits");
+    (0..150).for_each(|number| put(&store, number, number as u8));
+    store.close().expect("closed");
+    drop(store);
+    enlarge(&base, 2 * SMALL);
+    let content = content_of(&base);
+    // The first call opens the device.
+    for calls in 1.. {
+        let memory = copy_of(&content);
+        let crash = CrashPoint::after(calls);
+        let faults = Faults::new(calls).crash_at(Arc::clone(&crash));
+        let door = FaultyFs::new(Arc::clone(&memory) as Arc<dyn FileSystem>, faults);
+        let file = door.open(PATH, Access::Write).expect("the first call passes");
+        let opened = DeviceFs::open(Box::new(Plain(Arc::clone(&memory), file)), Access::Write);
+        let store = opened.and_then(|files| volume_on(Arc::new(files), &memory, false));
+        let is_through = store.is_ok() && !crash.has_come();
+        drop(store);
+        let store = volume(&memory).unwrap_or_else(|error| panic!("{calls} calls: {error}"));
+        assert_eq!(check_bodies(&store, 150, &format!("{calls} calls")), 150, "{calls} calls");
+        assert!(volume_bytes(&memory) > SMALL, "{calls} calls: it has grown");
+        store.close().expect("closed");
+        if is_through {
+            assert!(calls > 5, "no write was stopped");
+            return;
+        }
+    }
+}
+
+#[test]
+fn renamed_extent_replaces_another() {
+    let memory = blank_of(SMALL);
+    let device = open(&memory).expect("blank");
+    for (name, bytes) in [("a", &b"one"[..]), ("b.next", b"another")] {
+        write_full(&*device.create(name).expect("made"), bytes, 0).expect("written");
+    }
+    assert!(device.rename("a", "a name that is too long").is_err());
+    assert!(device.rename("nothing", "a").is_err() && device.length("a").is_ok_and(|bytes| bytes == 3));
+    device.rename("b.next", "a").expect("there");
+    assert!(device.length("a").is_ok_and(|bytes| bytes == 7) && device.length("b.next").is_err());
+    drop(device);
+    let mut read = [0; 7];
+    let file = open(&memory).expect("ours").open("a", Access::Read).expect("there");
+    assert_eq!((read_full(&*file, &mut read, 0).expect("read"), &read), (7, b"another"));
 }
 
 fn key(number: u32) -> ObjectKey {
