@@ -43,7 +43,9 @@ impl<T: AsyncRead + Unpin> Rewind<T> {
         let mut ahead = BytesMut::new();
         spare::renew(&mut ahead, BODY_BYTES);
         let filled = pin!(self.io.read_buf(&mut ahead)).poll(context);
-        self.prefix = ahead.split().freeze();
+        if filled.is_ready() {
+            self.prefix = ahead.split().freeze();
+        }
         spare::retire(ahead);
         filled.map_ok(drop)
     }
