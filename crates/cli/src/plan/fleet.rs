@@ -5,7 +5,7 @@
 
 use super::PlanArguments;
 use crate::failure::Failure;
-use crate::show::print;
+use crate::show::{print, quoted};
 use crate::trace::source::unreadable;
 use shoal_core::Key;
 use shoal_lab::plan::{NEIGHBOURHOOD_PERCENT, PlanOptions};
