@@ -182,14 +182,8 @@ impl ClusterMemory {
             self.metrics.memory_refused_behind.increment();
             return Err(MemoryRefusal::Behind);
         }
-        let (mut rest, mut heap) = (pages.iter().map(|page| page.bytes.len()).sum::<usize>(), 0);
         for (code, page) in codes.iter_mut().zip(pages.iter()) {
-            if heap < page.bytes.len() && page.bytes.len() < rest {
-                heap = rest.min(HEAP_STEP);
-                grow_heap(heap);
-            }
             *code = self.keep_page(ask.from, &page, now).code();
-            (rest, heap) = (rest - page.bytes.len(), heap.saturating_sub(page.bytes.len()));
         }
         let results = PutResults::read(&codes[..pages.len().min(PAGES_MAX)]);
         Ok(MemoryReply::Put(results.expect("codes of results")))
@@ -261,13 +255,3 @@ impl ClusterMemory {
         self.room.charge(weight, false)
     }
 }
-
-/// Has the allocator get memory for several pages at once. The C library's allocator grows the heap
-/// of a thread by no more than it is asked for, with a system call for each page.
-fn grow_heap(bytes: usize) {
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(bytes)));
-}
-
-/// Bytes by which the heap grows at once: less than a block that the C library's allocator maps
-/// apart, or returns to the system when it is free (128 KiB).
-const HEAP_STEP: usize = 112 << 10;
