@@ -353,10 +353,9 @@ impl PutQueue {
         true
     }
 
-    /// Returns `true` if the objects fill a message, or have taken half of their memory.
+    /// Returns `true` if the objects are enough for a message.
     fn is_full_message(&self) -> bool {
-        let full = (putting::MESSAGE_BYTES as u64).min(self.reserve.size() / 2);
-        self.bytes >= full
+        self.bytes >= self.reserve.together(putting::MESSAGE_BYTES as u64)
     }
 
     /// Counts bytes no more.
