@@ -118,9 +118,9 @@ mod tests {
         assert_eq!((&two, text.as_str()), (b"he", "llo world"));
     }
     /// Counts the reads of a connection.
-    struct Counted<T>(T, usize);
+    struct ReadCount<T>(T, usize);
 
-    impl<T: AsyncRead + Unpin> AsyncRead for Counted<T> {
+    impl<T: AsyncRead + Unpin> AsyncRead for ReadCount<T> {
         fn poll_read(
             mut self: Pin<&mut Self>,
             context: &mut Context<'_>,
@@ -136,7 +136,7 @@ mod tests {
         let (near, mut far) = tokio::io::duplex(1 << 20);
         let sent: Vec<u8> = (0..40_000_u32).map(|at| at as u8).collect();
         far.write_all(&sent).await.expect("room");
-        let mut reader = Rewind::new(Bytes::from_static(b"prefix"), Counted(near, 0));
+        let mut reader = Rewind::new(Bytes::from_static(b"prefix"), ReadCount(near, 0));
         reader.read_ahead();
         let (mut taken, mut piece) = (Vec::new(), [0; 4096]);
         while taken.len() < 6 + sent.len() {

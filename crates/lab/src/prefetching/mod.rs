@@ -86,8 +86,8 @@ pub struct PrefetchSetup {
 pub enum EpochPlanning {
     /// The node with the least load plans for all, which know the rest of its weights at once.
     Coordinator,
-    /// Each node with a program plans for itself, from all reports, as a running Shoal does. It
-    /// knows of others' requests what acknowledgements tell.
+    /// Each node with a program plans for itself, from all reports, as a running Shoal does.
+    /// Acknowledgements tell it of others' requests.
     Each,
 }
 

@@ -1,7 +1,7 @@
 //! Knowledge of nodes about each other, one epoch after the other.
 //!
 //! One coordinator plans for all nodes, or each node with a program plans for itself. In the second
-//! case a node knows of others' requests what acknowledgements tell it.
+//! case acknowledgements tell a node of others' requests.
 
 use super::process::{Process, State};
 use super::{PrefetchEvent, PrefetchRun, after};
