@@ -321,7 +321,7 @@ mod tests {
         lane.pool.close();
     }
 
-    /// Clients leave a disk that keeps them waiting. A prefetch has nobody who waits.
+    /// Clients leave a disk that keeps them waiting. Nobody waits for a prefetch.
     #[tokio::test]
     async fn reads_ahead_take_no_places_of_clients() {
         let lane = lane(1, 4);

@@ -49,8 +49,8 @@ impl HybridCache {
         Some(CachedObject { record, body: kept, in_memory: false })
     }
 
-    /// Reads an object from the disk, and tells shared memory the time that it took. A read ahead of
-    /// clients waits for theirs, so that its time tells nothing.
+    /// Reads an object from the disk, and tells shared memory the time that it took. A read for a
+    /// prefetch waits for those of clients, so that its time tells nothing.
     pub(super) async fn timed<T>(
         &self,
         urgency: Urgency,

@@ -1,6 +1,6 @@
 //! Kinds of jobs, and the queues that they wait in.
 
-/// Kind of a job, and whether a caller waits for it.
+/// Kind of a job, with or without a caller that waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
     /// Changes nothing visible, and should begin at once.

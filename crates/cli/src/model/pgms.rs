@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::show::print;
 use serde_json::{Value, json};
 use shoal_lab::prefetching::{
-    DiskTimes, EpochPlanning, Fetches, HintCoverage, PrefetchCosts, PrefetchKinds, PrefetchSetup, Program,
+    DiskTimes, EpochPlanner, Fetches, HintCoverage, PrefetchCosts, PrefetchKinds, PrefetchSetup, Program,
     ProgramResult, simulate,
 };
 use std::fmt::Write;
@@ -213,8 +213,8 @@ impl ModelPgmsOptions {
         let mut setting = PrefetchSetup::testbed(frames, programs - 1 + idle);
         setting.homes = (0..programs).collect();
         setting.planning = match self.planning.as_str() {
-            "coordinator" => EpochPlanning::Coordinator,
-            "each" => EpochPlanning::Each,
+            "coordinator" => EpochPlanner::Coordinator,
+            "each" => EpochPlanner::Each,
             other => {
                 return Err(Failure::Usage(format!("--planning: {other:?} is none of coordinator, each")));
             }

@@ -69,7 +69,7 @@ pub struct PrefetchSetup {
     /// T: longest time of an epoch, in seconds.
     pub epoch_seconds: f64,
     /// Planner of epochs.
-    pub planning: EpochPlanning,
+    pub planning: EpochPlanner,
     /// Rule for weights: by ages alone or by loads too, with the source of the rate.
     pub balancing: BalancingRate,
     /// A node that joins later.
@@ -83,7 +83,7 @@ pub struct PrefetchSetup {
 
 /// Planner of epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EpochPlanning {
+pub enum EpochPlanner {
     /// The node with the least load plans for all, which know the rest of its weights at once.
     Coordinator,
     /// Each node with a program plans for itself, from all reports, as a running Shoal does.
@@ -395,7 +395,7 @@ impl PrefetchSetup {
             costs: PrefetchCosts::TESTBED,
             outstanding: 8,
             epoch_seconds: 5.0,
-            planning: EpochPlanning::Coordinator,
+            planning: EpochPlanner::Coordinator,
             balancing: BalancingRate::Fixed(0.0),
             joining: None,
             copies: None,

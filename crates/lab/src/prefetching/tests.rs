@@ -180,7 +180,7 @@ fn every_program_ends_and_adds_up() {
             },
             outstanding: below(9),
             epoch_seconds: 0.05 + below(10) as f64 / 20.0,
-            planning: [EpochPlanning::Coordinator, EpochPlanning::Each][below(2)],
+            planning: [EpochPlanner::Coordinator, EpochPlanner::Each][below(2)],
             balancing: [BalancingRate::Fixed(0.0), BalancingRate::Fixed(0.7), BalancingRate::Tuned(0.5)]
                 [below(3)],
             seed,
@@ -228,7 +228,7 @@ fn planning_each_for_itself_costs_little() {
                 PrefetchSetup { homes, planning, epoch_seconds: 0.3, ..PrefetchSetup::testbed(256, 4) };
             simulate(&all, &setting).expect("a setting").seconds
         };
-        let (one, each) = (seconds(EpochPlanning::Coordinator), seconds(EpochPlanning::Each));
+        let (one, each) = (seconds(EpochPlanner::Coordinator), seconds(EpochPlanner::Each));
         eprintln!("{programs} programs: {one:.2} s planned by a coordinator, {each:.2} s by each");
         assert!((each / one - 1.0).abs() < 0.1, "{programs}: {one} {each}");
     }

@@ -7,7 +7,7 @@ use super::process::{Process, State};
 use super::{PrefetchEvent, PrefetchRun, after};
 use crate::global_memory::contention::BalancingRate;
 use crate::prefetching::memory::PageRank;
-use crate::prefetching::{EpochPlanning, PrefetchSetup};
+use crate::prefetching::{EpochPlanner, PrefetchSetup};
 use shoal_cooperation::global_memory::{Tuner, target_weights};
 use shoal_cooperation::prefetch::{BufferGroup, Epoch, NodeReport, Value, coordinator, plan};
 
@@ -26,8 +26,8 @@ impl Knowledge {
     /// Makes the knowledge of all planners.
     pub fn of_all(setting: &PrefetchSetup) -> Vec<Self> {
         let planners = match setting.planning {
-            EpochPlanning::Coordinator => 1,
-            EpochPlanning::Each => setting.frames.len(),
+            EpochPlanner::Coordinator => 1,
+            EpochPlanner::Each => setting.frames.len(),
         };
         (0..planners).map(|_| Self::new(setting.balancing, setting.frames.len())).collect()
     }
@@ -50,8 +50,8 @@ impl PrefetchRun<'_> {
     /// Returns the number of the planner of a node.
     pub fn planner_of(&self, node: usize) -> usize {
         match self.setting.planning {
-            EpochPlanning::Coordinator => 0,
-            EpochPlanning::Each => node,
+            EpochPlanner::Coordinator => 0,
+            EpochPlanner::Each => node,
         }
     }
 
@@ -69,8 +69,8 @@ impl PrefetchRun<'_> {
     /// Returns the planners: the coordinator, or the nodes with programs.
     fn planners(&self) -> Vec<usize> {
         match self.setting.planning {
-            EpochPlanning::Coordinator => vec![0],
-            EpochPlanning::Each => {
+            EpochPlanner::Coordinator => vec![0],
+            EpochPlanner::Each => {
                 (0..self.nodes.len()).filter(|node| self.setting.homes.contains(node)).collect()
             }
         }
@@ -106,7 +106,7 @@ impl PrefetchRun<'_> {
         let loads: Vec<NodeReport> =
             (0..self.nodes.len()).map(|node| self.load((planner, node), elapsed, wanted)).collect();
         let b = self.knowledge[planner].rate();
-        let plans_for_all = self.setting.planning == EpochPlanning::Coordinator;
+        let plans_for_all = self.setting.planning == EpochPlanner::Coordinator;
         if let Some(coordinator) = if plans_for_all { coordinator(&loads) } else { Some(planner) } {
             self.coordinated[coordinator] += 1;
         }
@@ -126,7 +126,7 @@ impl PrefetchRun<'_> {
     /// Tells a node that asked for a page how many buffers are left for it. A coordinator's epoch
     /// knows that already.
     pub fn acknowledge(&mut self, node: usize, from: usize, value: Value) {
-        if self.setting.planning == EpochPlanning::Each {
+        if self.setting.planning == EpochPlanner::Each {
             let most = self.epoch_of(from).weights().get(node).copied().unwrap_or(0);
             let left = self.buffers_below(node, value, most);
             self.epoch_of_mut(from).acknowledged(node, left);
@@ -153,7 +153,7 @@ impl PrefetchRun<'_> {
     /// wait.
     fn measure(&mut self, planner: usize, elapsed: f64) {
         let (mut waited, mut references) = (0.0, 0);
-        let plans_for_all = self.setting.planning == EpochPlanning::Coordinator;
+        let plans_for_all = self.setting.planning == EpochPlanner::Coordinator;
         let of_planner = |process: &&mut Process<'_>| plans_for_all || process.home == planner;
         let own = self.processes.iter_mut().filter(of_planner);
         for process in own.filter(|process| process.state != State::Done) {
