@@ -143,7 +143,7 @@ mod tests {
             let count = reader.read(&mut piece).await.expect("bytes");
             taken.extend_from_slice(&piece[..count]);
         }
-        assert_eq!((&taken[..6], &taken[6..] == &sent[..]), (&b"prefix"[..], true));
+        assert_eq!((&taken[..6], taken[6..] == sent[..]), (&b"prefix"[..], true));
         assert_eq!((reader.inner().1, reader.prefix.len()), (1, 0), "one read for all pieces");
         drop(far);
         assert_eq!(reader.read(&mut piece).await.expect("an end"), 0);
