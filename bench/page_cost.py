@@ -10,7 +10,9 @@ Two nodes with placement by digests. The busy one has little RAM, the server muc
 The CPU time of the server's threads is read from the scheduler's statistics, without its time at rest. With --tls the nodes have addresses beyond loopback
 and a key, so that they speak TLS, and so does the client: this needs root, for a network of the bench's own.
 
-  python3 bench/page_cost.py --binary target/release/shoal [--tls] [--size 8192] [--connections 1,16] [--json FILE]
+With --calls the server's system calls are counted by strace instead, and times say nothing. Page faults are counted in any case.
+
+  python3 bench/page_cost.py --binary target/release/shoal [--tls] [--calls] [--size 8192] [--connections 1,16] [--json FILE]
 """
 
 import argparse
@@ -19,6 +21,7 @@ import http.client
 import http.server
 import json
 import os
+import signal
 import socket
 import ssl
 import statistics
@@ -100,6 +103,10 @@ class Node:
         tasks = f"/proc/{self.process.pid}/task"
         return sum(int(open(f"{tasks}/{task}/schedstat").read().split()[0]) for task in os.listdir(tasks)) / 1000
 
+    def faults(self):
+        """Page faults of all threads so far that needed no disk."""
+        return int(open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()[7])
+
     def connect(self):
         stream = socket.create_connection((self.host, self.client))
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -109,6 +116,23 @@ class Node:
         self.process.terminate()
         self.process.wait(60)
         self.log.close()
+
+
+class CallCount:
+    """System calls of a process, by name."""
+
+    def __init__(self, process, folder):
+        self.file = os.path.join(folder, "calls")
+        command = ["strace", "-f", "-c", "-o", self.file, "-p", str(process.pid)]
+        self.strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        # It tells that it is attached.
+        self.strace.stderr.readline()
+
+    def end(self):
+        self.strace.send_signal(signal.SIGINT)
+        self.strace.communicate()
+        rows = [line.split() for line in open(self.file)]
+        return {row[-1]: int(row[3]) for row in rows if len(row) >= 5 and row[3].isdigit() and row[-1] != "total"}
 
 
 def ask(node, paths, connections):
@@ -184,12 +208,20 @@ def costs(options, connections, nodes):
         names = {"put": 'shoal_memory_kept_total{result="kept"}', "get": 'shoal_memory_served_total{result="hit"}',
                  "messages": 'shoal_memory_messages_total{way="at_once"}'}
         counts = {name: server.metric(metric) for name, metric in names.items()}
-        began, before = time.time(), server.spent_us()
+        calls = CallCount(server.process, server.folder) if options.calls else None
+        began, before, faults = time.time(), server.spent_us(), server.faults()
         work()
         # Puts follow at once, and within a second at most.
         time.sleep(1)
         micros = server.spent_us() - before - at_rest * (time.time() - began)
-        return micros, {name: server.metric(metric) - counts[name] for name, metric in names.items()}
+        found = {name: server.metric(metric) - counts[name] for name, metric in names.items()}
+        found["faults"] = server.faults() - faults
+        if calls:
+            named = calls.end()
+            found["calls"] = sum(named.values())
+            shown = {name: round(count / max(found["messages"], 1), 2) for name, count in named.items() if count > found["messages"] / 10}
+            print(f"  {found['put']:.0f} puts, {found['get']:.0f} gets, {found['messages']:.0f} messages; calls a message: {shown}")
+        return micros, found
 
     paths = [f"/{options.size}/{number}" for number in range(options.objects)]
     ask(busy, paths[: options.objects // 4], connections)
@@ -198,6 +230,7 @@ def costs(options, connections, nodes):
         raise SystemExit(f"{counts} for {options.objects} objects: pages do not travel")
     put = micros / counts["put"]
     together = counts["put"] / max(counts["messages"], 1)
+    faults, calls = (counts.get(name, 0) / counts["put"] for name in ("faults", "calls"))
     # The very first ones are still in the busy node's RAM.
     again = paths[options.objects // 4 : options.objects * 3 // 4]
     micros, counts = spent(lambda: ask(busy, again, connections))
@@ -206,7 +239,7 @@ def costs(options, connections, nodes):
     get = (micros - counts["put"] * put) / counts["get"]
     hits = own * (options.objects // len(own))
     micros, _ = spent(lambda: ask(server, hits, connections))
-    return {"put": put, "get": get, "hit": micros / len(hits), "together": together}
+    return {"put": put, "get": get, "hit": micros / len(hits), "together": together, "faults": faults, "calls": calls}
 
 
 def beyond_loopback(options):
@@ -221,6 +254,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", required=True)
     parser.add_argument("--tls", action="store_true")
+    parser.add_argument("--calls", action="store_true", help="count system calls by strace")
     parser.add_argument("--size", type=int, default=8192)
     parser.add_argument("--objects", type=int, default=20_000)
     parser.add_argument("--connections", default="1,16")
@@ -231,14 +265,16 @@ def main():
     options.hosts = ["127.0.0.1", "127.0.0.2"]
     if options.tls:
         beyond_loopback(options)
-    print("| connections | pages a put | put, us | get, us | hit, us | put over hit | get over hit |\n|--:|--:|--:|--:|--:|--:|--:|")
+    print("| connections | pages a put | page faults a page put | put, us | get, us | hit, us | put over hit | get over hit |\n|--:|--:|--:|--:|--:|--:|--:|--:|")
     results = []
     for connections in map(int, options.connections.split(",")):
         rounds = [measured(options, connections) for _ in range(options.rounds)]
         found = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
         ratios = {name: found[name] / found["hit"] for name in BARS}
         results.append({"connections": connections, **found, "rounds": rounds})
-        print(f"| {connections} | {found['together']:.1f} | {found['put']:.1f} | {found['get']:.1f} | {found['hit']:.1f} | {ratios['put']:.2f} | {ratios['get']:.2f} |", flush=True)
+        print(f"| {connections} | {found['together']:.1f} | {found['faults']:.2f} | {found['put']:.1f} | {found['get']:.1f} | {found['hit']:.1f} | {ratios['put']:.2f} | {ratios['get']:.2f} |", flush=True)
+        if options.calls:
+            print(f"  system calls a page put: {found['calls']:.2f}")
     print(f"\nBars: put {BARS['put']}, get {BARS['get']} of a hit{', with TLS' if options.tls else ''}.")
     if options.json:
         with open(options.json, "w") as file:

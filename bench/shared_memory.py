@@ -7,7 +7,9 @@ their rank. The first requests warm up and are not counted. Each body is compare
 Set-ups: `off`, `measured` and `always` are values of cluster.shared_memory; `b=0.25` is `always` with that balance; `one` is one node with the memory of all;
 `idle` is `always` with a node that is busy at first, and idle from the middle of the warm-up on.
 A RAM hit of the fleet is a request that neither a disk nor the origin answered: own RAM, RAM of another node, a page of shared memory, or an object on its
-way to the disk. Beside the set-ups stand two models: LRU over the first node's requests, and `shoal plan` over the access logs of the set-up `off`.
+way to the disk. Beside the set-ups stand LRU over the first node's requests, and `shoal plan` over the access logs of each set-up. The plan simulates the
+same requests at the same times, and solves the queueing model of Voelker's chapter 3 for the same rates. Its times of a page, a server and a disk are those of the
+first set-up with shared memory; the others are predicted.
 
   python3 bench/shared_memory.py --binary target/release/shoal [--setups off,always,measured,b=0,b=0.25,b=0.5,b=1,one,idle] [--small] [--json FILE]
   python3 bench/shared_memory.py --binary target/release/shoal --slow 200 --clients 4      disks of 200 reads a second; needs root and loop devices
@@ -236,14 +238,41 @@ def cold_pages(is_slow):
             thread.join()
 
 
-def planned(options, nodes):
-    """Words of `shoal plan` about the logs of nodes without shared memory."""
+def planned(options, nodes, more=()):
+    """Words of `shoal plan` about the logs of the nodes."""
     share = options.warming / (options.warming + options.requests)
-    command = [options.binary, "plan", nodes[0].access, "--ram", str(options.ram), "--warm-up", str(share), "--json"]
+    command = [options.binary, "plan", nodes[0].access, "--ram", str(options.ram), "--warm-up", str(share), "--json", *more]
     for node in nodes[1:]:
         command += ["--node", node.access]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(told.stdout)
+
+
+def pages_of(reports):
+    """Getpages, their time, and the servers' time for one, as all nodes tell."""
+    rows = [row for report in reports for row in report.get("servers", [])]
+    return {"gets": sum(row["gets"] for row in rows), "gets_us": sum(row["gets_us"] for row in rows), "puts": sum(row["puts"] for row in rows),
+            "service_us": [row["service_us"] for row in rows if row["service_us"]]}
+
+
+def compared_setup(options, result, nodes):
+    """The plan of a set-up with shared memory: the same requests, and times as first measured."""
+    name = result["setup"]
+    balance = ["--balance", name[2:] if name.startswith("b=") else "tuned"]
+
+    def plan(page_us):
+        service_us, disk_us = options.times["service_us"], options.times["disk_us"]
+        times = ["--page-us", str(max(page_us, service_us)), "--service-us", str(service_us), "--disk-us", str(disk_us)]
+        return planned(options, nodes, [*balance, *times, "--clients", str(options.clients)])
+
+    if not options.times:
+        if not (result["getpage_us"] and result["service_us"] and result["disk_us"]):
+            return None
+        options.times = {"setup": name, "service_us": result["service_us"], "disk_us": result["disk_us"], "page_us": result["getpage_us"]}
+        # The measured time has the wait in it.
+        waited = plan(result["getpage_us"])["getpage"]["simulated_us"]
+        options.times["page_us"] = max(2 * result["getpage_us"] - waited, result["service_us"])
+    return plan(options.times["page_us"])
 
 
 def run(options, name, origin):
@@ -269,11 +298,13 @@ def run(options, name, origin):
         undo.enter_context(cold_pages(options.slow))
         requests = list(requests_of(options, name))
         wrong_before, _ = ask_all(options, nodes, requests[:options.warming])
-        before, asked = [node.metrics() for node in nodes], next(Origin.asked)
+        told = lambda: pages_of([node.cluster().get("shared_memory") or {} for node in nodes])
+        before, asked, pages_before = [node.metrics() for node in nodes], next(Origin.asked), told()
         begun = time.perf_counter()
         wrong, times = ask_all(options, nodes, requests[options.warming:])
         seconds = time.perf_counter() - begun
-        after, asked = [node.metrics() for node in nodes], next(Origin.asked) - asked - 1
+        after, asked, pages = [node.metrics() for node in nodes], next(Origin.asked) - asked - 1, told()
+        gets = pages["gets"] - pages_before["gets"]
         total = lambda metric: int(sum(now[metric] - then[metric] for now, then in zip(after, before)))
         times.sort()
         report = nodes[0].cluster().get("shared_memory") or {}
@@ -287,6 +318,10 @@ def run(options, name, origin):
             "held": {way: total(f'shoal_memory_kept_total{{result="{way}"}}') for way in ("kept", "declined")},
             "b": report.get("balance"), "disk_us": report.get("disk_us"),
             "page_us": [row["page_us"] for row in report.get("servers", [])],
+            "getpages": gets, "putpages": pages["puts"] - pages_before["puts"],
+            "getpage_us": (pages["gets_us"] - pages_before["gets_us"]) / gets if gets else None,
+            "service_us": sum(pages["service_us"]) / len(pages["service_us"]) if pages["service_us"] else None,
+            "servers": [{"share": row["share"], "gets": row["gets"], "puts": row["puts"]} for row in report.get("servers", [])],
             "requests_a_second": round(options.requests / seconds),
             "p50_us": round(times[len(times) // 2] * 1e6), "p99_us": round(times[len(times) * 99 // 100] * 1e6),
         }
@@ -294,7 +329,38 @@ def run(options, name, origin):
         for node in nodes:
             node.stop()
         result["planned"] = planned(options, nodes) if name == "off" else None
+        if shared == "always":
+            result["planned"] = compared_setup(options, result, nodes)
         return result
+
+
+def beside(results, times):
+    """Table of disk reads and getpage's time: measured, simulated, and by the models."""
+    lines = ["", f"Times of the set-up `{times['setup']}`: a page {times['page_us']:.0f} us, its server {times['service_us']:.0f} us, the disk {times['disk_us']:.0f} us." if times else "",
+             "", "| set-up | disk reads | simulated | ratio | one LRU list | getpage us | simulated | ratio | modelled | ratio | b | simulated |",
+             "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    off = []
+    for row in results:
+        plan = row["planned"]
+        if not plan:
+            continue
+        form = plan["apart" if row["setup"] == "off" else "shared"]
+        reads = row["disk_reads"] / max(form["disk_reads"], 1)
+        cells = [f"`{row['setup']}`", row["disk_reads"], form["disk_reads"], f"{reads:.2f}", plan["ideal_disk_reads"]]
+        ratios = [reads]
+        getpage = plan["getpage"] or {}
+        for way in ("simulated_us", "modelled_us"):
+            if not (row["getpage_us"] and getpage.get(way)):
+                cells += ["", "", ""][: 3 if way == "simulated_us" else 2]
+                continue
+            ratios.append(row["getpage_us"] / getpage[way])
+            cells += [f"{row['getpage_us']:.0f}"] if way == "simulated_us" else []
+            cells += [f"{getpage[way]:.0f}", f"{ratios[-1]:.2f}"]
+        cells += ["" if row["b"] is None else f"{row['b']:.2f}", f"{plan['balance']:.2f}" if row["b"] is not None else ""]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+        off += [row["setup"]] if any(abs(ratio - 1) > 0.2 for ratio in ratios) else []
+    lines += ["", f"Beyond 20%: {', '.join(off) or 'none'}. The bar: getpage's time and disk reads within 20% of simulation and model."]
+    return "\n".join(lines)
 
 
 def compared(results):
@@ -346,6 +412,7 @@ def main():
     options = parser.parse_args()
     if options.small:
         options.objects, options.requests, options.warming = 4_000, 12_000, 8_000
+    options.times = {}
     options.ram = max(options.objects * options.size // 8, 4 << 20)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Origin)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -365,6 +432,8 @@ def main():
         results.append(run(options, name, server.server_port))
         print(json.dumps(results[-1]), flush=True)
     print(compared(results))
+    if any(row["planned"] for row in results):
+        print(beside(results, options.times))
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"options": vars(options), "model": model, "results": results}, file, indent=1)

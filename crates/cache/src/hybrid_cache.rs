@@ -33,7 +33,7 @@ use super::blocks::DiskBlockBudget;
 use super::invalidations::ValiditySnapshot;
 use super::metadata::ObjectMetadata;
 use crate::holds::Holds;
-use crate::io_pool::{IoPool, JobKind};
+use crate::io_pool::{IoPool, JobKind, Urgency};
 use crate::metrics::Metrics;
 use crate::shared_memory::SharedMemory;
 use bytes::Bytes;
@@ -262,7 +262,7 @@ impl HybridCache {
     /// read.
     pub async fn find(
         &self,
-        key: &ObjectKey,
+        (key, urgency): (&ObjectKey, Urgency),
         begin: impl FnOnce() -> ValiditySnapshot + Send,
     ) -> Option<CachedObject> {
         if let Some(resident) = self.memory_entry(key) {
@@ -275,7 +275,7 @@ impl HybridCache {
         }
         // Before the page leaves the directory of shared memory, so that a later purge is seen.
         let validity = begin();
-        let placed = shared.and_then(|shared| shared.find(key, on_disk));
+        let placed = shared.and_then(|shared| shared.find(key, on_disk, urgency));
         if let Some(placed) = placed {
             // Boxed, as below.
             let found = Box::pin(self.bring(key, placed, &validity)).await;
@@ -291,11 +291,15 @@ impl HybridCache {
             return Some(found);
         }
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
-        let read = JobKind::Read { at: disk.position(key) };
+        let read = match urgency {
+            Urgency::Demand => JobKind::Read { at: disk.position(key) },
+            Urgency::Ahead => JobKind::ReadAhead,
+        };
         let (lane, ledger) = ((disk.holder_index(key), read), Arc::clone(&self.ledger));
         // Boxed, so that a lookup without the disk does not carry room for this future.
         let opened =
-            Box::pin(self.timed(self.run(lane, move || open(&*store, &wanted, small, &ledger)))).await??;
+            Box::pin(self.timed(urgency, self.run(lane, move || open(&*store, &wanted, small, &ledger))))
+                .await??;
         Some(self.found(key, opened, &validity))
     }
 

@@ -12,6 +12,7 @@
 //! page as it reaches the disk: the owner judges the page when it comes back.
 
 use crate::hybrid_cache::{ContentNote, HybridCache, MemoryEntry};
+use crate::io_pool::Urgency;
 use crate::message::target::FORWARD;
 use crate::metadata::ObjectMetadata;
 use bytes::Bytes;
@@ -34,8 +35,8 @@ pub trait SharedMemory: Send + Sync + 'static {
     fn evicted(&self, object: EvictedObject);
 
     /// Returns the way to the page of an object if another node holds one, and asking for it costs
-    /// less than the disk.
-    fn find(&self, key: &ObjectKey, on_disk: bool) -> Option<PlacedPage>;
+    /// less than the disk. Clients' requests go first.
+    fn find(&self, key: &ObjectKey, on_disk: bool, urgency: Urgency) -> Option<PlacedPage>;
 
     /// Records the time that the disk took for an object.
     fn disk_took(&self, time: Duration);
@@ -181,8 +182,11 @@ impl GuestRoom {
 
     /// Charges bytes that are free, or that the node's own objects give up if `replaces_own`.
     pub fn charge(&self, bytes: u64, replaces_own: bool) -> Option<GuestCharge> {
-        let free = || self.ledger.limit().saturating_sub(self.ledger.used());
-        if let (true, Some(memory)) = (free() < bytes && replaces_own, self.memory.upgrade()) {
+        let free = || self.free().1;
+        if free() < bytes
+            && replaces_own
+            && let Some(memory) = self.memory.upgrade()
+        {
             memory.reclaim(bytes - free().min(bytes));
         }
         // Otherwise the budget would take pages of other nodes for it.
@@ -192,11 +196,16 @@ impl GuestRoom {
         self.ledger.try_reserve(bytes).map(|reservation| GuestCharge { reservation })
     }
 
+    /// Returns the limit of the node's RAM for bodies, and the free bytes.
+    pub fn free(&self) -> (u64, u64) {
+        let (limit, used) = (self.ledger.limit(), self.ledger.used());
+        (limit, limit.saturating_sub(used))
+    }
+
     /// Returns the limit of the node's RAM for bodies, the free bytes, and those of own objects.
     pub fn usage(&self) -> (u64, u64, u64) {
-        let (limit, used) = (self.ledger.limit(), self.ledger.used());
-        let own = self.memory.upgrade().map_or(0, |memory| memory.reclaimable_bytes());
-        (limit, limit.saturating_sub(used), own)
+        let (limit, free) = self.free();
+        (limit, free, self.memory.upgrade().map_or(0, |memory| memory.reclaimable_bytes()))
     }
 
     /// Returns `true` if RAM has an object of this key.

@@ -23,6 +23,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+pub use shoal_memory::return_freed_bytes;
+
 /// All storage for responses.
 pub struct StorageStack {
     /// RAM and disks as the exchange sees them.
@@ -52,7 +54,7 @@ impl StorageStack {
         settings: &Settings,
         metrics: &Arc<Metrics>,
     ) -> Result<Self, StorageError> {
-        shoal_memory::return_freed_bytes();
+        return_freed_bytes();
         install_secret(&settings.store).map_err(StorageError::Threads)?;
         let windows = windows_bytes(settings);
         let calls: Vec<Arc<CallTally>> = settings.store.all_disks().iter().map(|_| Arc::default()).collect();

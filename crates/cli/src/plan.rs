@@ -48,6 +48,8 @@ pub struct PlanArguments {
     /// Log of another node of the same cluster: tells the gain by shared memory alone; repeatable
     #[arg(long = "node", value_name = "LOG", requires = "ram")]
     nodes: Vec<String>,
+    #[command(flatten)]
+    fleet: fleet::FleetArguments,
     /// Available disk space
     #[arg(long, value_name = "SIZE")]
     disk: Option<ByteCount>,

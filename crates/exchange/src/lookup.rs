@@ -6,6 +6,7 @@ use super::hybrid_cache::{CachedBody, CachedObject};
 use super::metadata::{ObjectMetadata, PartsMarker, ResponseMetadata, VaryMarker};
 use super::request::RequestContext;
 use super::variant::variant_key;
+use shoal_cache::io_pool::Urgency;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ pub struct StoredResponse {
 impl Cache {
     /// Looks up the response that `ask` selects. Purged responses are not found.
     pub(super) async fn lookup(&self, ask: &RequestContext) -> Lookup {
-        match self.find_for(ask, &ask.primary).await {
+        match self.find_with(ask, &ask.primary, urgency_of(ask)).await {
             Some(CachedObject { record: ObjectMetadata::Vary(note), .. }) => {
                 Box::pin(self.lookup_variant(ask, &note)).await
             }
@@ -64,7 +65,7 @@ impl Cache {
         let keys = variant_keys(ask, note);
         let mut best: Option<Lookup> = None;
         for key in &keys {
-            let found = self.find_for(ask, key).await;
+            let found = self.find_with(ask, key, urgency_of(ask)).await;
             let lookup = to_lookup(key.clone(), found, true);
             if recency(&lookup) > best.as_ref().and_then(recency) {
                 best = Some(lookup);
@@ -89,15 +90,32 @@ impl Cache {
             && !self.purge_table.is_purged(&head.names.slots, &head.names.groups, head.requested)
     }
 
-    /// Finds a record that may serve `ask`.
+    /// Finds a record that may serve `ask`. A client may wait for it.
     pub(super) async fn find_for(&self, ask: &RequestContext, key: &ObjectKey) -> Option<CachedObject> {
-        let found = self.find(key, &ask.primary).await?;
+        self.find_with(ask, key, Urgency::Demand).await
+    }
+
+    async fn find_with(
+        &self,
+        ask: &RequestContext,
+        key: &ObjectKey,
+        urgency: Urgency,
+    ) -> Option<CachedObject> {
+        let found = self.find_unpurged((key, urgency), &ask.primary).await?;
         is_of_mode(ask, &found.record).then_some(found)
     }
 
-    /// Finds a record of the URL `primary` that has not been purged.
+    /// Finds a record of the URL `primary` that has not been purged. A client may wait for it.
     pub(super) async fn find(&self, key: &ObjectKey, primary: &ObjectKey) -> Option<CachedObject> {
-        let found = self.objects.find(key, || self.invalidations.snapshot(primary)).await?;
+        self.find_unpurged((key, Urgency::Demand), primary).await
+    }
+
+    async fn find_unpurged(
+        &self,
+        (key, urgency): (&ObjectKey, Urgency),
+        primary: &ObjectKey,
+    ) -> Option<CachedObject> {
+        let found = self.objects.find((key, urgency), || self.invalidations.snapshot(primary)).await?;
         let purged = found.record.head().filter(|head| self.is_purged(head));
         if let Some(head) = purged {
             if self.purge_table.needs_validation(head.requested) {
@@ -126,6 +144,15 @@ impl Cache {
     /// Returns `true` if the response has been purged.
     pub(super) fn is_purged(&self, head: &ResponseMetadata) -> bool {
         self.purge_table.is_purged(&head.names.slots, &head.names.groups, head.requested)
+    }
+}
+
+/// Returns the urgency of a lookup: a prefetch leaves disks and other nodes to clients. Its lookup
+/// comes before its flight, so that no client waits for it.
+fn urgency_of(ask: &RequestContext) -> Urgency {
+    match &ask.background {
+        Some(background) if background.is_unwanted() => Urgency::Ahead,
+        _ => Urgency::Demand,
     }
 }
 

@@ -26,7 +26,11 @@ pub(super) async fn serve_secured<H: Handler>(
     let mut client = entrance.client(&stream, peer);
     let handshake = TlsAcceptor::from(config).accept(Rewind::new(Bytes::new(), stream));
     let stream = match tokio::time::timeout(live.head_timeout, Box::pin(handshake)).await {
-        Ok(Ok(stream)) => Box::new(stream),
+        Ok(Ok(mut stream)) => {
+            // The peer is a node. Its messages are often longer than a record.
+            stream.get_mut().0.read_ahead();
+            Box::new(stream)
+        }
         failed => {
             shared.metrics.cluster_handshakes_failed.increment();
             let reason = failed.map_or_else(

@@ -91,6 +91,7 @@ impl<T: ClientIo> BufferedConnection<T> {
         before.clear();
         match std::mem::replace(&mut self.enlarged, true) {
             true => spare::retire(before),
+            false if before.capacity() == 0 => {}
             false => spare::give(BufferClass::Client, before),
         }
         debug_assert!(self.input.capacity() >= bytes);

@@ -30,7 +30,8 @@ fn servers(node: &Shoal) -> usize {
     rows.iter().filter(|row| row["state"] == "on").count()
 }
 
-fn report(node: &Shoal) -> serde_json::Value {
+/// Returns a node's words about shared memory.
+pub fn report(node: &Shoal) -> serde_json::Value {
     let text = node.ask_admin(&Request::get("/cluster")).expect_status(200).text();
     let value: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     value["shared_memory"].clone()

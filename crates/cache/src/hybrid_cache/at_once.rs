@@ -105,7 +105,7 @@ mod tests {
     use super::super::super::invalidations::Invalidations;
     use super::super::super::metadata::{Provenance, ResponseMetadata, ResponseScope, VaryMarker};
     use super::super::super::purge_table::Sequence;
-    use super::super::{IoPool, MemoryBudget, Metrics, ObjectSizeLimits};
+    use super::super::{IoPool, MemoryBudget, Metrics, ObjectSizeLimits, Urgency};
     use super::*;
     use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
     use shoal_core::Timestamp;
@@ -166,7 +166,10 @@ mod tests {
         }
 
         async fn find(&self, number: u64) -> Option<u64> {
-            let found = self.objects.find(&key(number), || self.invalidations.snapshot(&key(number))).await?;
+            let found = self
+                .objects
+                .find((&key(number), Urgency::Demand), || self.invalidations.snapshot(&key(number)))
+                .await?;
             let ObjectMetadata::Vary(note) = found.record else { panic!("a note was kept") };
             Some(note.generation)
         }
@@ -237,7 +240,10 @@ mod tests {
             for _ in 0..2 {
                 let insert = world.store.insert(&key(1), &written, Some(0)).expect("it is taken");
                 insert.commit(None).expect("it is kept");
-                let found = world.objects.find(&key(1), || world.invalidations.snapshot(&key(1))).await;
+                let found = world
+                    .objects
+                    .find((&key(1), Urgency::Demand), || world.invalidations.snapshot(&key(1)))
+                    .await;
                 assert_eq!(found.is_some(), is_found, "{begins} {name}");
                 assert_eq!(world.store.may_contain(&key(1)), is_found, "{begins} {name}");
             }

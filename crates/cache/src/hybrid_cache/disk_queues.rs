@@ -18,6 +18,9 @@
 //! node. With thousands of clients, the origin could not take the requests. A read keeps its place
 //! until its client has taken the bytes. The bytes between disk and clients are therefore bounded,
 //! even with busy workers.
+//!
+//! A read ahead of clients takes no place of theirs, and waits for as long as they keep the disk
+//! busy. It ends early if the disk hangs.
 
 use crate::io_pool::{IoPool, JobKind, QueueFull};
 use crate::metrics::Metrics;
@@ -139,7 +142,7 @@ impl DiskQueue {
             let is_over = match kind {
                 JobKind::Read { .. } => waited >= QUEUE_PATIENCE || waited >= PATIENCE && self.may_leave(),
                 JobKind::Change => waited >= PATIENCE,
-                JobKind::Completion | JobKind::ChangeSoon => false,
+                JobKind::Completion | JobKind::ChangeSoon | JobKind::ReadAhead => false,
             };
             if is_over {
                 return Err(DiskJobError::Slow);
@@ -313,6 +316,27 @@ mod tests {
         }
         assert_eq!((lane.pool.finished(), lane.places.available_permits()), (3, 0));
         for (number, read) in reads.into_iter().enumerate() {
+            assert_eq!(read.await, Ok(number));
+        }
+        lane.pool.close();
+    }
+
+    /// Clients leave a disk that keeps them waiting. Nobody waits for a prefetch.
+    #[tokio::test]
+    async fn reads_ahead_take_no_places_of_clients() {
+        let lane = lane(1, 4);
+        let (answer, gate) = mpsc::channel::<()>();
+        let mut blocked = Box::pin(lane.run(JobKind::READ, move || gate.recv().is_ok()));
+        assert!(begun(blocked.as_mut()).await);
+        let mut ahead: Vec<_> =
+            (0..20).map(|number| Box::pin(lane.run(JobKind::ReadAhead, move || number))).collect();
+        for read in &mut ahead {
+            assert!(begun(read.as_mut()).await, "the thread is at work");
+        }
+        assert_eq!((lane.places.available_permits(), lane.pool.waiting()), (2, 0));
+        answer.send(()).expect("the job waits");
+        assert_eq!(blocked.await, Ok(true));
+        for (number, read) in ahead.into_iter().enumerate() {
             assert_eq!(read.await, Ok(number));
         }
         lane.pool.close();

@@ -4,6 +4,7 @@ use super::entry::tick_of;
 use super::{CachedObject, HybridCache, MemoryEntry, offer_to_disk};
 use crate::clock;
 use crate::invalidations::ValiditySnapshot;
+use crate::io_pool::Urgency;
 use crate::metadata::ObjectMetadata;
 use crate::shared_memory::{PlacedPage, SharedMemory, read_page};
 use shoal_core::ObjectKey;
@@ -48,11 +49,19 @@ impl HybridCache {
         Some(CachedObject { record, body: kept, in_memory: false })
     }
 
-    /// Reads an object from the disk, and tells shared memory the time that it took.
-    pub(super) async fn timed<T>(&self, reading: impl Future<Output = Option<T>>) -> Option<T> {
+    /// Reads an object from the disk, and tells shared memory the time that it took. A read for a
+    /// prefetch waits for those of clients, so that its time tells nothing.
+    pub(super) async fn timed<T>(
+        &self,
+        urgency: Urgency,
+        reading: impl Future<Output = Option<T>>,
+    ) -> Option<T> {
         let begun = Instant::now();
         let read = reading.await?;
         self.metrics.disk_object_reads.increment();
+        if urgency == Urgency::Ahead {
+            return Some(read);
+        }
         self.shared.get().into_iter().for_each(|shared| shared.disk_took(begun.elapsed()));
         Some(read)
     }

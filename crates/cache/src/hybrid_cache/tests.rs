@@ -16,7 +16,7 @@ impl World {
 /// Returns `true` if the lookup misses the object.
 async fn find(objects: &HybridCache, key: &ObjectKey) -> bool {
     let invalidations = Invalidations::new();
-    objects.find(key, || invalidations.snapshot(key)).await.is_none()
+    objects.find((key, Urgency::Demand), || invalidations.snapshot(key)).await.is_none()
 }
 
 #[tokio::test]

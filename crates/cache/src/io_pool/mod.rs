@@ -8,11 +8,16 @@
 //! queue of its own. Waking a thread for each job would cost more than the job. Such a job begins
 //! within 10 ms, together with others that arrived meanwhile. Changes begin in their order of
 //! arrival. Reads go before them, in the order of their places on the disk, but at most 16 reads go
-//! before a change that is due.
+//! before a change that is due. Reads ahead of any client ([`ahead`]) go last.
 
+mod ahead;
 mod elevator;
+mod kind;
 
+use ahead::AheadReads;
 use elevator::Elevator;
+use kind::JobQueueKind;
+pub use kind::{JobKind, Urgency};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use shoal_telemetry::by_site::{BUCKETS, TimeBuckets};
 use std::collections::VecDeque;
@@ -53,6 +58,7 @@ struct JobQueue {
 
 struct PoolState {
     reads: Elevator<Job>,
+    ahead: AheadReads<Job>,
     changes: VecDeque<Job>,
     /// Reads begun since the last change, while changes waited.
     passed_by: u32,
@@ -65,53 +71,35 @@ struct PoolState {
     closed: bool,
 }
 
-/// Kind of a job, and whether a caller waits for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobKind {
-    /// Changes nothing visible, and should begin at once.
-    Read {
-        /// Place of the read on the disk, in bytes, if known.
-        at: Option<u64>,
-    },
-    /// Changes stored data, and a caller waits.
-    Change,
-    /// Changes stored data, and a caller waits. Without the job, earlier writes would be lost.
-    Completion,
-    /// Changes stored data, and no caller waits.
-    ChangeSoon,
-}
-
-impl JobKind {
-    /// A read at an unknown place.
-    pub const READ: Self = Self::Read { at: None };
-}
-
 impl PoolState {
     fn new() -> Self {
-        let (reads, changes) = (Elevator::new(), VecDeque::new());
-        Self { reads, changes, passed_by: 0, due: None, is_timed: false, idle: 0, closed: false }
+        let (reads, ahead, changes) = (Elevator::new(), AheadReads::new(), VecDeque::new());
+        Self { reads, ahead, changes, passed_by: 0, due: None, is_timed: false, idle: 0, closed: false }
     }
 
+    /// Returns the number of waiting jobs. Reads ahead hold up no job, and are not counted.
     fn waiting(&self) -> usize {
         self.reads.len() + self.changes.len()
     }
 
-    /// Returns the next job to begin now, and `true` if the job changes something.
-    fn take(&mut self) -> Option<(Job, bool)> {
+    /// Returns the next job to begin now, and its queue.
+    fn take(&mut self) -> Option<(Job, JobQueueKind)> {
         let is_due = self.closed || self.due.is_none_or(|due| Instant::now() >= due);
         let changes_wait = is_due && !self.changes.is_empty();
         let is_their_turn = changes_wait && self.passed_by >= PASSED_BY_MAX;
         if let Some(job) = if is_their_turn { None } else { self.reads.pop() } {
             self.passed_by += u32::from(changes_wait);
             debug_assert!(self.passed_by <= PASSED_BY_MAX, "changes that never come to their turn");
-            return Some((job, false));
+            return Some((job, JobQueueKind::Reads));
         }
         self.passed_by = 0;
-        if !is_due {
-            return None;
+        if is_due {
+            self.due = None;
+            if let Some(job) = self.changes.pop_front() {
+                return Some((job, JobQueueKind::Changes));
+            }
         }
-        self.due = None;
-        self.changes.pop_front().map(|job| (job, true))
+        self.ahead.pop().map(|job| (job, JobQueueKind::Ahead))
     }
 }
 
@@ -143,7 +131,8 @@ impl IoPool {
     ) -> Result<oneshot::Receiver<T>, QueueFull> {
         let (answer, answered) = oneshot::channel();
         // Jobs that nobody waits for are delayed on purpose.
-        let queued = (kind != JobKind::ChangeSoon).then(|| (Arc::clone(&self.queue), Instant::now()));
+        let is_awaited = !matches!(kind, JobKind::ChangeSoon | JobKind::ReadAhead);
+        let queued = is_awaited.then(|| (Arc::clone(&self.queue), Instant::now()));
         let job = Box::new(move || {
             if let Some((queue, at)) = queued {
                 queue.waits.observe(at.elapsed());
@@ -216,12 +205,16 @@ impl JobQueue {
             return Err(QueueFull);
         }
         debug_assert!(state.waiting() < self.limit);
-        if !matches!(kind, JobKind::Read { .. }) {
+        if !matches!(kind, JobKind::Read { .. } | JobKind::ReadAhead) {
             self.changing.fetch_add(1, Relaxed);
         }
         let wakes = match kind {
             JobKind::Read { at } => {
                 state.reads.push(at, job);
+                true
+            }
+            JobKind::ReadAhead => {
+                state.ahead.push(job)?;
                 true
             }
             JobKind::Change | JobKind::Completion => {
@@ -266,17 +259,23 @@ impl JobQueue {
     }
 
     fn work(&self) {
-        while let Some((job, is_change)) = self.next() {
+        while let Some((job, queue)) = self.next() {
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {
                 tracing::error!("a disk job panicked; its request is treated as a miss");
             }
-            let changing = self.changing.fetch_sub(usize::from(is_change), Release);
-            debug_assert!(changing >= usize::from(is_change), "a change that was not counted");
+            match queue {
+                JobQueueKind::Changes => {
+                    let changing = self.changing.fetch_sub(1, Release);
+                    debug_assert!(changing > 0, "a change that was not counted");
+                }
+                JobQueueKind::Ahead => self.state.lock().ahead.ended(),
+                JobQueueKind::Reads => {}
+            }
             self.finished.fetch_add(1, Relaxed);
         }
     }
 
-    fn next(&self) -> Option<(Job, bool)> {
+    fn next(&self) -> Option<(Job, JobQueueKind)> {
         let mut state = self.state.lock();
         loop {
             if let Some(job) = state.take() {

@@ -37,7 +37,7 @@ impl SharedMemory for Elsewhere {
         self.evicted.lock().push(object);
     }
 
-    fn find(&self, key: &ObjectKey, _: bool) -> Option<PlacedPage> {
+    fn find(&self, key: &ObjectKey, _: bool, _: Urgency) -> Option<PlacedPage> {
         let page = self.pages.lock().remove(&key.hash())?;
         self.purges.lock().iter().for_each(|purges| purges.mark(key));
         Some(PlacedPage { bytes: page.len() as u64, bring: Box::pin(async move { Some(page) }) })
@@ -109,7 +109,8 @@ async fn evicted_object_comes_back_from_its_page() {
     elsewhere.pages.lock().insert(object.key(), page.clone());
     let wanted = (0..200).map(key).find(|key| key.hash() == object.key()).expect("one of them");
     let validity = Invalidations::new();
-    let found = cache.find(&wanted, || validity.snapshot(&wanted)).await.expect("it comes back");
+    let found =
+        cache.find((&wanted, Urgency::Demand), || validity.snapshot(&wanted)).await.expect("it comes back");
     assert_eq!(found.body.length(), 20_000);
     assert!(cache.memory_entry(&wanted).is_some(), "it is in RAM again");
     for end in 0..page.len().min(400) {
@@ -135,7 +136,7 @@ async fn purged_object_does_not_come_back() {
         invalidations.mark(&key(1));
         validity
     };
-    assert!(cache.find(&key(1), begin).await.is_none());
+    assert!(cache.find((&key(1), Urgency::Demand), begin).await.is_none());
     assert!(cache.memory_entry(&key(1)).is_none());
     cache.pools().for_each(|pool| pool.close());
 }
@@ -150,7 +151,7 @@ async fn purge_of_a_page_that_leaves_the_directory_is_seen() {
     let invalidations = Arc::new(Invalidations::new());
     *elsewhere.purges.lock() = Some(Arc::clone(&invalidations));
     // The validity begins before the page is taken, so that the purge is later.
-    assert!(cache.find(&key(1), || invalidations.snapshot(&key(1))).await.is_none());
+    assert!(cache.find((&key(1), Urgency::Demand), || invalidations.snapshot(&key(1))).await.is_none());
     assert!(elsewhere.pages.lock().is_empty() && cache.memory_entry(&key(1)).is_none());
     cache.pools().for_each(|pool| pool.close());
 }

@@ -4,8 +4,8 @@ use crate::failure::Failure;
 use crate::show::print;
 use serde_json::{Value, json};
 use shoal_lab::prefetching::{
-    DiskTimes, Fetches, HintCoverage, PrefetchCosts, PrefetchKinds, PrefetchSetup, Program, ProgramResult,
-    simulate,
+    DiskTimes, EpochPlanner, Fetches, HintCoverage, PrefetchCosts, PrefetchKinds, PrefetchSetup, Program,
+    ProgramResult, simulate,
 };
 use std::fmt::Write;
 
@@ -37,6 +37,12 @@ pub struct ModelPgmsOptions {
     /// Number of times that the program reads its data
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
+    /// Programs of this kind, each on a node of its own; the slowest one is told
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    programs: u32,
+    /// Planner of epochs: coordinator (section 4.3.3), or each node for itself, as Shoal does
+    #[arg(long, value_name = "PLANNER", default_value = "coordinator")]
+    planning: String,
     /// Divisor of the size of the program's files; the testbed's have 100 MB
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     scale: u32,
@@ -80,6 +86,7 @@ Examples:
   shoal model pgms --prefetch dl,dg                     without prefetching from global memory to local
   shoal model pgms --idle 1-4 --idle-frames 16384       128 MB shared among the idle nodes (Figure 4.8)
   shoal model pgms --program random --rounds 3 --hints wrong:0.1   a tenth of the hints is wrong
+  shoal model pgms --program random --programs 3 --planning each   no coordinator
   shoal model pgms --disk-ms 0.1 --global-us 20         a flash disk and a network of today";
 
 /// The program at one number of idle nodes.
@@ -91,40 +98,45 @@ struct ModelPgmsRow {
 
 impl ModelPgmsOptions {
     pub fn perform(self) -> Result<(), Failure> {
-        let program = self.program()?;
+        let count = u64::from(self.programs);
+        let programs = (0..count).map(|number| self.program(self.seed.wrapping_add(number)));
+        let programs: Vec<Program> = programs.collect::<Result<_, _>>()?;
         let costs = self.costs()?;
         let bound = costs.times().map_err(wrong)?.bound();
-        let alone = self.gms(&program, &self.setting(0, costs)?)?.elapsed_seconds;
+        let mut one = self.setting(0, costs)?;
+        one.homes.truncate(1);
+        one.frames.truncate(1);
+        let alone = self.gms(&programs[..1], &one)?.elapsed_seconds;
         let rows: Vec<ModelPgmsRow> = self
             .counts()?
             .into_iter()
-            .map(|idle| self.row(&program, idle, costs))
+            .map(|idle| self.row(&programs, idle, costs))
             .collect::<Result<_, _>>()?;
         print(&if self.json { json_of(&rows, alone, bound) } else { table_of(&rows, alone, bound) })
     }
 
-    fn row(&self, program: &Program, idle: usize, costs: PrefetchCosts) -> Result<ModelPgmsRow, Failure> {
+    fn row(&self, programs: &[Program], idle: usize, costs: PrefetchCosts) -> Result<ModelPgmsRow, Failure> {
         let setting = self.setting(idle, costs)?;
-        let pgms = simulate(std::slice::from_ref(program), &setting).map_err(wrong)?.programs[0];
+        let pgms = slowest(programs, &setting)?;
         let stall = pgms.stall_seconds();
         assert!(
             stall <= pgms.elapsed_seconds * (1.0 + 1e-9),
             "a program waits for part of its time: {stall}"
         );
-        Ok(ModelPgmsRow { idle, gms: self.gms(program, &setting)?, pgms })
+        Ok(ModelPgmsRow { idle, gms: self.gms(programs, &setting)?, pgms })
     }
 
-    fn gms(&self, program: &Program, setting: &PrefetchSetup) -> Result<ProgramResult, Failure> {
+    fn gms(&self, programs: &[Program], setting: &PrefetchSetup) -> Result<ProgramResult, Failure> {
         let setting = PrefetchSetup { prefetching: PrefetchKinds::NONE, ..setting.clone() };
-        Ok(simulate(&[program.unhinted()], &setting).map_err(wrong)?.programs[0])
+        slowest(&programs.iter().map(Program::unhinted).collect::<Vec<_>>(), &setting)
     }
 
-    fn program(&self) -> Result<Program, Failure> {
+    fn program(&self, seed: u64) -> Result<Program, Failure> {
         let mut program = match self.program.as_str() {
-            "render" => Program::render(self.scale, self.seed),
-            "random" => Program::random(self.scale, self.seed),
+            "render" => Program::render(self.scale, seed),
+            "random" => Program::random(self.scale, seed),
             "reverse" => Program::reverse(self.scale),
-            "hotcold" => Program::hotcold(self.scale, self.seed),
+            "hotcold" => Program::hotcold(self.scale, seed),
             other => {
                 return Err(Failure::Usage(format!(
                     "--program: {other:?} is none of render, random, reverse, hotcold"
@@ -197,9 +209,18 @@ impl ModelPgmsOptions {
 
     fn setting(&self, idle: usize, costs: PrefetchCosts) -> Result<PrefetchSetup, Failure> {
         let frames = self.frames.unwrap_or(4096 / self.scale as usize);
-        let mut setting = PrefetchSetup::testbed(frames, idle);
+        let programs = self.programs as usize;
+        let mut setting = PrefetchSetup::testbed(frames, programs - 1 + idle);
+        setting.homes = (0..programs).collect();
+        setting.planning = match self.planning.as_str() {
+            "coordinator" => EpochPlanner::Coordinator,
+            "each" => EpochPlanner::Each,
+            other => {
+                return Err(Failure::Usage(format!("--planning: {other:?} is none of coordinator, each")));
+            }
+        };
         if let Some(together) = self.idle_frames {
-            setting.frames.iter_mut().skip(1).for_each(|frames| *frames = together / idle);
+            setting.frames.iter_mut().skip(programs).for_each(|frames| *frames = together / idle);
         }
         setting.prefetching = self.prefetching()?;
         setting.costs = costs;
@@ -221,6 +242,13 @@ impl ModelPgmsOptions {
             .filter(|counts| !counts.is_empty())
             .ok_or_else(|| Failure::Usage(format!("--idle: {text:?} is no number and no range such as 0-4")))
     }
+}
+
+/// Runs programs, and returns the results of the one that ends last.
+fn slowest(programs: &[Program], setting: &PrefetchSetup) -> Result<ProgramResult, Failure> {
+    let result = simulate(programs, setting).map_err(wrong)?;
+    let slowest = result.programs.into_iter().max_by(|a, b| a.elapsed_seconds.total_cmp(&b.elapsed_seconds));
+    slowest.ok_or_else(|| Failure::Usage("--programs: one at least".into()))
 }
 
 fn wrong(error: shoal_lab::prefetching::SetupError) -> Failure {

@@ -41,6 +41,9 @@ use upgrading::AfterUpgrade;
 
 /// Runs a node until a signal ends it, or another process takes over.
 fn run(configuration: Configuration) -> Result<(), Failure> {
+    // Before any thread starts: one that allocates earlier gets a heap of its own. Other threads
+    // share that later, and it grows by a system call for each block.
+    shoal_cache::storage::return_freed_bytes();
     let (predecessor, sockets) = match Predecessor::find()? {
         Some((predecessor, sockets)) => (Some(Arc::new(predecessor)), sockets),
         None => (None, activated_sockets()?),

@@ -56,6 +56,12 @@ impl PutReserve {
         wanted.min(self.most)
     }
 
+    /// Returns the bytes of waiting pages that leave together: those of a full message, or fewer if
+    /// they would take much of the memory. More of them would need a larger reserve.
+    pub fn together(&self, message_bytes: u64) -> u64 {
+        message_bytes.min(self.most / TOGETHER_PART).min(self.size / 2)
+    }
+
     /// Puts a size into force.
     pub fn set(&mut self, size: u64) {
         debug_assert!(size <= self.most);
@@ -71,6 +77,9 @@ const MOST_BYTES: u64 = 16 << 20;
 const FIRST_PART: u64 = 256;
 const FIRST_BYTES_MIN: u64 = 64 << 10;
 const FIRST_BYTES_MAX: u64 = 1 << 20;
+
+/// Part of the most bytes that leave together at most.
+const TOGETHER_PART: u64 = 8;
 
 /// The peak is halved in about 22 seconds.
 const DECAY: u64 = 31;
@@ -94,5 +103,18 @@ mod tests {
         let sizes: Vec<u64> = (0..600).map(|_| reserve.adapt(true)).collect();
         assert!(sizes.is_sorted_by(|before, after| before >= after) && sizes[3] > 1 << 20, "{sizes:?}");
         assert_eq!(sizes.last(), Some(&0), "memory comes back");
+    }
+
+    #[test]
+    fn pages_leave_together_within_the_reserve() {
+        let together = |ram: u64, size: u64| {
+            let mut reserve = PutReserve::of(ram);
+            reserve.set(size);
+            reserve.together(256 << 10)
+        };
+        assert_eq!(together(64 << 20, 4 << 20), 256 << 10, "a message is full");
+        assert_eq!(together(64 << 20, 100 << 10), 50 << 10, "half of the reserve");
+        assert_eq!(together(8 << 20, 512 << 10), 64 << 10, "a small memory");
+        assert_eq!(together(8 << 20, 0), 0, "nothing waits for more");
     }
 }

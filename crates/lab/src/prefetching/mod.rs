@@ -68,6 +68,8 @@ pub struct PrefetchSetup {
     pub outstanding: usize,
     /// T: longest time of an epoch, in seconds.
     pub epoch_seconds: f64,
+    /// Planner of epochs.
+    pub planning: EpochPlanner,
     /// Rule for weights: by ages alone or by loads too, with the source of the rate.
     pub balancing: BalancingRate,
     /// A node that joins later.
@@ -77,6 +79,16 @@ pub struct PrefetchSetup {
     pub copies: Option<usize>,
     /// Seed of the random targets of evicted pages.
     pub seed: u64,
+}
+
+/// Planner of epochs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EpochPlanner {
+    /// The node with the least load plans for all, which know the rest of its weights at once.
+    Coordinator,
+    /// Each node with a program plans for itself, from all reports, as a running Shoal does.
+    /// Acknowledgements tell it of others' requests.
+    Each,
 }
 
 /// A node that joins later with its memory and disk.
@@ -383,6 +395,7 @@ impl PrefetchSetup {
             costs: PrefetchCosts::TESTBED,
             outstanding: 8,
             epoch_seconds: 5.0,
+            planning: EpochPlanner::Coordinator,
             balancing: BalancingRate::Fixed(0.0),
             joining: None,
             copies: None,

@@ -180,6 +180,7 @@ fn every_program_ends_and_adds_up() {
             },
             outstanding: below(9),
             epoch_seconds: 0.05 + below(10) as f64 / 20.0,
+            planning: [EpochPlanner::Coordinator, EpochPlanner::Each][below(2)],
             balancing: [BalancingRate::Fixed(0.0), BalancingRate::Fixed(0.7), BalancingRate::Tuned(0.5)]
                 [below(3)],
             seed,
@@ -214,4 +215,21 @@ fn speedup_grows_with_the_disks_that_have_copies() {
     assert_eq!(found[4], seconds(None), "five copies on five nodes are all");
     assert!(found[0] > 2.0 * found[1], "one copy is no help of others: {found:?}");
     assert!(found[1] < 1.6 * found[4], "stripes on all disks are nearly as good as copies: {found:?}");
+}
+
+/// Programs on one to three nodes share the memory and disks of the others.
+#[test]
+fn planning_each_for_itself_costs_little() {
+    for programs in 1..=3_usize {
+        let all: Vec<Program> = (1..=programs as u64).map(|seed| Program::random(16, seed)).collect();
+        let seconds = |planning| {
+            let homes = (0..programs).collect();
+            let setting =
+                PrefetchSetup { homes, planning, epoch_seconds: 0.3, ..PrefetchSetup::testbed(256, 4) };
+            simulate(&all, &setting).expect("a setting").seconds
+        };
+        let (one, each) = (seconds(EpochPlanner::Coordinator), seconds(EpochPlanner::Each));
+        eprintln!("{programs} programs: {one:.2} s planned by a coordinator, {each:.2} s by each");
+        assert!((each / one - 1.0).abs() < 0.1, "{programs}: {one} {each}");
+    }
 }

@@ -4,23 +4,31 @@
 //! The decisions are those of a running node:
 //! [`PutPlan`](shoal_cooperation::global_memory::PutPlan) and its companions (Voelker 2000, chapter
 //! 3), S3-FIFO for the RAM, placement by digests that are pulled each second. The disk of each node
-//! holds all that the node has stored. Messages take no time and none is lost, and no server is
-//! short of CPU: the results are a bound from above.
+//! holds all that the node has stored. No message is lost, and no server is short of CPU: the
+//! results are a bound from above.
+//!
+//! Messages take no time in the decisions. With [`FleetTimes`] their times are counted beside, and
+//! the tuner of the load balancing rate runs as in a node.
 //!
 //! Each request that RAM does not answer has its reason. Cost: O(log pages) a request.
 
+mod ideal;
 mod node;
 mod table;
 #[cfg(test)]
 mod tests;
+mod timing;
 
+pub use ideal::ideal_disk_reads;
 pub use table::fleet_text;
+pub use timing::{FleetTimes, PageTraffic};
 
 use node::{Evicted, FleetLookup, FleetNode};
 use shoal_cooperation::NodeId;
 use shoal_core::Key;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
+use timing::FleetClock;
 
 /// Request to one of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,10 +56,21 @@ pub struct FleetSettings {
     pub ram_object_max: u64,
     /// First requests that are not counted.
     pub warm_up: usize,
-    /// Load balancing rate b.
-    pub balance: f64,
+    /// Source of the load balancing rate b.
+    pub balance: FleetBalance,
+    /// Times of pages and disks; `None` if they are not of interest.
+    pub times: Option<FleetTimes>,
     /// Seed of the draws.
     pub seed: u64,
+}
+
+/// Source of the load balancing rate of a fleet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FleetBalance {
+    /// A fixed rate.
+    Fixed(f64),
+    /// The tuner of each node, by the times of its faults.
+    Tuned,
 }
 
 /// Setting of a fleet that is compared.
@@ -101,7 +120,7 @@ impl FleetSource {
 }
 
 /// Counts of a fleet.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FleetOutcome {
     /// Requests that count.
     pub requests: u64,
@@ -113,6 +132,10 @@ pub struct FleetOutcome {
     pub replaced: [u64; 3],
     /// Different objects in all memory at the end, and all objects with their copies.
     pub distinct: (usize, usize),
+    /// Traffic of pages, if times are of interest.
+    pub traffic: Option<PageTraffic>,
+    /// Load balancing rate of the first node at the end.
+    pub balance: f64,
 }
 
 impl FleetOutcome {
@@ -143,6 +166,9 @@ pub fn run_fleet(requests: &[FleetRequest], settings: &FleetSettings, form: Flee
     for (number, request) in requests.iter().enumerate() {
         debug_assert!(request.node < settings.nodes);
         fleet.tick_until(request.time);
+        if number == settings.warm_up {
+            fleet.clock.iter_mut().for_each(|clock| clock.count_from(request.time));
+        }
         let node = if form == FleetForm::One { 0 } else { request.node % settings.nodes };
         let source = fleet.request(node, request);
         if number >= settings.warm_up {
@@ -153,6 +179,8 @@ pub fn run_fleet(requests: &[FleetRequest], settings: &FleetSettings, form: Flee
     outcome.pages_put = fleet.pages_put;
     outcome.replaced = fleet.replaced;
     outcome.distinct = fleet.distinct();
+    outcome.balance = fleet.nodes.first().map_or(0.0, |node| node.balance(settings.balance));
+    outcome.traffic = fleet.clock.map(|clock| clock.traffic(fleet.now));
     outcome
 }
 
@@ -166,6 +194,7 @@ struct Fleet {
     draws: u64,
     pages_put: u64,
     replaced: [u64; 3],
+    clock: Option<FleetClock>,
 }
 
 impl Fleet {
@@ -177,12 +206,13 @@ impl Fleet {
         let mut fleet = Self {
             settings: *settings,
             form,
-            nodes: (0..nodes).map(|_| FleetNode::new(ram, nodes)).collect(),
+            nodes: (0..nodes).map(|_| FleetNode::new(ram, nodes, settings.times)).collect(),
             ticked: Duration::ZERO,
             now: Duration::ZERO,
             draws: settings.seed,
             pages_put: 0,
             replaced: [0; 3],
+            clock: settings.times.map(|times| FleetClock::new(times, nodes)),
         };
         fleet.tick(Duration::ZERO);
         fleet
@@ -244,6 +274,8 @@ impl Fleet {
             let page = page_number(request.object);
             let back = self.nodes[server].guests.take(node_id(node), page);
             if back.is_some() {
+                let seconds = self.clock.as_mut().map(|clock| clock.getpage(server, now));
+                self.nodes[node].got_page(seconds);
                 self.bring_in(node, request);
                 return FleetLookup::Found(FleetSource::Page);
             }
@@ -253,6 +285,8 @@ impl Fleet {
             return FleetLookup::Absent;
         }
         let reason = found.fates.get(&request.object).copied().unwrap_or(FleetSource::DiskAlone);
+        let seconds = self.clock.as_ref().map(FleetClock::disk_seconds);
+        self.nodes[node].read_disk(seconds);
         self.bring_in(node, request);
         FleetLookup::Found(reason)
     }
@@ -299,6 +333,7 @@ impl Fleet {
         };
         self.pages_put += 1;
         self.replaced[replaced] += 1;
+        self.clock.iter_mut().for_each(|clock| clock.putpage(server, self.now));
         let used = self.now.saturating_sub(age);
         self.nodes[server].guests.put(node_id(node), page_number(object), (), (weight, used));
         self.nodes[node].is_placed(object, turn, node_id(server), weight);

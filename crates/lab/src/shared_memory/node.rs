@@ -1,6 +1,6 @@
 //! A node of a fleet: RAM by S3-FIFO, pages of others, directories, plan.
 
-use super::FleetSource;
+use super::{FleetBalance, FleetSource, FleetTimes};
 use shoal_cooperation::NodeId;
 use shoal_cooperation::global_memory::{
     AGE_MAX, Epochs, GuestPages, OwnRate, PageRoom, Place, PlacedPages, PutPlan, Reports, Role, RoomChoice,
@@ -38,6 +38,7 @@ pub(super) struct FleetNode {
     pub plan: PutPlan,
     tier: TierAge,
     epochs: Epochs,
+    service_us: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -48,7 +49,7 @@ struct InRam {
 }
 
 impl FleetNode {
-    pub fn new(ram_bytes: u64, nodes: usize) -> Self {
+    pub fn new(ram_bytes: u64, nodes: usize, times: Option<FleetTimes>) -> Self {
         let mut guests = GuestPages::default();
         for owner in 0..nodes {
             let dropped = guests.greet(NodeId(owner as u64), 1);
@@ -67,6 +68,7 @@ impl FleetNode {
             plan: PutPlan::default(),
             tier: TierAge::default(),
             epochs: Epochs::new(None, Duration::ZERO),
+            service_us: times.map_or(SERVICE_US, |times| (times.service_seconds * 1e6) as u32).max(1),
         }
     }
 
@@ -76,6 +78,25 @@ impl FleetNode {
         found.used = now;
         self.order.hit(found.handle);
         true
+    }
+
+    /// Records a page that came back, with its time.
+    pub fn got_page(&mut self, seconds: Option<f64>) {
+        self.epochs.requested(1);
+        seconds.into_iter().for_each(|seconds| self.epochs.faulted(1, seconds));
+    }
+
+    /// Records an object that was read from disk, with its time.
+    pub fn read_disk(&mut self, seconds: Option<f64>) {
+        seconds.into_iter().for_each(|seconds| self.epochs.faulted(1, seconds));
+    }
+
+    /// Returns the load balancing rate in force.
+    pub fn balance(&self, source: FleetBalance) -> f64 {
+        match source {
+            FleetBalance::Fixed(rate) => rate,
+            FleetBalance::Tuned => self.epochs.b(),
+        }
     }
 
     /// Forgets the fate of an object that comes back.
@@ -178,18 +199,18 @@ impl FleetNode {
             spare_bytes: spare_bytes((room.free, room.held, self.ram_used), (age, youngest), room.most),
             most_permille: 800,
             unused_permille: 800,
-            service_us: SERVICE_US,
+            service_us: self.service_us,
         }
     }
 
     /// Makes the plan of the next second.
-    pub fn make_plan(&mut self, role: Role, balance: f64, now: Duration) {
+    pub fn make_plan(&mut self, role: Role, balance: FleetBalance, now: Duration) {
         self.epochs.tick(now);
         let rate = OwnRate {
             seconds_between: self.epochs.seconds_between(),
             global_nodes: self.reports.global_nodes(now, role == Role::Global),
         };
-        let plan = PutPlan::new(&self.reports.fresh(now), rate, balance);
+        let plan = PutPlan::new(&self.reports.fresh(now), rate, self.balance(balance));
         debug_assert!(plan.is_ok(), "{plan:?}");
         self.plan = plan.unwrap_or_default();
     }

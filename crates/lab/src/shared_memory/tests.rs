@@ -9,7 +9,8 @@ const SETTINGS: FleetSettings = FleetSettings {
     beside_body: 1_500,
     ram_object_max: 4 << 20,
     warm_up: 3_000,
-    balance: 0.5,
+    balance: FleetBalance::Fixed(0.5),
+    times: None,
     seed: 1,
 };
 
@@ -83,4 +84,36 @@ fn large_object_stays_on_disk() {
     let requests: Vec<_> = (0..3).map(request).collect();
     let outcome = run_fleet(&requests, &FleetSettings { warm_up: 0, ..SETTINGS }, FleetForm::Shared);
     assert_eq!((outcome.of(FleetSource::DiskAlone), outcome.of(FleetSource::OriginFirst)), (2, 1));
+}
+
+const TIMES: FleetTimes = FleetTimes { page_seconds: 400e-6, service_seconds: 50e-6, disk_seconds: 5e-3 };
+
+#[test]
+fn times_are_those_of_the_counted_pages() {
+    let requests = workload(2_000, 8_000, Duration::from_millis(2));
+    let settings = FleetSettings { times: Some(TIMES), ..SETTINGS };
+    let [apart, shared, _] = compared(&requests, &settings);
+    let traffic = shared.traffic.clone().expect("times are of interest");
+    assert_eq!(traffic.getpages.iter().sum::<u64>(), shared.of(FleetSource::Page));
+    let simulated = traffic.simulated_seconds().expect("getpages");
+    let modelled = traffic.modelled_seconds(&TIMES, 1).expect("a solution").expect("getpages");
+    assert!((0.99..1.2).contains(&(simulated / TIMES.page_seconds)), "{simulated}");
+    assert!((modelled / simulated - 1.0).abs() < 0.2, "{modelled} {simulated}");
+    assert_eq!(apart.traffic.and_then(|traffic| traffic.simulated_seconds()), None);
+    let untimed = run_fleet(&requests, &SETTINGS, FleetForm::Shared);
+    assert_eq!((untimed.traffic, untimed.pages_put), (None, shared.pages_put), "times change no decision");
+}
+
+#[test]
+fn tuned_rate_comes_near_the_best_fixed_one() {
+    let requests = workload(2_000, 20_000, Duration::from_millis(5));
+    let reads = |balance| {
+        let settings = FleetSettings { times: Some(TIMES), warm_up: 8_000, balance, ..SETTINGS };
+        run_fleet(&requests, &settings, FleetForm::Shared).disk_reads()
+    };
+    let fixed = [0.0, 0.25, 0.5, 1.0].map(|rate| reads(FleetBalance::Fixed(rate)));
+    let (tuned, best) = (reads(FleetBalance::Tuned), fixed.into_iter().min().unwrap_or_default());
+    assert!(tuned as f64 <= 1.05 * best as f64, "{tuned} beside {fixed:?}");
+    let ideal = ideal_disk_reads(&requests, &FleetSettings { warm_up: 8_000, ..SETTINGS });
+    assert!(ideal > 0 && tuned as f64 <= 1.5 * ideal as f64, "{tuned} beside {ideal} of one LRU list");
 }

@@ -1,5 +1,8 @@
 //! Messages of other nodes that are longer than one read. They are gathered in the read buffer, and
 //! the connection's own task answers them.
+//!
+//! The first one is noticed by its first bytes. After that the connection reads into a buffer for a
+//! whole message at once, which its thread keeps while nothing has come.
 
 use super::fast_path::FastReply;
 use super::{Connection, NoRequest, REQUEST_TIMEOUT};
@@ -7,11 +10,12 @@ use crate::ServerState;
 use crate::client_io::ClientIo;
 use crate::message::Handler;
 use crate::slow_clients::ClientProgress;
+use crate::socket::INPUT_BYTES;
 use crate::transport::spare::BODY_BYTES;
 use bytes::BytesMut;
 use shoal_wire::HeadParser;
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 impl<T: ClientIo> Connection<T> {
@@ -21,6 +25,27 @@ impl<T: ClientIo> Connection<T> {
             return None;
         }
         shared.handler.awaited_message(&self.socket.input, &self.client)
+    }
+
+    /// Waits for the next message, and answers it if one read brings all of it. Otherwise its bytes
+    /// stay in the input. Also returns their arrival time.
+    pub(super) fn poll_long_message<H: Handler>(
+        &mut self,
+        shared: &ServerState<H>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(Option<FastReply>, Instant), NoRequest>> {
+        debug_assert!(self.socket.input.is_empty(), "earlier requests go first");
+        self.socket.enlarge(MESSAGE_BYTES);
+        match self.socket.poll_fill(context, BODY_BYTES) {
+            Poll::Ready(Ok(count)) if count > 0 => {}
+            Poll::Ready(_) => return Poll::Ready(Err(NoRequest::Over)),
+            Poll::Pending => return self.poll_idle(context).map(Err),
+        }
+        let (received, length) = (Instant::now(), self.socket.input.len());
+        let sent = self.try_fast_path(shared, received, context);
+        let is_long = length > INPUT_BYTES;
+        let sent = sent.map(|sent| if is_long && sent.is_sent() { FastReply::SentLong } else { sent });
+        Poll::Ready(Ok((sent, received)))
     }
 
     /// Reads the rest of a message of `whole` bytes, and answers it. Returns `None` if the request
@@ -54,6 +79,7 @@ impl<T: ClientIo> Connection<T> {
         }
         let sent = poll_fn(|context| Poll::Ready(self.try_gathered(shared, received, context))).await;
         let Some(sent) = sent else { return Ok(None) };
+        self.has_long_messages = true;
         self.parser = HeadParser::new();
         if self.socket.input.capacity() > MESSAGE_BYTES_KEPT {
             self.socket.input = BytesMut::new();

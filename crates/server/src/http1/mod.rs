@@ -62,7 +62,8 @@ pub(super) async fn serve<T: ClientIo, H: Handler>(
 ) -> Option<T> {
     let drain = shared.drain.watch();
     let (parser, interim) = (HeadParser::new(), Interim::default());
-    let connection = Connection { socket, live, client, drain, parser, interim, deferred: None };
+    let (deferred, has_long_messages) = (None, false);
+    let connection = Connection { socket, live, client, drain, parser, interim, deferred, has_long_messages };
     connection.serve(&shared, start).await
 }
 
@@ -75,6 +76,8 @@ struct Connection<T> {
     interim: Interim,
     /// Request at the start of the input, if it may wait for another node.
     deferred: Option<PeerAsk>,
+    /// The last message of another node was longer than one read.
+    has_long_messages: bool,
 }
 
 /// Facts about a request that are needed after the handler has it.
@@ -186,7 +189,10 @@ impl<T: ClientIo> Connection<T> {
         }
         loop {
             if self.socket.input.is_empty() {
-                let (glanced, received) = poll_fn(|context| self.poll_first(shared, context)).await?;
+                let (glanced, received) = match self.has_long_messages {
+                    true => poll_fn(|context| self.poll_long_message(shared, context)).await?,
+                    false => poll_fn(|context| self.poll_first(shared, context)).await?,
+                };
                 if let Some(glanced) = glanced {
                     return Ok(NextRequest::Glanced(glanced, received));
                 }

@@ -31,6 +31,7 @@ pub(super) async fn connection(server: &StreamServer<Scripted>) -> (Connection<T
         parser: HeadParser::new(),
         interim: Interim::default(),
         deferred: None,
+        has_long_messages: false,
     };
     (connection, far.expect("connected"))
 }

@@ -105,7 +105,7 @@ impl PrefetchRun<'_> {
             process.disk_from = place;
             let value = process.value(page, now);
             let Some((page, node)) = self.ask_for(index, place, now) else {
-                let epoch = &mut self.knowledge.epoch;
+                let epoch = self.epoch_of_mut(home);
                 if value > epoch.max_value(now) && epoch.is_used_up_for(home) {
                     epoch.used_up();
                 }
@@ -126,8 +126,8 @@ impl PrefetchRun<'_> {
     /// files, pages that no giving node can read are passed over.
     fn ask_for(&mut self, index: usize, place: u64, now: f64) -> Option<(u32, usize)> {
         let process = &self.processes[index];
-        let requester = &mut self.nodes[process.home].requester;
-        let epoch = &self.knowledge.epoch;
+        let planner = self.planner_of(process.home);
+        let (requester, epoch) = (&mut self.nodes[process.home].requester, &self.knowledge[planner].epoch);
         let on_disk = |page: &u32| process.pages[*page as usize].place == PageSite::Disk;
         let most = if self.aliases.is_some() { PASSED_OVER } else { 1 };
         let pages = process.hinted_from(place).map(|(_, page)| page).filter(on_disk).take(most);

@@ -136,7 +136,7 @@ impl PrefetchRun<'_> {
 
     /// Refuses a request at a node.
     fn refuse(&mut self, node: usize, request: PrefetchRequest<Page>) {
-        self.knowledge.epoch.exhausted(node);
+        self.epoch_of_mut(request.from).exhausted(node);
         self.processes[request.page.0 as usize].lost_to_disk(request.page.1, 0.0);
         self.nodes[request.from].requester.acknowledged();
         self.awake.insert(request.from);
@@ -178,6 +178,7 @@ impl PrefetchRun<'_> {
         of_global.cold += u64::from(!state.was_read);
         state.was_read = true;
         state.place = PageSite::Fetching(node);
+        self.acknowledge(node, request.from, request.value);
         self.nodes[request.from].requester.acknowledged();
         self.awake.insert(request.from);
     }

@@ -26,7 +26,7 @@ impl PrefetchRun<'_> {
         let value = self.processes[request.page.0 as usize].value(request.page.1, now);
         let given_up = self.replace(node, value);
         if let Some(given_up) = given_up {
-            self.knowledge.epoch.replaced(node, given_up, now);
+            self.epoch_of_mut(request.from).replaced(node, given_up, now);
         }
         given_up.is_some()
     }
@@ -34,7 +34,8 @@ impl PrefetchRun<'_> {
     /// Puts an evicted page on the node that the epoch chooses. Drops it when it is worth less than
     /// all pages there.
     fn put(&mut self, from: usize, page: Page, value: Value) {
-        let taker = self.knowledge.epoch.choose(from, self.random.unit());
+        let draw = self.random.unit();
+        let taker = self.epoch_of(from).choose(from, draw);
         let index = page.0 as usize;
         let home = self.processes[index].home;
         if home == from {
@@ -47,7 +48,8 @@ impl PrefetchRun<'_> {
         };
         // A page that takes the frame of one that has just left for its node replaces nothing.
         if given_up != Value::NEVER {
-            self.knowledge.epoch.replaced(node, given_up, self.seconds());
+            let now = self.seconds();
+            self.epoch_of_mut(from).replaced(node, given_up, now);
         }
         self.charge_node(from, index, self.setting.costs.putpage_seconds);
         self.nodes[node].station.transfer(self.now, self.setting.costs.transfer_seconds);

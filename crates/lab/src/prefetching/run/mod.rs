@@ -40,7 +40,8 @@ pub(super) struct PrefetchRun<'a> {
     scheduled: u64,
     /// Time of the simulation, in nanoseconds.
     now: u64,
-    knowledge: Knowledge,
+    /// That of the coordinator, or of each node.
+    knowledge: Vec<Knowledge>,
     random: Random,
     /// Nodes that may be able to prefetch more.
     awake: BTreeSet<usize>,
@@ -73,7 +74,7 @@ enum PrefetchEvent {
     /// A prefetch request has come to a node; its value in microseconds.
     Asked { node: usize, page: Page, until_us: u64 },
     /// The time of an epoch is over.
-    EpochOver { number: u64 },
+    EpochOver { planner: usize, number: u64 },
     /// A node's memory and disk are there from now on.
     Joins { node: usize },
 }
@@ -96,7 +97,7 @@ impl<'a> PrefetchRun<'a> {
         let mut run = Self {
             setting,
             times,
-            knowledge: Knowledge::new(setting.balancing),
+            knowledge: Knowledge::of_all(setting),
             nodes,
             agenda: BinaryHeap::new(),
             scheduled: 0,
@@ -109,7 +110,7 @@ impl<'a> PrefetchRun<'a> {
             aliases: setting.copies.map(|copies| aliases(&processes, setting.frames.len(), copies)),
             processes,
         };
-        run.begin_epoch();
+        run.begin_epochs();
         if let Some(joining) = setting.joining {
             run.schedule(after(0, joining.after_seconds), PrefetchEvent::Joins { node: joining.node });
         }
@@ -130,7 +131,7 @@ impl<'a> PrefetchRun<'a> {
             self.now = now;
             self.happen(event);
             self.prefetch();
-            self.end_epoch_if_over();
+            self.end_epochs_if_over();
         }
         let seconds = self.seconds();
         let busy = |node: &PrefetchNode| {
@@ -167,13 +168,9 @@ impl<'a> PrefetchRun<'a> {
             }
             PrefetchEvent::Joins { node } => {
                 self.nodes[node].memory.grow(self.setting.frames[node]);
-                self.begin_epoch();
+                self.begin_epochs();
             }
-            PrefetchEvent::EpochOver { number } => {
-                if number == self.epochs {
-                    self.begin_epoch();
-                }
-            }
+            PrefetchEvent::EpochOver { planner, number } => self.epoch_is_over(planner, number),
         }
     }
 

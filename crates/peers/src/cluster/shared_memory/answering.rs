@@ -215,7 +215,7 @@ impl ClusterMemory {
     /// Returns the memory of this node, as a page finds it.
     pub(super) fn page_room(&self, now: Duration) -> PageRoom {
         let own_age = self.tier_age.lock().age(now);
-        let (limit, free, _) = self.room.usage();
+        let (limit, free) = self.room.free();
         let guests = self.guests.lock();
         PageRoom {
             most: PageRoom::most_of(limit),

@@ -4,6 +4,7 @@ use super::ClusterMemory;
 use super::get_lanes::{self, WantedPage};
 use crate::cluster::PeerNode;
 use bytes::Bytes;
+use shoal_cache::io_pool::Urgency;
 use shoal_cache::shared_memory::PlacedPage;
 use shoal_cluster::MemoryAnswer;
 use shoal_cooperation::NodeId;
@@ -34,7 +35,7 @@ pub(super) enum GetEnd {
 
 impl ClusterMemory {
     /// Returns the way to a page, if asking for it costs less than the disk.
-    pub(super) fn find_page(&self, key: &ObjectKey, on_disk: bool) -> Option<PlacedPage> {
+    pub(super) fn find_page(&self, key: &ObjectKey, on_disk: bool, urgency: Urgency) -> Option<PlacedPage> {
         let key = key.hash();
         let place = self.placed.lock().find(key)?;
         let (handle, memory) = (self.handle.upgrade()?, self.me.upgrade()?);
@@ -42,7 +43,7 @@ impl ClusterMemory {
         if on_disk && !self.pays(&peer, place.node) {
             return None;
         }
-        if self.gets.load(Relaxed) >= GETS_MAX {
+        if self.gets.load(Relaxed) >= gets_max(urgency, on_disk) {
             return None;
         }
         // Of several requests for it one takes the page.
@@ -109,6 +110,7 @@ impl ClusterMemory {
                 known.latency.took(took);
                 known.trust.note(true, self.now());
                 known.row.gets += 1;
+                known.row.gets_us += u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
                 self.epochs.lock().faulted(1, took.as_secs_f64());
                 self.metrics.memory_gets_hit.increment();
                 self.metrics.memory_got_bytes.add(page.len() as u64);
@@ -177,5 +179,33 @@ impl Drop for GetInFlight {
     }
 }
 
-/// Most pages on their way back; further misses read the disk.
+/// Returns the most pages on their way back; further misses read the disk. A prefetch leaves the
+/// other nodes to clients' requests: it asks if no page is on its way, or for an object that the
+/// disk does not have if few are.
+fn gets_max(urgency: Urgency, on_disk: bool) -> u32 {
+    match urgency {
+        Urgency::Demand => GETS_MAX,
+        Urgency::Ahead if on_disk => 1,
+        Urgency::Ahead => GETS_MAX / 8,
+    }
+}
+
+/// Most pages on their way back.
 const GETS_MAX: u32 = 64;
+
+const _: () = assert!(GETS_MAX / 8 > 0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefetch_leaves_peers_to_clients() {
+        for under_way in 0..=GETS_MAX {
+            let asks = |urgency, on_disk| under_way < gets_max(urgency, on_disk);
+            assert!(asks(Urgency::Demand, true) || under_way == GETS_MAX);
+            assert_eq!(asks(Urgency::Ahead, true), under_way == 0, "{under_way}");
+            assert!(!asks(Urgency::Ahead, false) || under_way < GETS_MAX / 4, "{under_way}");
+        }
+    }
+}

@@ -31,6 +31,7 @@ use bytes::Bytes;
 use meters::NodeLoad;
 use parking_lot::Mutex;
 use shoal_cache::hybrid_cache::HybridCache;
+use shoal_cache::io_pool::Urgency;
 use shoal_cache::shared_memory::{
     EvictedObject, GuestCharge, GuestHolder, GuestRoom, PlacedPage, SharedMemory,
 };
@@ -283,13 +284,17 @@ impl SharedMemory for ClusterMemory {
         }
         let in_use = queue.bytes;
         queue.reserve.used(in_use);
+        // In between, more objects are gathered.
+        let is_due = queue.objects.len() <= 1 || queue.is_full_message();
         drop(queue);
         self.metrics.memory_puts_dropped.add(worth_less.len() as u64 + u64::from(!has_room));
-        self.wake.notify_one();
+        if is_due {
+            self.wake.notify_one();
+        }
     }
 
-    fn find(&self, key: &ObjectKey, on_disk: bool) -> Option<PlacedPage> {
-        if self.is_on() { self.find_page(key, on_disk) } else { None }
+    fn find(&self, key: &ObjectKey, on_disk: bool, urgency: Urgency) -> Option<PlacedPage> {
+        if self.is_on() { self.find_page(key, on_disk, urgency) } else { None }
     }
 
     fn disk_took(&self, time: Duration) {
@@ -346,6 +351,11 @@ impl PutQueue {
             dropped.push(worth_less);
         }
         true
+    }
+
+    /// Returns `true` if the objects are enough for a message.
+    fn is_full_message(&self) -> bool {
+        self.bytes >= self.reserve.together(putting::MESSAGE_BYTES as u64)
     }
 
     /// Counts bytes no more.

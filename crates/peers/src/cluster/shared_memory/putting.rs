@@ -19,25 +19,28 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Works until the node has ended.
 pub(super) async fn work(memory: Weak<ClusterMemory>, wake: Arc<Notify>) {
     let mut due = Instant::now();
     loop {
-        tokio::select! {
-            () = wake.notified() => {}
-            () = sleep_until(due) => {}
+        let waits = |memory: Arc<ClusterMemory>| !memory.queue.lock().objects.is_empty();
+        if !memory.upgrade().is_some_and(waits) {
+            tokio::select! {
+                () = wake.notified() => {}
+                () = sleep_until(due) => {}
+            }
         }
         let Some(memory) = memory.upgrade() else { return };
         if Instant::now() >= due {
             due = Instant::now() + TICK;
             memory.tick().await;
         }
-        // Some more objects may fill the messages.
-        tokio::time::sleep(GATHERING).await;
-        while memory.put_some().await {}
+        memory.gather(&wake).await;
+        let Some(handle) = memory.handle.upgrade() else { return };
+        memory.put_some(&handle).await;
     }
 }
 
@@ -232,21 +235,27 @@ impl ClusterMemory {
         self.plan.store(Arc::new(plan.unwrap_or_default()));
     }
 
-    /// Puts pages until messages are full. Returns `true` if objects still wait.
-    async fn put_some(self: &Arc<Self>) -> bool {
-        let Some(handle) = self.handle.upgrade() else { return false };
+    /// Waits until the objects on their way fill a message, for [`GATHERING`] at most. A message
+    /// costs its server as much as some pages.
+    async fn gather(&self, wake: &Notify) {
+        let end = Instant::now() + GATHERING;
+        let goes = || {
+            let queue = self.queue.lock();
+            queue.objects.is_empty() || queue.is_full_message()
+        };
+        while !goes() && timeout_at(end, wake.notified()).await.is_ok() {}
+    }
+
+    /// Puts pages until a message is full.
+    async fn put_some(self: &Arc<Self>, handle: &Arc<ClusterHandle>) {
         self.adapt_reserve(false);
-        let parcels = self.parcels(&handle);
-        if parcels.is_empty() {
-            return !self.queue.lock().objects.is_empty();
-        }
+        let parcels = self.parcels(handle);
         let mut sending = JoinSet::new();
         for parcel in parcels.into_values() {
-            let (memory, handle) = (Arc::clone(self), Arc::clone(&handle));
+            let (memory, handle) = (Arc::clone(self), Arc::clone(handle));
             sending.spawn(async move { memory.send(&handle, parcel).await });
         }
         while sending.join_next().await.is_some() {}
-        !self.queue.lock().objects.is_empty()
     }
 
     /// Takes objects out of the queue and writes them as pages for the nodes that are drawn.
@@ -394,8 +403,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// Bytes below their share, or of free and own memory, from which pages replace pages of others.
 const FULL_BELOW: u64 = 64 << 10;
 
-/// Time for which more objects are waited for before they are put.
-const GATHERING: Duration = Duration::from_millis(2);
+/// Longest time for which more objects are waited for before they are put.
+const GATHERING: Duration = Duration::from_millis(16);
 
 /// Time after which a report is asked for.
 const REPORT_AFTER: Duration = Duration::from_secs(3);
@@ -407,7 +416,7 @@ const OLDER_PAUSE: Duration = Duration::from_secs(60);
 const CALLS_MAX: usize = 8;
 
 /// Bytes from which a message is sent.
-const MESSAGE_BYTES: usize = 256 << 10;
+pub(super) const MESSAGE_BYTES: usize = 256 << 10;
 
 /// Most objects that are written as pages at once.
 const OBJECTS_AT_ONCE: usize = 256;

@@ -45,6 +45,10 @@ pub struct MemoryRow {
     pub page_us: Option<f64>,
     /// Bytes held for the node.
     pub guest_bytes: u64,
+    /// Time for which a page keeps the node, as it has told, in microseconds.
+    pub service_us: Option<u32>,
+    /// Time of all pages that the node returned, in microseconds.
+    pub gets_us: u64,
     /// Pages that the node took.
     pub puts: u64,
     /// Pages that it returned.
@@ -96,7 +100,7 @@ impl ClusterMemory {
 
     fn row(&self, node: NodeId, name: &str) -> MemoryRow {
         let now = self.now();
-        let is_told = self.reports.lock().of(node, now).is_some();
+        let report = self.reports.lock().of(node, now);
         let (share, guest_bytes) = (self.plan.load().share(node), self.guests.lock().bytes_of(node));
         let peers = self.peers.lock();
         let Some(known) = peers.get(&node) else {
@@ -107,10 +111,12 @@ impl ClusterMemory {
             (None, _) => "off there, or no answer",
             (_, false) => "slower than the disk",
             _ if !known.trust.is_trusted(now) => "forgets most pages",
-            _ if !is_told => "no answer",
+            _ if report.is_none() => "no answer",
             _ => "on",
         };
         let page_us = known.latency.seconds().map(|seconds| seconds * 1e6);
-        MemoryRow { name: name.to_owned(), state, share, page_us, guest_bytes, ..known.row.clone() }
+        let service_us = report.map(|report| report.service_us);
+        let name = name.to_owned();
+        MemoryRow { name, state, share, page_us, service_us, guest_bytes, ..known.row.clone() }
     }
 }
