@@ -53,7 +53,8 @@ impl ChecksumDatabase {
             std::fs::create_dir_all(path.parent().expect("files stand in folders")).expect("writable");
             std::fs::write(path, bytes).expect("writable");
         };
-        let leaves: Vec<Hash> = self.records.iter().map(|(_, lines)| hash(&[&[0], lines.as_bytes()])).collect();
+        let leaves: Vec<Hash> =
+            self.records.iter().map(|(_, lines)| hash(&[&[0], lines.as_bytes()])).collect();
         let latest = self.signed(&root(&leaves));
         write("supported", b"");
         write("latest", latest.as_bytes());
@@ -65,8 +66,7 @@ impl ChecksumDatabase {
 
     /// Signed note of the tree with this root.
     fn signed(&self, root: &Hash) -> String {
-        let text =
-            format!("go.sum database tree\n{}\n{}\n", self.records.len(), STANDARD.encode(root));
+        let text = format!("go.sum database tree\n{}\n{}\n", self.records.len(), STANDARD.encode(root));
         let signature = self.key.sign(text.as_bytes());
         let (_, id) = self.public_key();
         let signed = [&id.to_be_bytes()[..], signature.as_ref()].concat();

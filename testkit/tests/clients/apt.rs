@@ -81,10 +81,12 @@ pub(crate) fn settings(shop: &Workshop, source: Source<'_>, round: &str) {
     }
     let inside = |name: &str| folder.join(name).to_string_lossy().into_owned();
     shop.write(&format!("{round}/status"), "");
-    let trust = source.signed_by.map_or("trusted=yes".to_owned(), |key| format!("signed-by={}", key.display()));
+    let trust =
+        source.signed_by.map_or("trusted=yes".to_owned(), |key| format!("signed-by={}", key.display()));
     let sources = format!("deb [{trust}] {} stable main\n", source.archive);
     shop.write(&format!("{round}/etc/sources.list"), &sources);
-    let proxy = source.proxy.map_or("DIRECT".to_owned(), |shoal| format!("http://{}", shoal.address("forward")));
+    let proxy =
+        source.proxy.map_or("DIRECT".to_owned(), |shoal| format!("http://{}", shoal.address("forward")));
     let mut conf = format!(
         "Dir::State \"{}\";\nDir::State::status \"{}\";\nDir::Cache \"{}\";\nDir::Etc::main \"/dev/null\";\n\
          Dir::Etc::parts \"/dev/null\";\nDir::Etc::sourcelist \"{}\";\nDir::Etc::sourceparts \"/dev/null\";\n\
@@ -137,7 +139,8 @@ pub(crate) fn packages(shop: &Workshop, version: &str) -> String {
 /// A release of this time with lists: their names, digests and lengths.
 pub(crate) fn release(time: SystemTime, more: &str, lists: &[(String, String, usize)]) -> String {
     let date = httpdate::fmt_http_date(time).replace("GMT", "UTC");
-    let line = |(name, sum, size): &(String, String, usize)| format!(" {sum} {size} main/binary-amd64/{name}\n");
+    let line =
+        |(name, sum, size): &(String, String, usize)| format!(" {sum} {size} main/binary-amd64/{name}\n");
     let lines: String = lists.iter().map(line).collect();
     format!(
         "Origin: test\nSuite: stable\nCodename: stable\nDate: {date}\nArchitectures: amd64\nComponents: main\n{more}SHA256:\n{lines}"
