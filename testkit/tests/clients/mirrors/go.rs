@@ -114,24 +114,6 @@ fn tampered_zip_is_cut_and_not_kept() {
     assert!(output.status.success(), "{}", said(&output));
 }
 
-/// A `go.mod` comes before its record. go refuses it, and a purge removes it from the cache.
-#[test]
-fn tampered_go_mod_is_refused_by_go() {
-    if !is_there() {
-        return;
-    }
-    let tampered = Tampered::new(&first(".mod"), |_, right| [&right[..], b"// more\n"].concat());
-    let Some(shoal) = tampered.registry.mirrored("go", "") else { return };
-    let proxy = format!("http://{}/go", shoal.address("reverse"));
-    let output = tampered.download(&proxy, "wrong");
-    assert!(!output.status.success() && said(&output).contains("SECURITY ERROR"), "{}", said(&output));
-    tampered.mend();
-    let purge = format!("/purge?url={proxy}/{}", first(".mod"));
-    shoal.ask_admin(&Request::new("POST", &purge)).expect_status(200);
-    let output = tampered.download(&proxy, "right");
-    assert!(output.status.success(), "{}", said(&output));
-}
-
 /// With `checksum_database` the node asks for the record first, and passes no such file on.
 #[test]
 fn tampered_go_mod_is_cut_by_a_node_that_asks() {
