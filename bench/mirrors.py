@@ -6,7 +6,7 @@
 
 The registries stand on loopback, are made by registries.py and mirror_jobs.py, say nothing about caching, and count requests and bytes. A job is a
 client with empty caches. Each mirror serves one cold job, then ROUNDS warm ones; a last one runs after the registry has gone. CPU seconds are of the
-mirror's processes, memory is the largest resident set of them together. With --together, N cold jobs begin at once instead, and the bytes of the
+mirror's processes, memory is the largest resident set of them together, and the part that is no page of a file. With --together, N cold jobs begin at once instead, and the bytes of the
 registry are compared with those of one job. The mirrors are those of mirror_peers.py.
 
 As root the bench runs in a network of its own, which has loopback alone: no client and no mirror can ask anybody else.
@@ -71,17 +71,19 @@ def descendants(process):
 
 
 def used(process):
-    """CPU seconds so far, and resident MB now."""
-    seconds, pages = 0.0, 0
+    """CPU seconds so far, resident MB now, and those of them that are no pages of files."""
+    seconds, pages, anonymous = 0.0, 0, 0
     for pid in descendants(process):
         try:
             with open(f"/proc/{pid}/stat") as file:
                 fields = file.read().rsplit(")", 1)[1].split()
             seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
             pages += int(fields[21])
+            with open(f"/proc/{pid}/status") as file:
+                anonymous += next((int(line.split()[1]) for line in file if line.startswith("RssAnon")), 0)
         except OSError:
             pass
-    return seconds, pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    return seconds, pages * os.sysconf("SC_PAGE_SIZE") / 1e6, anonymous * 1024 / 1e6
 
 
 def disk_mb(folder):
@@ -97,7 +99,7 @@ class Setup:
         options.answers = mirror_jobs.JOBS[client][1]()
         self.registry = registries.Registry(options.answers)
         self.folder = tempfile.TemporaryDirectory(prefix="mirror-")
-        self.mirror, self.peak, self.over = None, 0.0, threading.Event()
+        self.mirror, self.peak, self.anonymous, self.over = None, 0.0, 0.0, threading.Event()
         self.url = self.registry.url
         if self.command:
             try:
@@ -117,7 +119,8 @@ class Setup:
 
     def watch(self):
         while not self.over.wait(0.05):
-            self.peak = max(self.peak, used(self.mirror.process.pid)[1])
+            _, resident, anonymous = used(self.mirror.process.pid)
+            self.peak, self.anonymous = max(self.peak, resident), max(self.anonymous, anonymous)
 
     def job(self):
         return job(self.client, self.name, self.url)
@@ -138,7 +141,7 @@ def measure(options, client, setup):
     try:
         if it.command is None:
             it.job()
-            return [client, it.name, "", "", f"{statistics.median(it.job() for _ in range(ROUNDS)):.2f}", "", "", "", "", ""]
+            return [client, it.name, "", "", f"{statistics.median(it.job() for _ in range(ROUNDS)):.2f}", "", "", "", "", "", ""]
         before = it.registry.asked
         cold = it.job()
         asked_cold = it.registry.asked - before
@@ -153,7 +156,7 @@ def measure(options, client, setup):
         except SystemExit:
             offline = "no"
         it.over.set()
-        figures = [f"{cold:.2f}", asked_cold, f"{statistics.median(warm):.2f}", f"{asked / ROUNDS:.1f}", f"{1000 * cpu / ROUNDS:.0f}", f"{it.peak:.0f}"]
+        figures = [f"{cold:.2f}", asked_cold, f"{statistics.median(warm):.2f}", f"{asked / ROUNDS:.1f}", f"{1000 * cpu / ROUNDS:.0f}", f"{it.peak:.0f}", f"{it.anonymous:.0f}"]
         return [client, it.name, *figures, f"{disk_mb(it.folder.name):.1f}", offline]
     finally:
         it.stop()
@@ -173,13 +176,13 @@ def measure_together(options, client, setup):
             failed = sum(end.exception() is not None for end in ends)
             seconds = time.monotonic() - begun
         sent, asked = it.registry.sent - alone, it.registry.asked - asked
-        return [client, it.name, options.together, failed, f"{seconds:.1f}", asked, f"{sent / alone:.2f}", f"{1000 * used(it.mirror.process.pid)[0]:.0f}", f"{it.peak:.0f}"]
+        return [client, it.name, options.together, failed, f"{seconds:.1f}", asked, f"{sent / alone:.2f}", f"{1000 * used(it.mirror.process.pid)[0]:.0f}", f"{it.peak:.0f}", f"{it.anonymous:.0f}"]
     finally:
         it.stop()
 
 
-COLUMNS = ["client", "mirror", "cold s", "requests", "warm s", "requests", "CPU ms a job", "peak RSS MB", "disk MB", "registry gone"]
-TOGETHER = ["client", "mirror", "jobs at once", "failed", "s", "requests", "bytes, one job = 1", "CPU ms", "peak RSS MB"]
+COLUMNS = ["client", "mirror", "cold s", "requests", "warm s", "requests", "CPU ms a job", "peak RSS MB", "anonymous", "disk MB", "registry gone"]
+TOGETHER = ["client", "mirror", "jobs at once", "failed", "s", "requests", "bytes, one job = 1", "CPU ms", "peak RSS MB", "anonymous"]
 
 
 def is_alone():

@@ -15,6 +15,7 @@
 pub mod acme;
 pub mod address;
 pub mod certificates;
+pub mod checksums;
 pub mod client;
 pub mod cluster;
 pub mod disk;

@@ -13,12 +13,13 @@
 
 use parking_lot::Mutex;
 use shoal_core::{Key, ObjectKey};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Table of recent invalidations.
 pub struct Invalidations {
-    buckets: Box<[Mutex<Bucket>]>,
+    /// Made with the first mark: many nodes never see one.
+    buckets: OnceLock<Box<[Mutex<Bucket>]>>,
     latest: AtomicU64,
 }
 
@@ -41,17 +42,15 @@ pub struct ValiditySnapshot {
 impl Invalidations {
     /// Creates an empty table.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self {
-            buckets: (0..BUCKETS).map(|_| Mutex::default()).collect(),
-            latest: AtomicU64::new(0),
-        })
+        Arc::new(Self { buckets: OnceLock::new(), latest: AtomicU64::new(0) })
     }
 
     /// Marks a URL. The caller must then remove its stored objects, mark the URL again, and remove
     /// objects that lookups have moved to RAM meanwhile.
     pub fn mark(&self, primary: &ObjectKey) {
         let number = self.latest.fetch_add(1, Ordering::SeqCst) + 1;
-        self.bucket(primary.hash()).lock().mark(primary.hash(), number);
+        let buckets = self.buckets.get_or_init(|| (0..BUCKETS).map(|_| Mutex::default()).collect());
+        buckets[bucket(primary.hash())].lock().mark(primary.hash(), number);
     }
 
     /// Returns `true` if no URL was ever marked.
@@ -65,10 +64,11 @@ impl Invalidations {
         let begun = self.latest.load(Ordering::SeqCst);
         ValiditySnapshot { table: Arc::clone(self), primary: primary.hash(), begun }
     }
+}
 
-    fn bucket(&self, primary: Key) -> &Mutex<Bucket> {
-        &self.buckets[primary.low() as usize % BUCKETS]
-    }
+/// Returns the number of a URL's bucket.
+fn bucket(primary: Key) -> usize {
+    primary.low() as usize % BUCKETS
 }
 
 impl Default for Bucket {
@@ -100,11 +100,13 @@ impl Bucket {
 impl ValiditySnapshot {
     /// Returns `true` if the URL was not invalidated since the snapshot.
     pub fn is_unchanged(&self) -> bool {
-        self.table.bucket(self.primary).lock().marked(self.primary) <= self.begun
+        // A thread that marks a URL makes the buckets first, and then removes what it finds.
+        let Some(buckets) = self.table.buckets.get() else { return true };
+        buckets[bucket(self.primary)].lock().marked(self.primary) <= self.begun
     }
 }
 
-/// About 300 KB together with [`MARKS`].
+/// About 300 KB together with [`MARKS`], once a URL was marked.
 const BUCKETS: usize = 2048;
 
 const MARKS: usize = 4;

@@ -127,15 +127,20 @@ fn install_secret(store: &shoal_settings::Store) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Starts a thread that returns free memory of the allocator. The thread also removes entries of
-/// memory that is no longer held. The thread ends with the memory tier.
+/// Starts a thread that returns free memory of the allocator, and once the program's pages that the
+/// start alone needed. The thread also removes entries of memory that is no longer held. The thread
+/// ends with the memory tier.
 fn start_memory_trimmer<V: TierValue>(memory: &Arc<MemoryTier<V>>) -> std::io::Result<()> {
     let memory = Arc::downgrade(memory);
     let work = move || {
-        while let Some(memory) = memory.upgrade() {
+        for round in 0_u64.. {
+            let Some(memory) = memory.upgrade() else { return };
             memory.sweep();
             drop(memory);
             shoal_memory::return_free_pages();
+            if round == STARTED_ROUNDS {
+                shoal_memory::return_program_pages();
+            }
             std::thread::sleep(TIDY_EVERY);
         }
     };
@@ -322,6 +327,9 @@ const MEMORY_SHARD_BYTES: u64 = 4 << 20;
 
 /// Interval at which free pages and unheld entries are returned.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
+
+/// Rounds of tidying after which a start is over.
+const STARTED_ROUNDS: u64 = 2;
 
 /// Longest wait of the start for the secrets of all disks.
 const SECRET_PATIENCE: Duration = Duration::from_millis(500);

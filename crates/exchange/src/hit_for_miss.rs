@@ -5,8 +5,8 @@
 //! displaces an older one of the same slot. Forgetting a key costs one wait.
 
 use http::header::{AUTHORIZATION, COOKIE};
-use shoal_core::{Fields, Key, Timestamp};
-use std::sync::atomic::{AtomicU64, Ordering};
+use shoal_core::{Fields, Key, LazyWords, Timestamp};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Key of the remembered requests.
@@ -41,12 +41,12 @@ impl Kind {
 
 /// The table: each word holds 32 bits of the key and the second at which the entry expires.
 pub struct HitForMissTable {
-    slots: Box<[AtomicU64]>,
+    slots: LazyWords,
 }
 
 impl Default for HitForMissTable {
     fn default() -> Self {
-        Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect() }
+        Self { slots: LazyWords::new(SLOTS) }
     }
 }
 
@@ -54,12 +54,12 @@ impl HitForMissTable {
     /// Remembers `key` from `now` on for [`MEMORY`].
     pub fn remember(&self, key: PassKey, now: Timestamp) {
         let until = now.plus(MEMORY).seconds() & u64::from(u32::MAX);
-        self.slot(key).store(mark(key) | until, Ordering::Relaxed);
+        self.slots.word(slot(key)).store(mark(key) | until, Ordering::Relaxed);
     }
 
     /// Forgets `key`: a response for it could be stored after all.
     pub fn forget(&self, key: PassKey) {
-        let slot = self.slot(key);
+        let Some(slot) = self.slots.written(slot(key)) else { return };
         let word = slot.load(Ordering::Relaxed);
         if word & !u64::from(u32::MAX) == mark(key) {
             let _ = slot.compare_exchange(word, 0, Ordering::Relaxed, Ordering::Relaxed);
@@ -68,7 +68,7 @@ impl HitForMissTable {
 
     /// Returns `true` if `key` is remembered at `now`.
     pub fn holds(&self, key: PassKey, now: Timestamp) -> bool {
-        let word = self.slot(key).load(Ordering::Relaxed);
+        let word = self.slots.load(slot(key), Ordering::Relaxed);
         word & !u64::from(u32::MAX) == mark(key) && word & u64::from(u32::MAX) > now.seconds()
     }
 
@@ -79,11 +79,11 @@ impl HitForMissTable {
             self.holds(PassKey { url, kind: Kind { has_authorization, has_cookie } }, now)
         })
     }
+}
 
-    fn slot(&self, key: PassKey) -> &AtomicU64 {
-        // Each kind has its own slot.
-        &self.slots[(key.url.low() as usize ^ key.kind.number()) % SLOTS]
-    }
+/// Returns the number of a key's slot. Each kind has its own.
+fn slot(key: PassKey) -> usize {
+    (key.url.low() as usize ^ key.kind.number()) % SLOTS
 }
 
 /// Returns the half of the key that does not choose the slot, never zero.

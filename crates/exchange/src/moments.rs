@@ -8,20 +8,20 @@
 //! and marks are a keyed hash of the full key. A stranger cannot know which URLs collide, and a
 //! displaced URL costs one request to its origin.
 
-use shoal_core::{ObjectKey, Timestamp};
+use shoal_core::{LazyWords, ObjectKey, Timestamp};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The table: each word holds 32 bits of the hash and the tenth of a second at which the entry
 /// expires.
 pub struct Moments {
-    slots: Box<[AtomicU64]>,
+    slots: LazyWords,
     secret: RandomState,
 }
 
 impl Default for Moments {
     fn default() -> Self {
-        Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(), secret: RandomState::new() }
+        Self { slots: LazyWords::new(SLOTS), secret: RandomState::new() }
     }
 }
 
@@ -29,12 +29,13 @@ impl Moments {
     /// Remembers the URL until this time.
     pub fn remember(&self, key: &ObjectKey, until: Timestamp) {
         let (slot, mark) = self.place(key);
-        slot.store(mark | u64::from(tenths(until)), Relaxed);
+        self.slots.word(slot).store(mark | u64::from(tenths(until)), Relaxed);
     }
 
     /// Forgets the URL.
     pub fn forget(&self, key: &ObjectKey) {
         let (slot, mark) = self.place(key);
+        let Some(slot) = self.slots.written(slot) else { return };
         let word = slot.load(Relaxed);
         if word & !u64::from(u32::MAX) == mark {
             let _ = slot.compare_exchange(word, 0, Relaxed, Relaxed);
@@ -44,15 +45,15 @@ impl Moments {
     /// Returns `true` if the URL is remembered at `now`.
     pub fn holds(&self, key: &ObjectKey, now: Timestamp) -> bool {
         let (slot, mark) = self.place(key);
-        let word = slot.load(Relaxed);
+        let word = self.slots.load(slot, Relaxed);
         let left = (word as u32).wrapping_sub(tenths(now)) as i32;
         word & !u64::from(u32::MAX) == mark && left > 0
     }
 
     /// Returns the slot of a URL, and its mark there, which is never zero.
-    fn place(&self, key: &ObjectKey) -> (&AtomicU64, u64) {
+    fn place(&self, key: &ObjectKey) -> (usize, u64) {
         let hash = self.secret.hash_one(key.full());
-        (&self.slots[hash as usize % SLOTS], (hash | 1 << 32) & !u64::from(u32::MAX))
+        (hash as usize % SLOTS, (hash | 1 << 32) & !u64::from(u32::MAX))
     }
 }
 
@@ -61,7 +62,7 @@ fn tenths(time: Timestamp) -> u32 {
     (time.millis() / 100) as u32
 }
 
-/// 32 KiB.
+/// 32 KiB once all are used.
 const SLOTS: usize = 4096;
 
 const _: () = assert!(SLOTS.is_power_of_two());

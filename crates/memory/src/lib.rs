@@ -373,6 +373,13 @@ pub fn return_free_pages() {
     crate::sys::return_free_pages();
 }
 
+/// Unmaps pages of the program that the start alone needed. Call once, some seconds after the start.
+/// Pages that are needed again come from the page cache.
+pub fn return_program_pages() {
+    #[cfg(target_os = "linux")]
+    crate::sys::program::return_program_pages();
+}
+
 impl<V: TierValue> Reclaim for MemoryTier<V> {
     fn reclaimable_bytes(&self) -> u64 {
         self.bytes.load(Relaxed)

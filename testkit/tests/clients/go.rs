@@ -2,6 +2,8 @@
 
 use crate::rounds::twice;
 use crate::workshop::{Workshop, installed, run};
+use shoal_testkit::checksums::ChecksumDatabase;
+use shoal_testkit::registry::{go_mod_sum, go_zip};
 use shoal_testkit::{Origin, Setup};
 use std::process::Command;
 
@@ -46,23 +48,57 @@ pub(crate) fn publish(shop: &Workshop) -> bool {
         let write = |name: &str, text: &str| shop.write(&format!("{folder}/{name}"), text);
         write("list", "v1.0.0\n");
         write("v1.0.0.info", "{\"Version\":\"v1.0.0\",\"Time\":\"2026-01-01T00:00:00Z\"}");
-        write("v1.0.0.mod", &format!("module {path}\n\ngo 1.19\n"));
+        write("v1.0.0.mod", &go_mod(&path));
         let archive = shop.path(&format!("{folder}/v1.0.0.zip"));
         run(shop.command("python3", None).args(["-c", MAKE_ZIP, &path]).arg(archive));
     }
     true
 }
 
+/// Makes a checksum database of the modules, and serves it below their proxy.
+pub(crate) fn publish_checksums(shop: &Workshop) -> ChecksumDatabase {
+    let mut database = ChecksumDatabase::new("sum.test");
+    for number in 0..MODULES {
+        let path = path(number);
+        let (go_mod, code) = (go_mod(&path), CODE_START.to_owned() + &"x".repeat(20_000) + "\"\n");
+        let member = |name: &str| format!("{path}@v1.0.0/{name}");
+        let (file, source) = (member("go.mod"), member("one.go"));
+        let (_, zip) = go_zip(&[(&file, go_mod.as_bytes()), (&source, code.as_bytes())]);
+        database.add(&path, "v1.0.0", (&zip, &go_mod_sum(go_mod.as_bytes())));
+    }
+    database.write(&shop.path("proxy"));
+    database
+}
+
 /// Downloads all modules into an empty cache. With `all`, go writes their sums down.
-pub(crate) fn download(shop: &Workshop, mut go: Command, proxy: &str, app: &str) {
+pub(crate) fn download(shop: &Workshop, go: Command, proxy: &str, app: &str) {
+    run(&mut downloading(shop, go, (proxy, "off"), app));
+}
+
+/// The command of [`download`], with a checksum database.
+pub(crate) fn downloading(
+    shop: &Workshop,
+    mut go: Command,
+    (proxy, database): (&str, &str),
+    app: &str,
+) -> Command {
     let require: String = (0..MODULES).map(|number| format!("require {} v1.0.0\n", path(number))).collect();
     shop.write(&format!("{app}/go.mod"), &format!("module app\n\ngo 1.19\n\n{require}"));
     go.current_dir(shop.path(app)).args(["mod", "download", "all"]);
-    go.env("GOPROXY", proxy).env("GOSUMDB", "off").env("GOFLAGS", "-modcacherw").env("GOTOOLCHAIN", "local");
+    go.env("GOPROXY", proxy).env("GOSUMDB", database);
+    go.env("GOFLAGS", "-modcacherw").env("GOTOOLCHAIN", "local");
     go.env("GOMODCACHE", shop.path(&format!("{app}-modules")));
-    run(go.env("GOCACHE", shop.path("build")).env("GOPATH", shop.path("go")));
+    go.env("GOCACHE", shop.path("build")).env("GOPATH", shop.path("go"));
+    go
 }
 
-fn path(number: usize) -> String {
+fn go_mod(path: &str) -> String {
+    format!("module {path}\n\ngo 1.19\n")
+}
+
+/// Beginning of a module's only source, as [`MAKE_ZIP`] writes it.
+const CODE_START: &str = "package one\n\nconst Name = \"";
+
+pub(crate) fn path(number: usize) -> String {
     format!("example.test/shoal{number}")
 }

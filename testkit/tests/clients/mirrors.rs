@@ -255,6 +255,7 @@ matrix! {
     cargo = cargo::CARGO;
     go = go::GO;
     apt = apt::APT;
+    apt_signed = apt::APT_SIGNED;
     bundler = gems::BUNDLER;
     skopeo = images::SKOPEO;
     -

@@ -30,7 +30,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// A fixed number of threads behind a bounded queue.
+/// A bounded queue, and threads up to a fixed number. The pool starts with one thread. A job that
+/// finds no idle thread starts another.
 pub struct IoPool {
     queue: Arc<JobQueue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -48,6 +49,8 @@ struct JobQueue {
     /// Wakes the thread that waits until changes are due.
     timer: Condvar,
     limit: usize,
+    /// Most threads.
+    threads_max: usize,
     /// Number of jobs done.
     finished: AtomicU64,
     /// Number of changing jobs not yet done.
@@ -68,13 +71,25 @@ struct PoolState {
     is_timed: bool,
     /// Number of threads that wait for a job and have not been woken.
     idle: usize,
+    /// Number of threads.
+    started: usize,
     closed: bool,
 }
 
 impl PoolState {
     fn new() -> Self {
         let (reads, ahead, changes) = (Elevator::new(), AheadReads::new(), VecDeque::new());
-        Self { reads, ahead, changes, passed_by: 0, due: None, is_timed: false, idle: 0, closed: false }
+        Self {
+            reads,
+            ahead,
+            changes,
+            passed_by: 0,
+            due: None,
+            is_timed: false,
+            idle: 0,
+            started: 0,
+            closed: false,
+        }
     }
 
     /// Returns the number of waiting jobs. Reads ahead hold up no job, and are not counted.
@@ -104,22 +119,31 @@ impl PoolState {
 }
 
 impl IoPool {
-    /// Starts `threads` threads; at most `limit` jobs wait.
+    /// Starts a pool of at most `threads` threads, in which at most `limit` jobs wait.
     pub fn new(threads: usize, limit: usize) -> std::io::Result<Self> {
         let queue = Arc::new(JobQueue {
             state: Mutex::new(PoolState::new()),
             arrived: Condvar::new(),
             timer: Condvar::new(),
             limit: limit.max(1),
+            threads_max: threads.max(1),
             finished: AtomicU64::new(0),
             changing: AtomicUsize::new(0),
             waits: TimeBuckets::default(),
         });
-        let started = (0..threads.max(1)).map(|number| {
-            let queue = Arc::clone(&queue);
-            std::thread::Builder::new().name(format!("shoal-io-{number}")).spawn(move || queue.work())
-        });
-        Ok(Self { threads: Mutex::new(started.collect::<Result<_, _>>()?), queue })
+        let pool = Self { threads: Mutex::default(), queue };
+        pool.queue.state.lock().started = 1;
+        pool.start_thread()?;
+        Ok(pool)
+    }
+
+    fn start_thread(&self) -> std::io::Result<()> {
+        let mut threads = self.threads.lock();
+        let queue = Arc::clone(&self.queue);
+        let name = format!("shoal-io-{}", threads.len());
+        threads.push(std::thread::Builder::new().name(name).spawn(move || queue.work())?);
+        debug_assert!(threads.len() <= self.queue.threads_max);
+        Ok(())
     }
 
     /// Queues `job` at once. The result comes through the channel. The channel closes without a
@@ -139,7 +163,10 @@ impl IoPool {
             }
             let _ = answer.send(job());
         });
-        self.queue.push(kind, job)?;
+        if self.queue.push(kind, job)? && self.start_thread().is_err() {
+            // The threads that run do the job.
+            self.queue.state.lock().started -= 1;
+        }
         Ok(answered)
     }
 
@@ -166,7 +193,9 @@ impl IoPool {
         }
         self.queue.arrived.notify_all();
         self.queue.timer.notify_all();
-        for thread in self.threads.lock().drain(..) {
+        // The lock is released: a caller that starts a thread must not wait for a disk.
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
             let _ = thread.join();
         }
     }
@@ -199,7 +228,8 @@ impl IoPool {
 }
 
 impl JobQueue {
-    fn push(&self, kind: JobKind, job: Job) -> Result<(), QueueFull> {
+    /// Queues a job. Returns `true` if the caller is to start another thread.
+    fn push(&self, kind: JobKind, job: Job) -> Result<bool, QueueFull> {
         let mut state = self.state.lock();
         if state.closed || state.waiting() >= self.limit {
             return Err(QueueFull);
@@ -227,22 +257,25 @@ impl JobQueue {
                 self.delay(&mut state)
             }
         };
-        if wakes {
-            self.wake(state);
-        }
-        Ok(())
+        Ok(wakes && self.wake(state))
     }
 
-    /// Wakes an idle thread, or the timed thread if no other is idle.
-    fn wake(&self, mut state: MutexGuard<'_, PoolState>) {
+    /// Wakes an idle thread, or the timed thread if no other is idle. Returns `true` if there is
+    /// neither, and another thread may be started; it is counted already.
+    fn wake(&self, mut state: MutexGuard<'_, PoolState>) -> bool {
         if state.idle > 0 {
             state.idle -= 1;
             drop(state);
             self.arrived.notify_one();
-        } else if state.is_timed {
+            return false;
+        }
+        let starts = state.started < self.threads_max;
+        state.started += usize::from(starts);
+        if state.is_timed {
             drop(state);
             self.timer.notify_one();
         }
+        starts
     }
 
     /// Schedules a change without a waiting caller. Returns `true` if a thread must be woken: for
@@ -320,156 +353,4 @@ const _: () = {
 };
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc;
-
-    #[tokio::test]
-    async fn runs_jobs_and_refuses_when_full() {
-        let pool = IoPool::new(1, 2).expect("threads start");
-        let (release, gate) = mpsc::channel::<()>();
-        let (entered, in_job) = mpsc::channel::<()>();
-        let blocked = pool.submit(JobKind::READ, move || {
-            let _ = entered.send(());
-            gate.recv().is_ok()
-        });
-        in_job.recv().expect("the first job started");
-        let first = pool.submit(JobKind::READ, || 1).expect("room for one");
-        let second = pool.submit(JobKind::READ, || 2).expect("room for two");
-        assert!(pool.submit(JobKind::READ, || 3).is_err(), "a third waiting job is refused");
-        release.send(()).expect("the job waits");
-        assert_eq!(blocked.expect("queued").await, Ok(true));
-        assert_eq!((first.await, second.await), (Ok(1), Ok(2)));
-        pool.close();
-        assert!(pool.submit(JobKind::READ, || 4).is_err(), "a closed pool refuses");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn capacity_wait_ends_if_disk_hangs() {
-        let pool = IoPool::new(1, 4).expect("threads start");
-        let (release, gate) = mpsc::channel::<()>();
-        let gate = Arc::new(Mutex::new(gate));
-        let jobs: Vec<_> = (0..4)
-            .map(|_| {
-                let gate = Arc::clone(&gate);
-                pool.submit(JobKind::READ, move || gate.lock().recv().is_ok()).expect("room")
-            })
-            .collect();
-        let began = tokio::time::Instant::now();
-        pool.wait_for_capacity().await;
-        let hung = began.elapsed();
-        assert!((STUCK..CATCH_UP_MAX).contains(&hung), "{hung:?}");
-        (0..4).for_each(|_| release.send(()).expect("jobs wait"));
-        for job in jobs {
-            assert_eq!(job.await, Ok(true));
-        }
-        let began = tokio::time::Instant::now();
-        pool.wait_for_capacity().await;
-        assert_eq!(began.elapsed(), Duration::ZERO, "an empty queue holds nobody up");
-        pool.close();
-    }
-
-    #[tokio::test]
-    async fn a_panicking_job_is_a_refusal_and_the_pool_lives() {
-        let pool = IoPool::new(1, 4).expect("threads start");
-        let panicking = pool.submit(JobKind::READ, || -> u8 { panic!("expected in this test") });
-        assert!(panicking.expect("queued").await.is_err());
-        assert_eq!(pool.submit(JobKind::READ, || 7).expect("queued").await, Ok(7));
-        pool.close();
-    }
-
-    #[tokio::test]
-    async fn waiting_reads_begin_in_disk_order() {
-        let pool = IoPool::new(1, 100).expect("threads start");
-        let (release, gate) = mpsc::channel::<()>();
-        let blocked = pool.submit(JobKind::READ, move || gate.recv().is_ok()).expect("room");
-        let order = Arc::new(Mutex::new(Vec::new()));
-        let reads: Vec<_> = [70, 20, 90, 20, 40]
-            .into_iter()
-            .map(|at| {
-                let order = Arc::clone(&order);
-                pool.submit(JobKind::Read { at: Some(at) }, move || order.lock().push(at)).expect("room")
-            })
-            .collect();
-        release.send(()).expect("the job waits");
-        assert_eq!(blocked.await, Ok(true));
-        for read in reads {
-            read.await.expect("it is done");
-        }
-        assert_eq!(*order.lock(), [20, 20, 40, 70, 90]);
-        pool.close();
-    }
-
-    #[tokio::test]
-    async fn reads_go_before_changes_but_not_for_ever() {
-        let pool = IoPool::new(1, 1000).expect("threads start");
-        let (release, gate) = mpsc::channel::<()>();
-        let blocked = pool.submit(JobKind::READ, move || gate.recv().is_ok()).expect("room");
-        let order = Arc::new(Mutex::new(Vec::new()));
-        let note = |what: &'static str| {
-            let order = Arc::clone(&order);
-            move || order.lock().push(what)
-        };
-        let changes = [(); 3].map(|()| pool.submit(JobKind::Change, note("change")).expect("room"));
-        let reads: Vec<_> =
-            (0..200).map(|_| pool.submit(JobKind::READ, note("read")).expect("room")).collect();
-        release.send(()).expect("the job waits");
-        assert_eq!(blocked.await, Ok(true));
-        for job in changes.into_iter().chain(reads) {
-            job.await.expect("it is done");
-        }
-        let order = order.lock();
-        let changes: Vec<_> = (0..203).filter(|at| order[*at] == "change").collect();
-        assert!(changes[0] >= 10, "reads come first: {changes:?}");
-        assert!(changes[2] <= 60, "others wait for some of them only: {changes:?}");
-        pool.close();
-    }
-
-    #[tokio::test]
-    async fn unawaited_changes_begin_soon_and_in_order() {
-        let pool = IoPool::new(4, 1000).expect("threads start");
-        let begun = Instant::now();
-        let order = Arc::new(Mutex::new(Vec::new()));
-        let note = |number: u32| {
-            let order = Arc::clone(&order);
-            move || order.lock().push(number)
-        };
-        let jobs: Vec<_> =
-            (0..10).map(|number| pool.submit(JobKind::ChangeSoon, note(number)).expect("room")).collect();
-        pool.submit(JobKind::READ, || ()).expect("room").await.expect("it is done");
-        assert!(begun.elapsed() > SOON || order.lock().is_empty(), "a read does not wait for them");
-        for job in jobs {
-            job.await.expect("it is done");
-        }
-        assert!(begun.elapsed() >= SOON, "they were begun together");
-        until_settled(&pool).await;
-        assert_eq!(order.lock().len(), 10);
-        let soon = pool.submit(JobKind::ChangeSoon, note(10)).expect("room");
-        assert!(pool.is_changing(), "one has not been done");
-        let now = pool.submit(JobKind::Change, note(11)).expect("room");
-        assert!(soon.await.is_ok() && now.await.is_ok());
-        assert_eq!(order.lock().iter().filter(|number| **number >= 10).count(), 2);
-        pool.close();
-    }
-
-    /// Waits until all changes have been done.
-    async fn until_settled(pool: &IoPool) {
-        let begun = Instant::now();
-        while pool.is_changing() {
-            assert!(begun.elapsed() < Duration::from_secs(10), "they are never done");
-            tokio::task::yield_now().await;
-        }
-    }
-
-    #[tokio::test]
-    async fn close_finishes_many_unawaited_changes() {
-        let pool = IoPool::new(2, 1000).expect("threads start");
-        let done = Arc::new(AtomicU64::new(0));
-        for _ in 0..900 {
-            let done = Arc::clone(&done);
-            pool.submit(JobKind::ChangeSoon, move || done.fetch_add(1, Relaxed)).expect("room");
-        }
-        pool.close();
-        assert_eq!(done.load(Relaxed), 900);
-    }
-}
+mod tests;

@@ -29,6 +29,7 @@ pub(super) struct Groups {
 
 #[derive(Default)]
 struct GroupTable {
+    /// Places up to the last one that was ever taken.
     places: Vec<Option<Entry>>,
     found: HashMap<Key, u16>,
     origins: HashMap<Key, OriginShare>,
@@ -73,8 +74,7 @@ pub fn group_key(origin: &str, group: &str) -> Key {
 impl Groups {
     /// Creates a table without purges.
     pub fn new() -> Self {
-        let table = GroupTable { places: vec![None; PLACES], ..GroupTable::default() };
-        Self { table: RwLock::new(table), latest: AtomicU64::new(0), ignored: AtomicU64::new(0) }
+        Self { table: RwLock::default(), latest: AtomicU64::new(0), ignored: AtomicU64::new(0) }
     }
 
     /// Purges objects of these groups that were requested at the number `time` or before. Returns
@@ -107,7 +107,8 @@ impl Groups {
     /// their check.
     pub fn encode(&self, place: u16, id: u64) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
-        if let Some(entry) = self.table.read().places[usize::from(place)] {
+        assert!(usize::from(place) < PLACES);
+        if let Some(Some(entry)) = self.table.read().places.get(usize::from(place)) {
             bytes[..16].copy_from_slice(&entry.group.to_bytes());
             bytes[16..32].copy_from_slice(&entry.origin.to_bytes());
             bytes[32..40].copy_from_slice(&entry.time.to_le_bytes());
@@ -125,7 +126,7 @@ impl Groups {
         let (mut changed, mut found) = (Vec::new(), 0);
         let mut table = self.table.write();
         let known: Vec<Entry> = table.places.iter().flatten().copied().collect();
-        *table = GroupTable { places: vec![None; PLACES], ..GroupTable::default() };
+        *table = GroupTable::default();
         for (at, place) in stored.iter().enumerate() {
             let entry = match place {
                 Ok(None) => continue,
@@ -210,7 +211,7 @@ impl GroupTable {
 
     /// Checks that places, groups and shares agree.
     fn invariants(&self) {
-        assert_eq!(self.places.len(), PLACES);
+        assert!(self.places.len() <= PLACES);
         assert_eq!(self.places.iter().flatten().count(), self.found.len());
         for (group, place) in &self.found {
             let entry = self.places[usize::from(*place)];
@@ -247,7 +248,11 @@ impl GroupTable {
                 (false, false) => return None,
             }
         }
-        let free = self.places.iter().position(Option::is_none)?;
+        let free = self.places.iter().position(Option::is_none).unwrap_or(self.places.len());
+        if free == self.places.len() {
+            assert!(free < PLACES, "a place is free, or was freed");
+            self.places.push(None);
+        }
         Some(u16::try_from(free).expect("a place has a number"))
     }
 
@@ -262,7 +267,7 @@ impl GroupTable {
     fn fold_all(&mut self, changed: &mut Vec<u16>) {
         let time = self.places.iter().flatten().map(|entry| entry.time).max().unwrap_or(0);
         changed.extend(0..PLACES as u16);
-        *self = Self { places: vec![None; PLACES], ..Self::default() };
+        *self = Self::default();
         self.put(Entry { group: everything(), origin: everything(), time }, true, changed);
     }
 }

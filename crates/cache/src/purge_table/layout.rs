@@ -127,8 +127,9 @@ impl Tables {
             }
             _ => {
                 let from = (number - SLOT_SECTORS) as usize * SLOTS_A_SECTOR;
-                let slots = self.slots.iter().skip(from).take(SLOTS_A_SECTOR);
-                slots.for_each(|slot| bytes.extend_from_slice(&slot.load(Ordering::Acquire).to_le_bytes()));
+                let slots = from..(from + SLOTS_A_SECTOR).min(SLOTS);
+                let times = slots.map(|slot| self.slots.load(slot, Ordering::Acquire));
+                times.for_each(|time| bytes.extend_from_slice(&time.to_le_bytes()));
             }
         }
         bytes.resize(SECTOR - 8, 0);

@@ -28,7 +28,7 @@ use file::{FileContents, TableFile};
 use groups::{Groups, Wish};
 use layout::Content;
 use parking_lot::RwLock;
-use shoal_core::{Key, Timestamp};
+use shoal_core::{Key, LazyWords, Timestamp};
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
@@ -58,7 +58,7 @@ struct Tables {
     /// Number that identifies this table; never 0.
     id: AtomicU64,
     eras: ArcSwap<Eras>,
-    slots: Box<[AtomicU64]>,
+    slots: LazyWords,
     groups: Groups,
 }
 
@@ -107,7 +107,7 @@ impl PurgeTable {
         let tables = Tables {
             id: AtomicU64::new(RandomState::new().hash_one(own.start) | 1),
             eras: ArcSwap::from_pointee(Eras::of([own])),
-            slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
+            slots: LazyWords::new(SLOTS),
             groups: Groups::new(),
         };
         Self {
@@ -185,13 +185,14 @@ impl PurgeTable {
     fn merge(&self, stored: &Content, lifts: bool) -> BTreeSet<u32> {
         let mut changed: BTreeSet<u32> = layout::pieces_of_eras().chain([layout::HEADER]).collect();
         let by = self.next();
-        for (at, (slot, time)) in self.tables.slots.iter().zip(&stored.slots).enumerate() {
-            let known = slot.load(Ordering::SeqCst);
+        let slots = &self.tables.slots;
+        for (at, time) in stored.slots.iter().enumerate() {
+            let known = slots.load(at, Ordering::SeqCst);
             let known = if lifts && known > 0 { by } else { known };
             let merged = known.max(time.unwrap_or(by));
             if merged > 0 {
                 // A concurrent purge has a greater number.
-                slot.fetch_max(merged, Ordering::SeqCst);
+                slots.word(at).fetch_max(merged, Ordering::SeqCst);
                 self.latest_purge.fetch_max(merged, Ordering::SeqCst);
             }
             if *time != Some(merged) {
@@ -245,7 +246,7 @@ impl PurgeTable {
         let slot = name.slot();
         let keeping = self.keeping.read();
         let number = self.next();
-        self.tables.slots[usize::from(slot.0)].fetch_max(number, Ordering::SeqCst);
+        self.tables.slots.word(usize::from(slot.0)).fetch_max(number, Ordering::SeqCst);
         // After the slot: a thread that sees this number also sees the slot's.
         self.latest_purge.fetch_max(number, Ordering::SeqCst);
         self.write(&keeping, [layout::piece_of_slot(usize::from(slot.0))]);
@@ -330,20 +331,23 @@ impl PurgeTable {
     /// Returns `true` if an object with these names, requested at `requested`, has or may have been
     /// purged since.
     pub fn is_purged(&self, slots: &[PurgeSlot], groups: &[Key], requested: Sequence) -> bool {
-        let is_since = |time: &AtomicU64| time.load(Ordering::Acquire) >= requested.number();
-        let slot_time = |slot: &PurgeSlot| &self.tables.slots[usize::from(slot.0)];
+        let is_since = |time: u64| time >= requested.number();
         !self.is_own(requested) && !self.is_current(requested)
-            || is_since(&self.latest_purge) && slots.iter().any(|slot| is_since(slot_time(slot)))
+            || is_since(self.latest_purge.load(Ordering::Acquire))
+                && slots.iter().any(|slot| is_since(self.slot_time(slot)))
             || self.tables.groups.purged(groups, requested)
     }
 
     /// Returns `true` if an object with these names was purged since, as far as is known. Unlike
     /// [`Self::is_purged`], the need of a validation does not count.
     pub fn is_removed(&self, slots: &[PurgeSlot], groups: &[Key], requested: Sequence) -> bool {
-        let is_since = |slot: &PurgeSlot| {
-            self.tables.slots[usize::from(slot.0)].load(Ordering::Acquire) >= requested.number()
-        };
+        let is_since = |slot: &PurgeSlot| self.slot_time(slot) >= requested.number();
         !self.knows(requested) || slots.iter().any(is_since) || self.tables.groups.purged(groups, requested)
+    }
+
+    /// Returns the number of the latest purge of a slot; 0 without one.
+    fn slot_time(&self, slot: &PurgeSlot) -> u64 {
+        self.tables.slots.load(usize::from(slot.0), Ordering::Acquire)
     }
 
     /// Demands a validation of all responses requested so far. Returns the number before which they
@@ -427,7 +431,7 @@ fn hash(parts: &[&[u8]]) -> u64 {
     hasher.digest()
 }
 
-/// Number of slots in the table: 512 KB of RAM and of disk.
+/// Number of slots in the table: 512 KB of disk, and of RAM once purges have reached all parts.
 pub const SLOTS: usize = 65_536;
 
 const _: () = assert!(SLOTS == u16::MAX as usize + 1, "a slot's number is any that fits into its type");

@@ -1,6 +1,6 @@
 //! Unsafe code of the crate, all in this module.
 //!
-//! - Advice to the allocator; pages lent to the kernel.
+//! - Advice to the allocator; pages lent to the kernel; pages of the program ([`program`]).
 //! - Bodies that are filled while they are read ([`fill`]).
 //! - Whole pages for large bodies ([`page_arena`]), and memory that small bodies share ([`span`]).
 
@@ -8,6 +8,8 @@
 
 pub(crate) mod fill;
 pub(crate) mod page_arena;
+#[cfg(target_os = "linux")]
+pub(crate) mod program;
 pub(crate) mod span;
 
 use std::io;

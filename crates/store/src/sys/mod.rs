@@ -2,7 +2,7 @@
 //!
 //! - Files mapped into memory: their 64-bit words, and the question which pages are resident.
 //! - Pages of mapped files that the disk does not deliver ([`faults`]).
-//! - Advice about large pages.
+//! - Advice about large pages, and parts of them that go back to the system.
 //!
 //! Words are atomics, so that threads may share them without locks, and the compiler neither splits
 //! nor reorders stores. After a `kill -9` the page cache therefore holds every store executed so
@@ -157,6 +157,29 @@ pub(crate) fn wish_for_large_pages(bytes: &mut [u8]) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = bytes;
+}
+
+/// Gives the pages of `rest`, which are zero afterwards, back to the system. A large page that holds
+/// the end of `kept` and the beginning of `rest` is split for that. The kernel splits a large page if
+/// only a part of it is said to be cold; the parts stay beside each other.
+pub(crate) fn give_back_pages(kept: &mut [u8], rest: &mut [u8]) {
+    assert_eq!(kept.as_ptr_range().end, rest.as_ptr(), "the rest begins where the kept bytes end");
+    #[cfg(target_os = "linux")]
+    if let Some(last) = kept.len().checked_sub(4096).filter(|_| !rest.is_empty()) {
+        // SAFETY: both ranges are memory of this process that the caller alone has. To be cold
+        // changes no byte. The memory of `rest` is private and anonymous, so that its pages are zero
+        // when they are touched again, which `u8` may be. An address inside a page makes a call fail
+        // without effect.
+        unsafe {
+            libc::madvise(kept.as_mut_ptr().add(last).cast(), 4096, libc::MADV_COLD);
+            let rest = (rest.as_mut_ptr().cast(), rest.len());
+            // Both parts must not become one large page again.
+            libc::madvise(rest.0, rest.1, libc::MADV_NOHUGEPAGE);
+            libc::madvise(rest.0, rest.1, libc::MADV_DONTNEED);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (kept, rest);
 }
 
 const WORD_BYTES: usize = size_of::<AtomicU64>();

@@ -1,7 +1,7 @@
 //! Page-aligned memory, as transfers past the page cache need it.
 
 use crate::fs::PAGE_BYTES;
-use crate::sys::wish_for_large_pages;
+use crate::sys::{give_back_pages, wish_for_large_pages};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,6 +33,11 @@ impl AlignedPages {
         let mut pages = Self::aligned(length.next_multiple_of(LARGE_PAGE_BYTES), LARGE_PAGE_BYTES);
         // The advice must precede the first access.
         wish_for_large_pages(pages.as_mut());
+        // The first access brings in a large page. The part of it that is not asked for would stay in
+        // memory for nothing.
+        let (wanted, rest) = pages.as_mut().split_at_mut(length);
+        wanted[(length - 1) / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES] = 0;
+        give_back_pages(wanted, rest);
         pages.length = length;
         pages
     }
@@ -172,6 +177,24 @@ mod tests {
             assert!(pages.as_ref().iter().all(|byte| *byte == 7));
             let alignment = if length > SCATTERED_MAX { LARGE_PAGE_BYTES } else { PAGE_BYTES };
             assert!(pages.as_ref().as_ptr().addr().is_multiple_of(alignment));
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn rest_of_a_large_page_is_given_back() {
+        let mut pages = AlignedPages::in_one_piece(1 << 20);
+        pages.as_mut().fill(7);
+        let address = pages.as_ref().as_ptr().addr();
+        let resident = |address: usize| {
+            let map = std::fs::File::open("/proc/self/pagemap").expect("of this process");
+            let mut words = vec![0; (1 << 20) / PAGE_BYTES * 8];
+            let at = (address / PAGE_BYTES * 8) as u64;
+            std::os::unix::fs::FileExt::read_exact_at(&map, &mut words, at).expect("mapped");
+            words.as_chunks::<8>().0.iter().filter(|word| u64::from_ne_bytes(**word) >> 63 == 1).count()
+        };
+        if rustix::param::page_size() == PAGE_BYTES {
+            assert_eq!((resident(address), resident(address + (1 << 20))), (256, 0));
         }
     }
 
