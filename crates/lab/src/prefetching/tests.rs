@@ -215,3 +215,31 @@ fn speedup_grows_with_the_disks_that_have_copies() {
     assert!(found[0] > 2.0 * found[1], "one copy is no help of others: {found:?}");
     assert!(found[1] < 1.6 * found[4], "stripes on all disks are nearly as good as copies: {found:?}");
 }
+
+#[test]
+fn runs_are_those_recorded() {
+    let line = |programs: &[Program], setting: &PrefetchSetup| {
+        let found = simulate(programs, setting).expect("a setting that is one");
+        let of = |program: &ProgramResult| {
+            let kinds = [program.disk_to_local, program.global_to_local, program.disk_to_global];
+            let kinds = kinds.map(|kind| format!("{} {} {}", kind.in_time, kind.stalls, kind.cold));
+            format!("{:.0}: {}", program.elapsed_seconds * 1e6, kinds.join(", "))
+        };
+        found.programs.iter().map(of).collect::<Vec<String>>().join("; ")
+    };
+    let (render, random) = (Program::render(32, 1), Program::random(16, 2).cyclic());
+    let setting = PrefetchSetup { epoch_seconds: 0.2, ..PrefetchSetup::testbed(128, 3) };
+    let two = PrefetchSetup { homes: vec![0, 1], ..setting.clone() };
+    let copies = PrefetchSetup { copies: Some(2), ..setting.clone() };
+    let found = [
+        line(std::slice::from_ref(&render), &setting),
+        line(&[render.clone(), random.clone()], &two),
+        line(&[random.unhinted(), render.clone()], &two),
+        line(std::slice::from_ref(&random), &copies),
+    ];
+    assert_eq!(found, RECORDED_RUNS, "{found:#?}");
+}
+
+/// For each program of four runs: its time in microseconds, and its fetches of three kinds in time,
+/// waited for, and the first of their page.
+const RECORDED_RUNS: [&str; 4] = ["", "", "", ""];
