@@ -242,4 +242,9 @@ fn runs_are_those_recorded() {
 
 /// For each program of four runs: its time in microseconds, and its fetches of three kinds in time,
 /// waited for, and the first of their page.
-const RECORDED_RUNS: [&str; 4] = ["", "", "", ""];
+const RECORDED_RUNS: [&str; 4] = [
+    "2620023: 64 9 73, 500 45 326, 293 33 326",
+    "5861433: 165 168 237, 302 11 162, 235 11 162; 8785180: 280 301 244, 1690 62 556, 1170 58 556",
+    "33065174: 0 2400 800, 0 0 0, 0 0 0; 2969661: 65 31 96, 587 25 303, 296 7 303",
+    "5333651: 243 139 211, 1834 124 589, 945 119 589",
+];
