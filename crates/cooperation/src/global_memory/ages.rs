@@ -45,7 +45,8 @@ pub fn age_weights(nodes: &[Vec<AgeGroup>], oldest_pages: u64) -> AgeWeights {
     // Only the oldest groups are wanted, so that they come out of a heap and not of a sorted list.
     let groups = nodes.iter().enumerate();
     let groups = groups.flat_map(|(node, groups)| groups.iter().map(move |group| (node, *group)));
-    let ranked = |(at, (node, group)): (usize, (usize, AgeGroup))| (group.age, Reverse(at), node, group.pages);
+    let ranked =
+        |(at, (node, group)): (usize, (usize, AgeGroup))| (group.age, Reverse(at), node, group.pages);
     let mut groups: BinaryHeap<(u64, Reverse<usize>, usize, u64)> = groups.enumerate().map(ranked).collect();
     let mut of = vec![0.0; nodes.len()];
     let mut same_age: Vec<(usize, u64)> = Vec::new();

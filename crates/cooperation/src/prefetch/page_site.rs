@@ -185,8 +185,17 @@ mod tests {
             (Local, "put", Global(1)),
             (Local, "drop", Disk),
         ];
-        let sites =
-            [Disk, Requested(1), Requested(2), Fetching(1), Fetching(2), Global(1), Global(2), Incoming, Local];
+        let sites = [
+            Disk,
+            Requested(1),
+            Requested(2),
+            Fetching(1),
+            Fetching(2),
+            Global(1),
+            Global(2),
+            Incoming,
+            Local,
+        ];
         for (site, (name, step)) in sites.into_iter().flat_map(|site| MOVES.map(|one| (site, one))) {
             let expected = drawn.iter().find(|(from, by, _)| *from == site && *by == name);
             let mut found = site;

@@ -205,7 +205,8 @@ mod tests {
                 queue.push(AgedCopy::new(object as u32, last_used), 40, |object| held[object as usize]);
             }
             let found = queue.oldest(|object| held[object as usize]);
-            let copies = held.iter().enumerate().filter_map(|(at, used)| Some(AgedCopy::new(at as u32, (*used)?)));
+            let copies =
+                held.iter().enumerate().filter_map(|(at, used)| Some(AgedCopy::new(at as u32, (*used)?)));
             assert_eq!(found, copies.min(), "{now}");
             let entries = queue.in_order.len() + queue.late.len();
             assert!(entries <= ENTRIES_A_FRAME * 40 + LEAST_ENTRIES, "{entries} entries");

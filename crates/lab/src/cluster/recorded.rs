@@ -13,7 +13,8 @@ fn counts_are_those_recorded() {
 
 /// Returns a system's counts without queues, and its answers, time and delay with queues.
 fn line(name: &str, make: SchemeConstructor) -> String {
-    let size = ClusterSize { nodes: vec![80, 200, 120, 160, 40, 300], server: 250, objects: OBJECTS as usize };
+    let size =
+        ClusterSize { nodes: vec![80, 200, 120, 160, 40, 300], server: 250, objects: OBJECTS as usize };
     let options = SchemeOptions { idle: 2, region: 4, b: 0.3, ..SchemeOptions::default() };
     let plan = RunPlan { warm_up: 6000, failure: Some((14_000, 3)) };
     let ClusterCounts { local, remote, server, disk, forwarded, disk_writes, lost, .. } =
@@ -21,7 +22,9 @@ fn line(name: &str, make: SchemeConstructor) -> String {
     let queued = serve(make(&size, &options).as_mut(), &size, &ServiceTimes::pai(6), accesses(), plan);
     let (us, delay) = ((queued.seconds * 1e6).round(), (queued.delay_ms * 1e3).round());
     let answered = queued.answered;
-    format!("{name} {local} {remote} {server} {disk} {forwarded} {disk_writes} {lost} {answered} {us} {delay}")
+    format!(
+        "{name} {local} {remote} {server} {disk} {forwarded} {disk_writes} {lost} {answered} {us} {delay}"
+    )
 }
 
 /// Returns requests, one of nine a write. Only products of draws decide, which come out the same

@@ -177,10 +177,8 @@ impl Gms {
 fn oldest_ages(memory: &NodeMemory, now: u32, most: usize) -> Vec<AgeGroup> {
     debug_assert!(memory.len() <= memory.capacity(), "more pages than frames");
     let free = AgeGroup { age: u64::MAX, pages: (memory.capacity() - memory.len()) as u64 };
-    let group = |(last_used, pages): (u32, usize)| AgeGroup {
-        age: u64::from(now - last_used),
-        pages: pages as u64,
-    };
+    let group =
+        |(last_used, pages): (u32, usize)| AgeGroup { age: u64::from(now - last_used), pages: pages as u64 };
     std::iter::once(free).chain(memory.runs_from_oldest(most, PAGES_A_GROUP).map(group)).collect()
 }
 
