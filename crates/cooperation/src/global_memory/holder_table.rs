@@ -1,8 +1,8 @@
 //! The global-cache directory of pages with numbers from 0: a table instead of a hash.
 //!
-//! [`GlobalCachePart`](super::GlobalCachePart) has pages with names that clients choose, so that it needs a hash with a
-//! secret. Blocks of a file server and pages of a simulation have dense numbers. A table takes 8
-//! bytes a page, in memory or not, and a step is one look at one place.
+//! [`GlobalCachePart`](super::GlobalCachePart) has pages with names that clients choose, so that it
+//! needs a hash with a secret. Blocks of a file server and pages of a simulation have dense
+//! numbers. A table takes 8 bytes a page, in memory or not, and a step is one look at one place.
 //!
 //! Each page is in the part of one manager, so that one table has the parts of all nodes. The
 //! [page-ownership directory](super::PageOwners) says the part. Both directories give the same
@@ -41,6 +41,7 @@ impl HolderTable {
     pub fn gone(&mut self, page: u32, node: usize) -> bool {
         let Some(holders) = self.holders.get_mut(page as usize) else { return false };
         *holders &= !bit(node);
+        debug_assert!(*holders & bit(node) == 0, "node {node} has given page {page} up");
         *holders != 0
     }
 

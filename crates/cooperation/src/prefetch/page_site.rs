@@ -138,6 +138,7 @@ impl PageSite {
 
     fn step(&mut self, fits: bool, to: Self) -> bool {
         if fits {
+            debug_assert!(*self != to, "a page moves to {to:?} from there");
             *self = to;
         }
         fits

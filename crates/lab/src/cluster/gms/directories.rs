@@ -26,7 +26,7 @@ pub(super) struct Directories {
     pub told: u64,
 }
 
-/// A page and the node that manages it, whose part of the global-cache directory has its holders.
+/// Page with its manager. The manager's part of the global-cache directory has the page's holders.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ManagedPage {
     pub page: u32,
