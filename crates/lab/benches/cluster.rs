@@ -3,8 +3,8 @@
 //!
 //! `cargo bench -p shoal-lab --bench cluster`; docs/experiments/speed.md keeps the figures. Sixteen
 //! nodes of 2,000 frames, a server of 4,000, four million requests made beforehand, CPU time on one
-//! core. `-- gms lard 600000` takes these systems alone, with this number of requests. `untimed` reads no
-//! clock: valgrind, which counts instructions, has none that it could read.
+//! core. `-- gms lard 600000` takes these systems alone, with this number of requests. `untimed`
+//! reads no clock: valgrind, which counts instructions, has none that it could read.
 
 use rustix::time::{ClockId, clock_gettime};
 use shoal_lab::cluster::{ClusterSize, RunPlan, SYSTEMS, SchemeOptions, ServiceTimes, serve, simulate};
