@@ -3,7 +3,8 @@
 //!
 //! `cargo bench -p shoal-lab --bench cluster`; docs/experiments/speed.md keeps the figures. Sixteen
 //! nodes of 2,000 frames, a server of 4,000, four million requests made beforehand, CPU time on one
-//! core.
+//! core. `-- gms lard 600000` takes these systems alone, with this number of requests. `untimed`
+//! reads no clock: valgrind, which counts instructions, has none that it could read.
 
 use rustix::time::{ClockId, clock_gettime};
 use shoal_lab::cluster::{ClusterSize, RunPlan, SYSTEMS, SchemeOptions, ServiceTimes, serve, simulate};
@@ -11,13 +12,19 @@ use shoal_lab::simulator::ZipfTrace;
 use std::time::Duration;
 
 fn main() {
+    let told: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let count = told.iter().find_map(|word| word.parse().ok()).unwrap_or(REQUESTS);
+    let is_name = |word: &&String| word.parse::<usize>().is_err() && *word != UNTIMED;
+    let names: Vec<&String> = told.iter().filter(is_name).collect();
+    let cpu_time = || if told.iter().any(|word| word == UNTIMED) { Duration::ZERO } else { cpu_time() };
     let size = ClusterSize { nodes: vec![2000; 16], server: 4000, objects: OBJECTS };
-    let requests: Vec<(usize, u32)> = requests().collect();
-    let (options, warm_up) = (SchemeOptions { idle: 4, ..SchemeOptions::default() }, REQUESTS as u64 / 4);
+    let requests: Vec<(usize, u32)> = requests().take(count).collect();
+    let (options, warm_up) = (SchemeOptions { idle: 4, ..SchemeOptions::default() }, count as u64 / 4);
     println!(
         "| system | mean ms | from disk | server load | million a CPU second | queued: a second | million a CPU second |\n|---|--:|--:|--:|--:|--:|--:|"
     );
-    for (_, make) in SYSTEMS {
+    let is_wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| *wanted == name);
+    for (_, make) in SYSTEMS.iter().filter(|(name, _)| is_wanted(name)) {
         let began = cpu_time();
         let mut system = make(&size, &options);
         let found = simulate(system.as_mut(), &size, requests.iter().copied(), warm_up);
@@ -25,7 +32,7 @@ fn main() {
         let mut system = make(&size, &options);
         let plan = RunPlan { warm_up, failure: None };
         let queued = serve(system.as_mut(), &size, &ServiceTimes::pai(16), requests.iter().copied(), plan);
-        let millions = |time: Duration| REQUESTS as f64 / time.as_secs_f64() / 1e6;
+        let millions = |time: Duration| count as f64 / time.as_secs_f64() / 1e6;
         println!(
             "| {} | {:.2} | {:.1}% | {:.2} | {:.1} | {:.0} | {:.1} |",
             system.name(),
@@ -54,7 +61,7 @@ fn requests() -> impl Iterator<Item = (usize, u32)> {
         };
         Some((node as usize, object))
     };
-    std::iter::from_fn(draw).take(REQUESTS)
+    std::iter::from_fn(draw)
 }
 
 /// Returns the CPU time that the process has taken.
@@ -63,6 +70,7 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+const UNTIMED: &str = "untimed";
 const REQUESTS: usize = 4_000_000;
 const COMMON: u32 = 50_000;
 const OWN: u32 = 5_000;

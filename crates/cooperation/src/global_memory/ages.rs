@@ -5,12 +5,16 @@
 //! - **By an initiator**, as in GMS (Feeley, Morgan, Pighin, Karlin, Levy, Thekkath, *Implementing
 //!   global memory management in a workstation cluster*, SOSP 1995). Each epoch all nodes report
 //!   how many pages of each age they hold, and [`age_weights`] finds the nodes of the M oldest.
-//!   O(groups·log groups).
+//!   O(groups), and O(log groups) for each group of these.
 //! - **By replies**: each server reports the age of its x-th oldest page, and [`ReportedAges`]
 //!   keeps the latest report of each. O(1) a reply. One age says little about the number of pages
 //!   that are that old; it vouches for x pages.
 //!
 //! Ages are in any unit, the same for all nodes.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 /// Pages of one node with about one age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,30 +42,34 @@ pub struct AgeWeights {
 /// Finds the nodes of the `oldest_pages` globally oldest pages. Where only some pages of one age
 /// are among them, each node has its share of those.
 pub fn age_weights(nodes: &[Vec<AgeGroup>], oldest_pages: u64) -> AgeWeights {
-    let mut groups: Vec<(usize, AgeGroup)> = nodes
-        .iter()
-        .enumerate()
-        .flat_map(|(node, groups)| groups.iter().map(move |group| (node, *group)))
-        .collect();
-    groups.sort_by(|a, b| b.1.age.cmp(&a.1.age).then(a.0.cmp(&b.0)));
+    // Only the oldest groups are wanted, so that they come out of a heap and not of a sorted list.
+    let groups = nodes.iter().enumerate();
+    let groups = groups.flat_map(|(node, groups)| groups.iter().map(move |group| (node, *group)));
+    let ranked =
+        |(at, (node, group)): (usize, (usize, AgeGroup))| (group.age, Reverse(at), node, group.pages);
+    let mut groups: BinaryHeap<(u64, Reverse<usize>, usize, u64)> = groups.enumerate().map(ranked).collect();
     let mut of = vec![0.0; nodes.len()];
+    let mut same_age: Vec<(usize, u64)> = Vec::new();
     let (mut taken, mut least_age) = (0u64, 0);
-    for same_age in groups.chunk_by(|a, b| a.1.age == b.1.age) {
-        let wanted = oldest_pages - taken;
-        let there: u64 = same_age.iter().fold(0, |sum, (_, group)| sum.saturating_add(group.pages));
-        if wanted == 0 {
-            break;
+    while taken < oldest_pages
+        && let Some((age, ..)) = groups.peek().copied()
+    {
+        same_age.clear();
+        while let Some(top) = groups.peek_mut().filter(|top| top.0 == age) {
+            let (_, _, node, pages) = PeekMut::pop(top);
+            same_age.push((node, pages));
         }
+        let there: u64 = same_age.iter().fold(0, |sum, (_, pages)| sum.saturating_add(*pages));
         if there == 0 {
             continue;
         }
-        let part = wanted.min(there);
-        for (node, group) in same_age {
-            of[*node] += part as f64 * (group.pages as f64 / there as f64);
+        let part = (oldest_pages - taken).min(there);
+        for (node, pages) in &same_age {
+            of[*node] += part as f64 * (*pages as f64 / there as f64);
         }
         taken += part;
         debug_assert!(taken <= oldest_pages, "more pages than were asked for");
-        least_age = same_age[0].1.age;
+        least_age = age;
     }
     if taken > 0 {
         of.iter_mut().for_each(|weight| *weight /= taken as f64);

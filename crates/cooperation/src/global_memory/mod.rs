@@ -38,6 +38,7 @@
 //! | page-frame directory | [`FrameKind`] of each frame | [`GuestPages`], and the RAM tier |
 //! | page-ownership directory | [`PageOwners`] | the identity: a page is its evictor's |
 //! | global-cache directory | [`GlobalCachePart`] of each node | [`PlacedPages`] |
+//! | the same, of numbered pages | [`HolderTable`] of all nodes | |
 //! | the last two, for private pages | [`PrivatePages`] | [`PlacedPages`] |
 //! | ages and epochs | [`ReplacementEpoch`] | [`Reports`], [`Epochs`] |
 
@@ -47,6 +48,7 @@ mod epochs;
 mod estimates;
 mod global_cache;
 mod guests;
+mod holder_table;
 mod page_cost;
 mod page_frames;
 mod page_owners;
@@ -69,6 +71,7 @@ pub use epochs::{EPOCH, Epochs};
 pub use estimates::{ASKERS_MAX, AskerCount, SpareTime, most_for_others};
 pub use global_cache::{GlobalCachePart, HOLDERS_MAX};
 pub use guests::{GuestPages, GuestRefusal};
+pub use holder_table::HolderTable;
 pub use page_cost::{CostMeter, PageCosts, PeerSwitch, SwitchChange, cpu_price};
 pub use page_frames::{FrameKind, PagePlace, PrivatePages};
 pub use page_owners::{PAGE_BUCKETS, PageOwners};

@@ -6,8 +6,8 @@
 //! dropped: it would itself be among the next to go. The epoch is over after M replacements.
 //!
 //! [`Epochs`](super::Epochs) has the epochs of a node that measures itself and hears ages from
-//! reports; `prefetch::Epoch` those by values of pages. O(groups·log groups) to begin an epoch,
-//! O(1) a page.
+//! reports; `prefetch::Epoch` those by values of pages. O(groups) to begin an epoch, and O(log
+//! groups) for each of the oldest; O(1) a page.
 
 use super::{AgeGroup, AgeWeights, Frequencies, age_weights, select};
 

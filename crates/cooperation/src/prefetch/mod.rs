@@ -25,6 +25,7 @@
 //! | [`requests`] | the page that another node's disk reads, the node, and the order | 4.3.3 |
 //! | [`epoch`] | the pages that each node gives until the next epoch, and their value | 4.3.3 |
 //! | [`replicas`] | the nodes with a file on disk, and its name there | 4.3.2 |
+//! | [`page_site`] | the place of a page, its moves, and the step at a fault | 4.2, 4.3 |
 //! | [`victim`] | the page that goes for a prefetched one | 4.2.2 |
 //! | [`glfd`] | the idealized replacement over three levels, with its bound | 4.2.3 |
 //!
@@ -45,6 +46,7 @@ pub mod hints;
 pub mod list;
 pub mod messages;
 pub mod origin_pace;
+pub mod page_site;
 pub mod predicate;
 pub mod replicas;
 pub mod requests;
@@ -59,6 +61,7 @@ pub use hints::{HintMatch, Hints};
 pub use list::HintedList;
 pub use messages::PrefetchMessage;
 pub use origin_pace::OriginPace;
+pub use page_site::{FaultStep, PageSite};
 pub use predicate::{Forestall, MissingPage, is_due, slack};
 pub use replicas::{FileAliases, FileCopy};
 pub use requests::{PrefetchQueue, PrefetchRequest, PrefetchRequester};

@@ -132,6 +132,22 @@ impl NodeMemory {
         })
     }
 
+    /// Returns the `most` oldest objects in runs of `length`: the time of last use of each run's
+    /// first object, and the number of its objects. Fewer are in the last run.
+    pub fn runs_from_oldest(&self, most: usize, length: usize) -> impl Iterator<Item = (u32, usize)> {
+        let mut at = self.frames[0].newer as usize;
+        let mut left = most.min(self.len());
+        std::iter::from_fn(move || {
+            let objects = left.min(length);
+            let last_used = self.frames[at].last_used;
+            left -= objects;
+            for _ in 0..objects {
+                at = self.frames[at].newer as usize;
+            }
+            (objects > 0).then_some((last_used, objects))
+        })
+    }
+
     /// Returns the mark of an object's copy; 0 when it has none.
     pub fn mark(&self, object: u32) -> u8 {
         self.frames[self.frame_of[object as usize] as usize].mark

@@ -55,6 +55,8 @@ mod systems;
 mod weighted_lru;
 
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod tests;

@@ -145,8 +145,11 @@ impl Cluster {
 
     /// Marks an object as used now. Returns `false` if the node does not hold it.
     pub fn touch(&mut self, node: usize, object: u32) -> bool {
-        self.note_change(node, object);
-        self.nodes[node].touch(object, self.now)
+        let has = self.nodes[node].touch(object, self.now);
+        if has && self.duplicates.is_some() {
+            self.note_kind(node, object);
+        }
+        has
     }
 
     /// Returns the number of nodes that hold an object.
@@ -237,14 +240,14 @@ impl Cluster {
         }
     }
 
-    /// Handles the use, the loss or the change of kind of a copy.
+    /// Handles the loss or the change of kind of a copy.
     fn note_change(&mut self, node: usize, object: u32) {
         for ages in [&mut self.duplicates, &mut self.singlets].into_iter().flatten() {
             ages.changed(node, object);
         }
     }
 
-    /// Puts a copy among those of its kind.
+    /// Puts a copy that came, was used or changed its kind among those of its kind.
     fn note_kind(&mut self, node: usize, object: u32) {
         let kind = kind_of(self.copies(object));
         let (memory, holders) = (&self.nodes[node], &self.holders);

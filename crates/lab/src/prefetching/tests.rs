@@ -233,3 +233,36 @@ fn planning_each_for_itself_costs_little() {
         assert!((each / one - 1.0).abs() < 0.1, "{programs}: {one} {each}");
     }
 }
+
+#[test]
+fn runs_are_those_recorded() {
+    let line = |programs: &[Program], setting: &PrefetchSetup| {
+        let found = simulate(programs, setting).expect("a setting that is one");
+        let of = |program: &ProgramResult| {
+            let kinds = [program.disk_to_local, program.global_to_local, program.disk_to_global];
+            let kinds = kinds.map(|kind| format!("{} {} {}", kind.in_time, kind.stalls, kind.cold));
+            format!("{:.0}: {}", program.elapsed_seconds * 1e6, kinds.join(", "))
+        };
+        found.programs.iter().map(of).collect::<Vec<String>>().join("; ")
+    };
+    let (render, random) = (Program::render(32, 1), Program::random(16, 2).cyclic());
+    let setting = PrefetchSetup { epoch_seconds: 0.2, ..PrefetchSetup::testbed(128, 3) };
+    let two = PrefetchSetup { homes: vec![0, 1], ..setting.clone() };
+    let copies = PrefetchSetup { copies: Some(2), ..setting.clone() };
+    let found = [
+        line(std::slice::from_ref(&render), &setting),
+        line(&[render.clone(), random.clone()], &two),
+        line(&[random.unhinted(), render.clone()], &two),
+        line(std::slice::from_ref(&random), &copies),
+    ];
+    assert_eq!(found, RECORDED_RUNS, "{found:#?}");
+}
+
+/// For each program of four runs: its time in microseconds, and its fetches of three kinds in time,
+/// waited for, and the first of their page.
+const RECORDED_RUNS: [&str; 4] = [
+    "2620023: 64 9 73, 500 45 326, 293 33 326",
+    "5861433: 165 168 237, 302 11 162, 235 11 162; 8785180: 280 301 244, 1690 62 556, 1170 58 556",
+    "33065174: 0 2400 800, 0 0 0, 0 0 0; 2969661: 65 31 96, 587 25 303, 296 7 303",
+    "5333651: 243 139 211, 1834 124 589, 945 119 589",
+];

@@ -4,45 +4,53 @@
 //! |---|---|---|
 //! | page-frame (PFD) | [`FrameKind`] | each node's [`NodeMemory`] |
 //! | page-ownership (POD) | [`PageOwners`] | one for all, since all nodes' are equal |
-//! | global-cache (GCD) | [`GlobalCachePart`] | a part for each node |
+//! | global-cache (GCD) | [`HolderTable`] | the parts of all nodes, since pages have numbers |
 //!
 //! Nodes find each other's pages by these alone. The cluster's own list of holders is the truth
 //! that they are checked against: messages take no time here, so that both agree.
 //!
 //! Every page is treated as shared, and its hash selects its manager. GMS keeps a page that it
-//! knows to be private under its user's management, but traces do not tell private pages.
+//! knows to be private under its user's management, but traces do not tell private pages. A step
+//! is O(1): a page's hash is computed once for all steps of a request.
 
 use super::super::{Cluster, NodeMemory};
-use shoal_cooperation::global_memory::{FrameKind, GlobalCachePart, PageOwners};
+use shoal_cooperation::global_memory::{FrameKind, HolderTable, PageOwners};
 
 /// Directories of all nodes.
 #[derive(Debug, Default)]
 pub(super) struct Directories {
     owners: PageOwners,
-    parts: Vec<GlobalCachePart>,
+    holders: HolderTable,
+    is_known: bool,
     /// Changes that managers were told.
     pub told: u64,
+}
+
+/// Page with its manager. The manager's part of the global-cache directory has the page's holders.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ManagedPage {
+    pub page: u32,
+    pub manager: usize,
 }
 
 impl Directories {
     /// Makes the directories of a cluster, before its first page.
     pub fn know(&mut self, cluster: &Cluster) {
-        if self.parts.is_empty() {
-            let nodes = cluster.nodes.len();
-            self.owners = PageOwners::new(nodes);
-            self.parts = (0..nodes).map(|node| part(node, cluster)).collect();
+        if !self.is_known {
+            self.owners = PageOwners::new(cluster.nodes.len());
+            self.holders = HolderTable::new(cluster.objects());
+            self.is_known = true;
         }
     }
 
-    /// Returns the node that manages a page: its part of the global-cache directory knows the
-    /// holders.
-    pub fn manager(&self, page: u32) -> usize {
-        self.owners.manager(u64::from(page))
+    /// Finds the manager of a page in the page-ownership directory.
+    pub fn managed(&self, page: u32) -> ManagedPage {
+        ManagedPage { page, manager: self.owners.manager(u64::from(page)) }
     }
 
     /// Returns the holder that the page's manager names to a node.
     pub fn holder(&self, cluster: &Cluster, page: u32, asker: usize) -> Option<usize> {
-        let named = self.parts[self.manager(page)].holder(u64::from(page), asker);
+        let named = self.holders.holder(page, asker);
         debug_assert_eq!(named, cluster.other_holder(asker, page), "page {page} asked by node {asker}");
         named
     }
@@ -52,28 +60,32 @@ impl Directories {
         &mut self,
         cluster: &mut Cluster,
         node: usize,
-        page: u32,
+        managed: ManagedPage,
         (last_used, kind): (u32, FrameKind),
     ) {
-        cluster.insert(node, page, last_used);
-        cluster.nodes[node].set_mark(page, mark(kind));
-        self.came(page, node);
+        cluster.insert(node, managed.page, last_used);
+        // A frame begins without a mark, as a local one.
+        if kind == FrameKind::Global {
+            cluster.nodes[node].set_mark(managed.page, mark(kind));
+        }
+        self.came(managed, node);
     }
 
     /// Takes a page out of a node's frame, and tells the manager. Returns `true` if the manager
     /// knows another holder.
-    pub fn remove(&mut self, cluster: &mut Cluster, node: usize, page: u32) -> bool {
-        cluster.remove(node, page);
-        let is_held = self.gone(page, node);
-        debug_assert_eq!(is_held, cluster.copies(page) > 0, "page {page} leaves node {node}");
+    pub fn remove(&mut self, cluster: &mut Cluster, node: usize, managed: ManagedPage) -> bool {
+        cluster.remove(node, managed.page);
+        let is_held = self.gone(managed, node);
+        debug_assert_eq!(is_held, cluster.copies(managed.page) > 0, "{managed:?} leaves node {node}");
         is_held
     }
 
     /// Tells the manager that other nodes' copies are old and gone.
     pub fn written(&mut self, cluster: &mut Cluster, node: usize, page: u32) {
+        let managed = self.managed(page);
         while let Some(other) = self.holder(cluster, page, node) {
             cluster.take(other, page);
-            self.gone(page, other);
+            self.gone(managed, other);
         }
         cluster.written(node, page);
     }
@@ -83,36 +95,28 @@ impl Directories {
     pub fn lose(&mut self, cluster: &Cluster, gone: usize) {
         self.know(cluster);
         let before = self.owners.clone();
+        let was_managed = |page: u32| before.manager(u64::from(page)) == gone;
         let left = (0..cluster.nodes.len()).filter(|node| cluster.serves(*node));
         self.owners.lose(gone, left.clone());
-        self.parts[gone] = part(gone, cluster);
-        self.parts.iter_mut().for_each(|part| part.forget(gone));
+        self.holders.forget_pages(was_managed);
+        self.holders.forget(gone);
         for node in left {
-            for (page, _) in cluster.nodes[node].from_oldest() {
-                if before.manager(u64::from(page)) == gone {
-                    self.came(page, node);
-                }
+            for (page, _) in cluster.nodes[node].from_oldest().filter(|(page, _)| was_managed(*page)) {
+                self.came(self.managed(page), node);
             }
         }
     }
 
-    fn came(&mut self, page: u32, node: usize) {
-        let manager = self.manager(page);
-        let has_room = self.parts[manager].came(u64::from(page), node);
-        debug_assert!(has_room, "a part has room for all pages");
-        self.told += u64::from(manager != node);
+    fn came(&mut self, managed: ManagedPage, node: usize) {
+        let has_room = self.holders.came(managed.page, node);
+        debug_assert!(has_room, "the table has all pages");
+        self.told += u64::from(managed.manager != node);
     }
 
-    fn gone(&mut self, page: u32, node: usize) -> bool {
-        let manager = self.manager(page);
-        self.told += u64::from(manager != node);
-        self.parts[manager].gone(u64::from(page), node)
+    fn gone(&mut self, managed: ManagedPage, node: usize) -> bool {
+        self.told += u64::from(managed.manager != node);
+        self.holders.gone(managed.page, node)
     }
-}
-
-/// Returns a node's empty part, with room for all pages.
-fn part(node: usize, cluster: &Cluster) -> GlobalCachePart {
-    GlobalCachePart::new(SECRET + node as u64, cluster.objects())
 }
 
 /// Returns the kind of a page's frame in a node's memory.
@@ -124,9 +128,6 @@ pub(super) fn kind(memory: &NodeMemory, page: u32) -> FrameKind {
 fn mark(kind: FrameKind) -> u8 {
     u8::from(kind == FrameKind::Global)
 }
-
-/// Secret of the first part; a simulation has nobody to hide it from.
-const SECRET: u64 = 0x6d_6e;
 
 #[cfg(test)]
 mod tests {
@@ -141,15 +142,10 @@ mod tests {
         for (page, node) in
             objects.clone().flat_map(|page| (0..cluster.nodes.len()).map(move |node| (page, node)))
         {
-            let part = &directories.parts[directories.manager(page)];
-            assert_eq!(
-                part.holder(u64::from(page), node),
-                cluster.other_holder(node, page),
-                "{page}, {node}"
-            );
+            let named = directories.holders.holder(page, node);
+            assert_eq!(named, cluster.other_holder(node, page), "{page}, {node}");
         }
-        let known: usize = directories.parts.iter().map(GlobalCachePart::len).sum();
-        assert_eq!(known, objects.filter(|page| cluster.copies(*page) > 0).count());
+        assert_eq!(directories.holders.len(), objects.filter(|page| cluster.copies(*page) > 0).count());
     }
 
     #[test]
@@ -167,7 +163,7 @@ mod tests {
                 check(&gms.directories, &cluster);
             }
         }
-        assert!(!cluster.serves(2) && (0..400).all(|page| gms.directories.manager(page) != 2));
-        assert!(gms.directories.parts[2].is_empty() && gms.told() > 6000, "{}", gms.told());
+        assert!(!cluster.serves(2) && (0..400).all(|page| gms.directories.managed(page).manager != 2));
+        assert!(gms.told() > 6000, "{}", gms.told());
     }
 }

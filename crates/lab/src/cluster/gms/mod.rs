@@ -22,7 +22,7 @@
 mod directories;
 
 use super::{BackgroundOp, Cluster, ClusterScheme, LocatedBy, NodeMemory, ServedFrom};
-use directories::{Directories, kind};
+use directories::{Directories, ManagedPage, kind};
 use shoal_cooperation::global_memory::{
     AgeGroup, FrameKind, Frequencies, ReplacementEpoch, ReportedAges, epoch_pages, select, target_weights,
 };
@@ -76,10 +76,10 @@ impl Gms {
     }
 
     /// Asks along the directories for a page that the node does not hold.
-    fn ask(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
-        let manager = self.directories.manager(object);
+    fn ask(&mut self, cluster: &mut Cluster, node: usize, managed: ManagedPage) -> ServedFrom {
+        let ManagedPage { page, manager } = managed;
         let asking = u32::from(manager != node);
-        if let Some(from) = self.directories.holder(cluster, object, node) {
+        if let Some(from) = self.directories.holder(cluster, page, node) {
             let hops = asking + u32::from(manager != from) + 1;
             let asked = if asking == 0 { LocatedBy::Nobody } else { LocatedBy::Node(manager) };
             return ServedFrom::Remote { from, hops, asked };
@@ -88,7 +88,7 @@ impl Gms {
             cluster.chore(BackgroundOp::Message(manager));
         }
         match self.disks {
-            DiskPlacement::Server => cluster.ask_server(object, 2 + asking).0,
+            DiskPlacement::Server => cluster.ask_server(page, 2 + asking).0,
             DiskPlacement::Own => ServedFrom::OwnDisk,
         }
     }
@@ -111,7 +111,8 @@ impl Gms {
     fn evict(&mut self, cluster: &mut Cluster, node: usize) {
         let Some(object) = cluster.nodes[node].oldest() else { return };
         let last_used = cluster.nodes[node].last_used(object);
-        if self.directories.remove(cluster, node, object) {
+        let managed = self.directories.managed(object);
+        if self.directories.remove(cluster, node, managed) {
             return;
         }
         let to = match self.reported {
@@ -122,9 +123,10 @@ impl Gms {
         if cluster.nodes[to].is_full()
             && let Some(oldest) = cluster.nodes[to].oldest()
         {
+            let oldest = self.directories.managed(oldest);
             self.directories.remove(cluster, to, oldest);
         }
-        self.directories.insert(cluster, to, object, (last_used, FrameKind::Global));
+        self.directories.insert(cluster, to, managed, (last_used, FrameKind::Global));
         cluster.forward(node, to);
         self.hear(cluster, node, to);
     }
@@ -175,14 +177,9 @@ impl Gms {
 fn oldest_ages(memory: &NodeMemory, now: u32, most: usize) -> Vec<AgeGroup> {
     debug_assert!(memory.len() <= memory.capacity(), "more pages than frames");
     let free = AgeGroup { age: u64::MAX, pages: (memory.capacity() - memory.len()) as u64 };
-    let mut groups = vec![free];
-    for (at, (_, last_used)) in memory.from_oldest().take(most).enumerate() {
-        match groups.last_mut() {
-            Some(group) if at % PAGES_A_GROUP > 0 => group.pages += 1,
-            _ => groups.push(AgeGroup { age: u64::from(now - last_used), pages: 1 }),
-        }
-    }
-    groups
+    let group =
+        |(last_used, pages): (u32, usize)| AgeGroup { age: u64::from(now - last_used), pages: pages as u64 };
+    std::iter::once(free).chain(memory.runs_from_oldest(most, PAGES_A_GROUP).map(group)).collect()
 }
 
 impl ClusterScheme for Gms {
@@ -198,10 +195,11 @@ impl ClusterScheme for Gms {
         if self.epoch.is_over() && self.reported.is_none() {
             self.begin_epoch(cluster);
         }
-        let served = self.ask(cluster, node, object);
+        let managed = self.directories.managed(object);
+        let served = self.ask(cluster, node, managed);
         if let ServedFrom::Remote { from, .. } = served {
             if kind(&cluster.nodes[from], object).is_left_by_getpage() {
-                self.directories.remove(cluster, from, object);
+                self.directories.remove(cluster, from, managed);
             }
             self.hear(cluster, node, from);
         }
@@ -209,7 +207,7 @@ impl ClusterScheme for Gms {
             self.evict(cluster, node);
         }
         let now = cluster.now;
-        self.directories.insert(cluster, node, object, (now, FrameKind::Local));
+        self.directories.insert(cluster, node, managed, (now, FrameKind::Local));
         debug_assert!(cluster.nodes[node].has(object), "the node has what it asked for");
         served
     }

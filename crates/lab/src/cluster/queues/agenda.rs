@@ -1,42 +1,56 @@
-//! Coming events of sources that have at most one each, as a tournament: each inner place holds the
-//! earlier of two events, and the root the earliest of all.
+//! Coming events of sources that have at most one each, in blocks of eight: each block's earliest
+//! event stands in a block above, and the earliest of all at the top.
 //!
 //! ```text
-//!              1: earliest of all
-//!        2: earlier          3: earlier
-//!     4: source 0  5: 1    6: 2      7: 3      places; a leaf is a source
+//!   first                              earliest of all
+//!   [ 0 │ 1 │ 2 │ … │ 7 ]              earliest of each block below
+//!   [ sources 0–7 ] [ 8–15 ] …         a place is a source
 //! ```
-//! An event set or replaced costs one comparison for each level, and fewer where it changes
-//! nothing above; the earliest event is read at the root. A binary heap of the same events takes
-//! twice the instructions: a station that starts its next visit replaces its event here, and a heap
-//! takes one out and puts one in.
+//!
+//! An event that is set where there was none costs a comparison for each level. Only the removal of
+//! a block's earliest event looks at the block's eight. O(log sources), two levels for 64.
+//!
+//! An event is one number: its time, its order among events of one time, and its source. The order
+//! has few bits and begins again from time to time.
 
 /// Coming events by source.
 pub(super) struct Agenda {
-    /// Tree of event times; leaf `places.len() / 2 + source` is a source's own.
-    places: Vec<u128>,
-    /// Number of events set so far.
-    set: u64,
+    /// Blocks of events, those of the sources first.
+    levels: Vec<Vec<[u64; BLOCK]>>,
+    first: u64,
+    source_bits: u32,
+    order_bits: u32,
+    /// Order of the latest event that was set.
+    order: u64,
 }
 
 impl Agenda {
     /// Makes an agenda without events for this number of sources, or more.
     pub(super) fn new(sources: usize) -> Self {
-        Self { places: vec![NEVER; 2 * sources.next_power_of_two().max(2)], set: 0 }
+        let sources = sources.next_power_of_two().max(BLOCK);
+        let mut levels = vec![vec![[NEVER; BLOCK]; sources / BLOCK]];
+        while let Some(below) = levels.last().map(Vec::len).filter(|blocks| *blocks > 1) {
+            levels.push(vec![[NEVER; BLOCK]; below.div_ceil(BLOCK)]);
+        }
+        let source_bits = sources.trailing_zeros();
+        let order_bits = ORDER_BITS.max(source_bits + 1);
+        Self { levels, first: NEVER, source_bits, order_bits, order: 0 }
     }
 
     /// Returns the number of sources that there is room for.
     pub(super) fn sources(&self) -> usize {
-        self.places.len() / 2
+        1 << self.source_bits
     }
 
     /// Sets the source's event, in place of the one before. Of two events of one time the one set
     /// first comes first.
     pub(super) fn set(&mut self, source: usize, at_us: u64) {
-        self.set += 1;
-        debug_assert!(self.set < 1 << (64 - SOURCE_BITS), "the order fits beside the source");
-        let order = self.set << SOURCE_BITS | source as u64;
-        self.put(source, u128::from(at_us) << 64 | u128::from(order));
+        self.order += 1;
+        if self.order >> self.order_bits != 0 {
+            self.number_again();
+        }
+        let event = self.event(at_us, self.order, source);
+        self.put(source, event);
     }
 
     /// Removes the source's event.
@@ -46,72 +60,114 @@ impl Agenda {
 
     /// Returns the time and the source of the earliest event.
     pub(super) fn first(&self) -> Option<(u64, usize)> {
-        let first = self.places[1];
-        let source = first as u64 & ((1 << SOURCE_BITS) - 1);
-        (first != NEVER).then_some(((first >> 64) as u64, source as usize))
+        (self.first != NEVER).then(|| self.parts(self.first))
     }
 
     /// Makes room for twice as many sources.
     pub(super) fn grow(&mut self) {
-        let leaves = self.places.split_off(self.sources());
-        self.places = vec![NEVER; 4 * leaves.len()];
-        for (source, event) in leaves.into_iter().enumerate() {
-            self.put(source, event);
-        }
+        let mut events = self.events();
+        *self = Self::new(2 * self.sources());
+        events.drain(..).for_each(|(at_us, source)| self.set(source, at_us));
     }
 
-    fn put(&mut self, source: usize, event: u128) {
-        let mut place = self.sources() + source;
-        let mut earlier = event;
-        self.places[place] = event;
-        while place > 1 {
-            earlier = earlier.min(self.places[place ^ 1]);
-            place /= 2;
-            let above = &mut self.places[place];
-            if *above == earlier {
-                break;
-            }
-            *above = earlier;
+    /// Returns all events in their order.
+    fn events(&self) -> Vec<(u64, usize)> {
+        let all = self.levels.first().into_iter().flatten().flatten();
+        let mut events: Vec<u64> = all.copied().filter(|event| *event != NEVER).collect();
+        events.sort_unstable();
+        events.into_iter().map(|event| self.parts(event)).collect()
+    }
+
+    /// Numbers the events that are set from 1 on, in their order. There are fewer than numbers.
+    #[cold]
+    fn number_again(&mut self) {
+        let events = self.events();
+        self.order = 0;
+        for (at_us, source) in events {
+            self.order += 1;
+            let event = self.event(at_us, self.order, source);
+            self.put(source, event);
         }
+        self.order += 1;
+    }
+
+    fn event(&self, at_us: u64, order: u64, source: usize) -> u64 {
+        let below = self.source_bits + self.order_bits;
+        assert!(at_us < 1 << (63 - below), "time {at_us} does not fit beside the order");
+        at_us << below | order << self.source_bits | source as u64
+    }
+
+    fn parts(&self, event: u64) -> (u64, usize) {
+        let source = event & ((1 << self.source_bits) - 1);
+        (event >> (self.source_bits + self.order_bits), source as usize)
+    }
+
+    fn put(&mut self, source: usize, event: u64) {
+        let (mut place, mut event) = (source, event);
+        for level in 0..self.levels.len() {
+            let block = &mut self.levels[level][place / BLOCK];
+            let before = std::mem::replace(&mut block[place % BLOCK], event);
+            let block = *block;
+            place /= BLOCK;
+            let earliest = match self.levels.get(level + 1) {
+                Some(above) => above[place / BLOCK][place % BLOCK],
+                None => self.first,
+            };
+            if event > earliest {
+                if before != earliest {
+                    return;
+                }
+                event = block.into_iter().fold(NEVER, u64::min);
+            }
+        }
+        self.first = event;
     }
 }
 
 /// Event that never comes.
-const NEVER: u128 = u128::MAX;
-/// Bits of a source's number beside the order of its event.
-const SOURCE_BITS: u32 = 16;
+const NEVER: u64 = u64::MAX;
+/// Events in a block.
+const BLOCK: usize = 8;
+/// Bits of an event's order at least.
+const ORDER_BITS: u32 = 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cmp::Reverse;
-    use std::collections::BinaryHeap;
+    use std::collections::BTreeMap;
 
     #[test]
-    fn events_come_in_the_order_of_a_heap() {
-        let mut random = shoal_trace::Random::new(7);
-        let mut agenda = Agenda::new(3);
-        let mut heap = BinaryHeap::new();
-        let mut is_set = [false; 40];
-        let (mut now, mut order) = (0, 0);
-        for _ in 0..5000 {
-            let source = random.below(40) as usize;
-            while agenda.sources() <= source {
-                agenda.grow();
-            }
-            if !is_set[source] {
-                is_set[source] = true;
-                let at = now + random.below(20);
-                order += 1;
-                agenda.set(source, at);
-                heap.push(Reverse((at, order, source)));
-            }
-            if random.below(3) == 0 {
-                let expected = heap.pop().map(|Reverse((at, _, source))| (at, source));
-                assert_eq!(agenda.first(), expected);
-                if let Some((at, source)) = expected {
+    fn events_come_in_the_order_they_were_set() {
+        for sources in [1, 8, 40, 600] {
+            let mut random = shoal_trace::Random::new(7);
+            let mut agenda = Agenda::new(3);
+            let mut expected: BTreeMap<(u64, u64), usize> = BTreeMap::new();
+            let mut set: Vec<Option<(u64, u64)>> = vec![None; sources];
+            let mut now = 0;
+            for order in 0..8000 {
+                let source = random.below(sources as u64) as usize;
+                while agenda.sources() <= source {
+                    agenda.grow();
+                }
+                if let Some(before) = set[source].take() {
+                    expected.remove(&before);
+                }
+                if random.below(8) == 0 {
+                    agenda.clear(source);
+                } else {
+                    let at = now + random.below(20);
+                    agenda.set(source, at);
+                    set[source] = Some((at, order));
+                    expected.insert((at, order), source);
+                }
+                let first = expected.first_key_value().map(|((at, _), source)| (*at, *source));
+                assert_eq!(agenda.first(), first, "{sources} sources, step {order}");
+                if random.below(3) == 0
+                    && let Some((at, source)) = first
+                {
                     now = at;
-                    is_set[source] = false;
+                    expected.pop_first();
+                    set[source] = None;
                     agenda.clear(source);
                 }
             }

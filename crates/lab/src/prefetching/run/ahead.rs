@@ -1,10 +1,10 @@
 //! Pages are fetched before their reference.
 
-use super::process::{PageSite, Process, State};
+use super::process::{Process, State};
 use super::{PrefetchEvent, PrefetchRun, after, file_of};
 use crate::prefetching::MOST_INCOMING;
 use shoal_cooperation::NodeId;
-use shoal_cooperation::prefetch::{MissingPage, Value, slack};
+use shoal_cooperation::prefetch::{MissingPage, PageSite, Value, slack};
 
 impl PrefetchRun<'_> {
     /// Lets every node prefetch that may be able to.
@@ -46,7 +46,7 @@ impl PrefetchRun<'_> {
 
     /// Returns `true` if the predicate is true. Otherwise remembers how long it stays false.
     fn must_prefetch(&mut self, index: usize) -> bool {
-        let (global, disk) = (self.times.global_seconds(), self.times.disk_seconds());
+        let times = self.times;
         let process = &mut self.processes[index];
         let first = process.missing().next();
         process.missing_from =
@@ -54,13 +54,9 @@ impl PrefetchRun<'_> {
         // Pages farther ahead than local memory has frames do not matter.
         let frames = self.nodes[process.home].memory.frames();
         let missing = || {
-            process.missing().take(frames).map(|(place, page)| {
-                let is_global =
-                    matches!(process.pages[page as usize].place, PageSite::Global(_) | PageSite::Fetching(_));
-                MissingPage {
-                    until_seconds: process.computing_until(place),
-                    fetch_seconds: if is_global { global } else { disk },
-                }
+            process.missing().take(frames).map(|(place, page)| MissingPage {
+                until_seconds: process.computing_until(place),
+                fetch_seconds: process.pages[page as usize].place.fetch_seconds(&times),
             })
         };
         let slack = slack(missing());
@@ -113,7 +109,8 @@ impl PrefetchRun<'_> {
             };
             let process = &mut self.processes[index];
             let value = process.value(page, now);
-            process.pages[page as usize].place = PageSite::Requested(node);
+            let is_asked = process.pages[page as usize].place.ask(node);
+            debug_assert!(is_asked, "page {page} is asked for once");
             self.charge(index, self.setting.costs.ask_seconds);
             let costs = &self.setting.costs;
             let arrives = after(self.now, costs.ask_seconds + costs.ask_wire_seconds);

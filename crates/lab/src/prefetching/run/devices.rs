@@ -1,10 +1,9 @@
 //! Processors, links and disks: their work, and the time of its end.
 
-use super::process::PageSite;
 use super::{PrefetchEvent, PrefetchRun, after};
 use crate::prefetching::disk::{Disk, DiskTimes};
 use crate::prefetching::memory::Page;
-use shoal_cooperation::prefetch::{PrefetchQueue, PrefetchRequest};
+use shoal_cooperation::prefetch::{PageSite, PrefetchQueue, PrefetchRequest};
 use std::collections::VecDeque;
 
 /// The devices of one node.
@@ -137,7 +136,10 @@ impl PrefetchRun<'_> {
     /// Refuses a request at a node.
     fn refuse(&mut self, node: usize, request: PrefetchRequest<Page>) {
         self.epoch_of_mut(request.from).exhausted(node);
-        self.processes[request.page.0 as usize].lost_to_disk(request.page.1, 0.0);
+        let process = &mut self.processes[request.page.0 as usize];
+        if process.pages[request.page.1 as usize].place.refuse(node) {
+            process.is_on_disk(request.page.1, 0.0);
+        }
         self.nodes[request.from].requester.acknowledged();
         self.awake.insert(request.from);
     }
@@ -177,7 +179,8 @@ impl PrefetchRun<'_> {
         of_global.in_time += 1;
         of_global.cold += u64::from(!state.was_read);
         state.was_read = true;
-        state.place = PageSite::Fetching(node);
+        let begins = state.place.begin(node);
+        debug_assert!(begins, "page {page} is read by a node that was not asked");
         self.acknowledge(node, request.from, request.value);
         self.nodes[request.from].requester.acknowledged();
         self.awake.insert(request.from);

@@ -1,8 +1,9 @@
 //! A program references a page: it has the page, waits for it, or fetches it.
 
-use super::process::{PageSite, State};
+use super::process::State;
 use super::{PrefetchEvent, PrefetchRun, after};
 use crate::prefetching::memory::{Page, PageRank};
+use shoal_cooperation::prefetch::{FaultStep, PageSite};
 
 impl PrefetchRun<'_> {
     /// Handles a program's next reference.
@@ -27,11 +28,7 @@ impl PrefetchRun<'_> {
     fn restand(&mut self, index: usize, changed: &[(u32, PageRank)]) {
         let process = &self.processes[index];
         for (page, before) in changed {
-            let holder = match process.pages[*page as usize].place {
-                PageSite::Local => process.home,
-                PageSite::Global(node) => node,
-                _ => continue,
-            };
+            let Some(holder) = process.pages[*page as usize].place.holder(process.home) else { continue };
             let after = process.standing(*page);
             self.nodes[holder].memory.rerank((index as u32, *page), *before, after);
         }
@@ -65,30 +62,29 @@ impl PrefetchRun<'_> {
     fn fault(&mut self, page: Page) {
         let index = page.0 as usize;
         let home = self.processes[index].home;
-        match self.place(page) {
-            PageSite::Local => {}
-            PageSite::Incoming => self.nodes[home].station.hurry(page),
-            // The program goes on when the other disk has read the page.
-            PageSite::Fetching(_) => {
+        match self.place(page).fault() {
+            FaultStep::Use => {}
+            FaultStep::Hurry => self.nodes[home].station.hurry(page),
+            FaultStep::AwaitFetch(_) => {
                 let fetches = &mut self.processes[index].finished.disk_to_global;
                 fetches.in_time -= 1;
                 fetches.stalls += 1;
             }
-            PageSite::Global(node) => self.get(page, node, false),
-            PageSite::Requested(node) => {
-                if self.nodes[node].station.requests.withdraw(home, page) {
+            FaultStep::Get(node) => self.get(page, node, false),
+            FaultStep::Read { withdrawn } => {
+                if let Some(node) = withdrawn
+                    && self.nodes[node].station.requests.withdraw(home, page)
+                {
                     self.nodes[home].requester.acknowledged();
                 }
                 self.read(page, false);
             }
-            PageSite::Disk => self.read(page, false),
         }
         self.start_disk(home);
     }
 
     /// Gets a page from global memory, for a waiting program or ahead of its reference.
     pub fn get(&mut self, page: Page, node: usize, ahead: bool) {
-        debug_assert_eq!(self.place(page), PageSite::Global(node), "page {page:?} is asked of its holder");
         let index = page.0 as usize;
         let costs = &self.setting.costs;
         let sent = after(self.now, costs.getpage_seconds + costs.wire_seconds);
@@ -101,23 +97,21 @@ impl PrefetchRun<'_> {
         self.reserve_frame(home);
         self.nodes[home].incoming += usize::from(ahead);
         let state = &mut self.processes[index].pages[page.1 as usize];
-        state.place = PageSite::Incoming;
+        let leaves = state.place.get(node);
+        debug_assert!(leaves, "page {page:?} is asked of a node without it");
         state.came_from_disk = false;
         self.schedule(arrives, PrefetchEvent::Arrived { page, ahead });
     }
 
     /// Reads a page from the own disk.
     pub fn read(&mut self, page: Page, ahead: bool) {
-        debug_assert!(
-            !matches!(self.place(page), PageSite::Local | PageSite::Incoming | PageSite::Global(_)),
-            "page {page:?} is read although a memory has it"
-        );
         let index = page.0 as usize;
         let home = self.processes[index].home;
         self.charge(index, self.setting.costs.read_seconds);
         self.reserve_frame(home);
         let state = &mut self.processes[index].pages[page.1 as usize];
-        state.place = PageSite::Incoming;
+        let is_read = state.place.read();
+        debug_assert!(is_read, "page {page:?} is read although a memory has or gets it");
         state.came_from_disk = true;
         let station = &mut self.nodes[home].station;
         if ahead {
@@ -128,8 +122,15 @@ impl PrefetchRun<'_> {
         self.start_disk(home);
     }
 
-    /// Handles a page that has come into local memory.
+    /// Handles a page that has come into local memory, from a disk or from global memory.
     pub fn arrive(&mut self, page: Page) {
+        let arrives = self.processes[page.0 as usize].pages[page.1 as usize].place.arrive();
+        debug_assert!(arrives, "page {page:?} was not on its way");
+        self.came(page);
+    }
+
+    /// Handles a page that is local from now on.
+    pub fn came(&mut self, page: Page) {
         let index = page.0 as usize;
         let now = self.seconds();
         let process = &mut self.processes[index];
@@ -150,7 +151,7 @@ impl PrefetchRun<'_> {
         state.was_read = true;
         state.was_local = true;
         state.is_fresh = true;
-        state.place = PageSite::Local;
+        debug_assert_eq!(state.place, PageSite::Local, "page {page:?} is elsewhere");
         state.last_used = self.now / 1000;
         let standing = process.standing(page.1);
         let home = process.home;
@@ -165,11 +166,11 @@ impl PrefetchRun<'_> {
 
     /// Handles a page that has come into the memory of another node.
     pub fn arrive_in_global(&mut self, node: usize, page: Page) {
-        debug_assert_eq!(self.place(page), PageSite::Fetching(node), "page {page:?} was fetched here");
         let index = page.0 as usize;
         let process = &mut self.processes[index];
         let state = &mut process.pages[page.1 as usize];
-        state.place = PageSite::Global(node);
+        let is_fetched = state.place.fetched(node);
+        debug_assert!(is_fetched, "page {page:?} was not fetched here");
         state.last_used = self.now / 1000;
         let standing = process.standing(page.1);
         self.awake.insert(process.home);

@@ -2,7 +2,6 @@
 //! to nowhere.
 
 use super::PrefetchRun;
-use super::process::PageSite;
 use crate::prefetching::memory::{Page, PageRank};
 use shoal_cooperation::prefetch::{PrefetchRequest, Value, VictimDecision};
 
@@ -43,8 +42,7 @@ impl PrefetchRun<'_> {
         }
         let given_up = taker.and_then(|node| Some((node, self.replace(node, value)?)));
         let Some((node, given_up)) = given_up else {
-            let longer = self.times.disk_seconds() - self.times.global_seconds();
-            return self.processes[index].lost_to_disk(page.1, longer);
+            return self.lose(page);
         };
         // A page that takes the frame of one that has just left for its node replaces nothing.
         if given_up != Value::NEVER {
@@ -55,12 +53,13 @@ impl PrefetchRun<'_> {
         self.nodes[node].station.transfer(self.now, self.setting.costs.transfer_seconds);
         let process = &mut self.processes[index];
         let state = &mut process.pages[page.1 as usize];
+        let goes = state.place.put(node, home);
+        debug_assert!(goes, "page {page:?} is put from a memory to another");
         if node == home {
             // A page that is passed on may come to the very node that will use it.
             state.came_from_disk = false;
-            return self.arrive(page);
+            return self.came(page);
         }
-        state.place = PageSite::Global(node);
         let standing = process.standing(page.1);
         self.nodes[node].memory.fill_reserved(page, standing);
     }
@@ -80,11 +79,20 @@ impl PrefetchRun<'_> {
             if process.home == node {
                 process.lost_from_local(page.1, self.times.global_seconds());
             }
-            process.lost_to_disk(page.1, self.times.disk_seconds() - self.times.global_seconds());
             self.awake.insert(process.home);
+            self.lose(page);
         }
         self.nodes[node].memory.reserve();
         Some(given_up)
+    }
+
+    /// Drops a page from all memory.
+    fn lose(&mut self, page: Page) {
+        let longer = self.times.disk_seconds() - self.times.global_seconds();
+        let process = &mut self.processes[page.0 as usize];
+        let is_dropped = process.pages[page.1 as usize].place.drop_page();
+        debug_assert!(is_dropped, "page {page:?} was in no memory");
+        process.is_on_disk(page.1, longer);
     }
 
     fn take_out(&mut self, node: usize, page: Page) {

@@ -2,7 +2,7 @@
 
 use crate::prefetching::memory::{Page, PageRank};
 use crate::prefetching::{Program, ProgramResult};
-use shoal_cooperation::prefetch::{Forestall, HintMatch, Hints, Stride, Value};
+use shoal_cooperation::prefetch::{Forestall, HintMatch, Hints, PageSite, Stride, Value};
 
 /// A program on its node.
 pub(super) struct Process<'a> {
@@ -60,27 +60,10 @@ pub(super) struct PageState {
     pub came_from_disk: bool,
 }
 
-/// Place of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PageSite {
-    /// On every disk, and nowhere else.
-    Disk,
-    /// On every disk only, and this node was asked to read it.
-    Requested(usize),
-    /// This node's disk reads it, into its memory.
-    Fetching(usize),
-    /// In the memory of this node.
-    Global(usize),
-    /// On the way into local memory.
-    Incoming,
-    /// In local memory.
-    Local,
-}
-
 impl<'a> Process<'a> {
     pub fn new(program: &'a Program, home: usize, seed: u64) -> Self {
         let page = PageState {
-            place: PageSite::Disk,
+            place: PageSite::default(),
             next: NO_HINT,
             last_used: 0,
             was_read: false,
@@ -205,11 +188,11 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Handles the loss of a page from all memory, to disk alone.
-    pub fn lost_to_disk(&mut self, page: u32, longer_seconds: f64) {
-        let state = &mut self.pages[page as usize];
-        state.place = PageSite::Disk;
-        let next = state.next;
+    /// Handles a page that is on disk alone from now on. `longer_seconds` is the time that it is
+    /// farther away.
+    pub fn is_on_disk(&mut self, page: u32, longer_seconds: f64) {
+        let PageState { place, next, .. } = self.pages[page as usize];
+        debug_assert_eq!(place, PageSite::Disk, "page {page} is in a memory");
         if next != NO_HINT {
             self.disk_from = self.disk_from.min(next);
             self.forestall.moved_away(self.computing_until(next), longer_seconds);
@@ -230,8 +213,7 @@ impl<'a> Process<'a> {
 
     /// Returns the hinted pages that are neither local nor under way to it, each with its place.
     pub fn missing(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
-        let is_missing =
-            |page: u32| !matches!(self.pages[page as usize].place, PageSite::Local | PageSite::Incoming);
+        let is_missing = |page: u32| self.pages[page as usize].place.is_missing();
         self.hinted_from(self.missing_from).filter(move |(_, page)| is_missing(*page))
     }
 
