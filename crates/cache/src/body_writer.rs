@@ -190,8 +190,8 @@ impl BodyWriter {
         self.wait_for_readers().await;
     }
 
-    /// Returns `true` if the piece goes to its readers as it came: the body is kept nowhere, and the
-    /// piece is a good part of the read buffer that it keeps.
+    /// Returns `true` if the piece goes to its readers as it came: the body is kept nowhere, and
+    /// the piece is a good part of the read buffer that it keeps.
     fn passes(&self, piece: &Bytes) -> bool {
         self.keeping == BodyStorage::Relayed
             && piece.len() >= PASSED_MIN

@@ -100,7 +100,7 @@ impl Bucket {
 impl ValiditySnapshot {
     /// Returns `true` if the URL was not invalidated since the snapshot.
     pub fn is_unchanged(&self) -> bool {
-        // A thread that marks a URL makes the buckets first, and then removes what it finds.
+        // A thread that marks a URL makes the buckets first, and then looks for copies to remove.
         let Some(buckets) = self.table.buckets.get() else { return true };
         buckets[bucket(self.primary)].lock().marked(self.primary) <= self.begun
     }

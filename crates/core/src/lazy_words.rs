@@ -1,7 +1,7 @@
 //! Fixed table of words that takes memory only for the parts that were written.
 //!
-//! Tables sized for the worst case are empty in most nodes. A table that is filled with zeros at the
-//! start has all of its pages in memory nevertheless.
+//! Tables sized for the worst case are empty in most nodes. A table that is filled with zeros at
+//! the start has all of its pages in memory nevertheless.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -373,8 +373,8 @@ pub fn return_free_pages() {
     crate::sys::return_free_pages();
 }
 
-/// Unmaps pages of the program that the start alone needed. Call once, some seconds after the start.
-/// Pages that are needed again come from the page cache.
+/// Unmaps pages of the program that the start alone needed. Call once, some seconds after the
+/// start. Pages that are needed again come from the page cache.
 pub fn return_program_pages() {
     #[cfg(target_os = "linux")]
     crate::sys::program::return_program_pages();

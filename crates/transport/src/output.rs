@@ -70,8 +70,8 @@ impl MessageOutput {
         self.head.len() + self.data.len() + self.tail.len()
     }
 
-    /// Returns `true` if the kernel gets the output in more than one call: data beyond `at_once`, or
-    /// lent data with a tail behind it.
+    /// Returns `true` if the kernel gets the output in more than one call: data beyond `at_once`,
+    /// or lent data with a tail behind it.
     #[inline]
     pub fn leaves_in_pieces(&self, at_once: usize) -> bool {
         let data = self.data.len();

@@ -59,7 +59,7 @@ use crate::message::{Client, TunnelIo};
 use crate::metrics::Metrics;
 use links::PeerLinks;
 use names::Names;
-use pool::{Gate, Pool, ThreadSharing};
+use pool::{Gate, Pool, ThreadUse};
 use shoal_settings::{Settings, Upstream};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -145,7 +145,7 @@ impl Upstreams {
     ) -> Result<Self, SetupError> {
         let settings = settings.upstream.clone();
         let trust = TrustStore::new(&settings, scopes)?;
-        let pool = Pool::new(&settings, ThreadSharing::Shared, Arc::clone(&metrics));
+        let pool = Pool::new(&settings, ThreadUse::Shared, Arc::clone(&metrics));
         let names = Names::new(resolver, settings.connect_timeout, Arc::clone(&metrics));
         let tunnels = Gate::new(settings.tunnels, 0);
         let links = None;

@@ -5,7 +5,7 @@
 
 use super::error::Cause;
 use super::exchanged::{Origin, Scheme};
-use super::pool::{OriginPoolHandle, OriginPoolKey, Pool, ThreadSharing};
+use super::pool::{OriginPoolHandle, OriginPoolKey, Pool, ThreadUse};
 use super::socket::OriginStream;
 use super::tls::cause_of;
 use super::{Gate, Inner, Names, SetupError, SystemResolver, TrustStore, Upstreams};
@@ -81,7 +81,7 @@ impl Upstreams {
             pinned_certificates: None,
             ..settings.upstream.clone()
         };
-        let pool = Pool::new(&own, ThreadSharing::Apart, Arc::clone(&metrics));
+        let pool = Pool::new(&own, ThreadUse::Apart, Arc::clone(&metrics));
         let names = Names::new(Arc::new(SystemResolver), own.connect_timeout, Arc::clone(&metrics));
         let (trust, tunnels) = (TrustStore::new(&own, Vec::new())?, Gate::new(1, 0));
         let links = Some(PeerLinks { source, door });

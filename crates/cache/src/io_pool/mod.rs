@@ -8,7 +8,7 @@
 //! queue of its own. Waking a thread for each job would cost more than the job. Such a job begins
 //! within 10 ms, together with others that arrived meanwhile. Changes begin in their order of
 //! arrival. Reads go before them, in the order of their places on the disk, but at most 16 reads go
-//! before a change that is due. Reads ahead of any client ([`ahead`]) go last.
+//! before a change that is due. Reads ahead of any client (`ahead`) go last.
 
 mod ahead;
 mod elevator;

@@ -270,8 +270,8 @@ impl<T: ClientIo> Connection<T> {
         }
     }
 
-    /// Puts the end of a whole body behind its last bytes if the end is there already. Trailers then
-    /// leave with the body, and the receiver is woken once.
+    /// Puts the end of a whole body behind its last bytes if the end is there already. Trailers
+    /// then leave with the body, and the receiver is woken once.
     fn fill_end(&mut self, context: &mut Context<'_>, stream: &mut StreamedBody) -> Result<(), CutBody> {
         match Pin::new(&mut stream.frames).poll_frame(context) {
             Poll::Pending => Ok(()),

@@ -159,17 +159,17 @@ pub(crate) fn wish_for_large_pages(bytes: &mut [u8]) {
     let _ = bytes;
 }
 
-/// Gives the pages of `rest`, which are zero afterwards, back to the system. A large page that holds
-/// the end of `kept` and the beginning of `rest` is split for that. The kernel splits a large page if
-/// only a part of it is said to be cold; the parts stay beside each other.
+/// Gives the pages of `rest`, which are zero afterwards, back to the system. A large page that
+/// holds the end of `kept` and the beginning of `rest` is split for that. The kernel splits a large
+/// page if only a part of it is said to be cold; the parts stay beside each other.
 pub(crate) fn give_back_pages(kept: &mut [u8], rest: &mut [u8]) {
     assert_eq!(kept.as_ptr_range().end, rest.as_ptr(), "the rest begins where the kept bytes end");
     #[cfg(target_os = "linux")]
     if let Some(last) = kept.len().checked_sub(4096).filter(|_| !rest.is_empty()) {
         // SAFETY: both ranges are memory of this process that the caller alone has. To be cold
-        // changes no byte. The memory of `rest` is private and anonymous, so that its pages are zero
-        // when they are touched again, which `u8` may be. An address inside a page makes a call fail
-        // without effect.
+        // changes no byte. The memory of `rest` is private and anonymous, so that its pages are
+        // zero when they are touched again, which `u8` may be. An address inside a page makes a
+        // call fail without effect.
         unsafe {
             libc::madvise(kept.as_mut_ptr().add(last).cast(), 4096, libc::MADV_COLD);
             let rest = (rest.as_mut_ptr().cast(), rest.len());

@@ -28,8 +28,8 @@ impl Io {
         Self { stream, input: BytesMut::new(), parser: ResponseHeadParser::default(), deadline: None, gauge }
     }
 
-    /// Reads arrived bytes of a body. Returns `Ok(0)` at the end. `room` is the size of a buffer that
-    /// grows. An empty buffer is one that earlier bodies were read into.
+    /// Reads arrived bytes of a body. Returns `Ok(0)` at the end. `room` is the size of a buffer
+    /// that grows. An empty buffer is one that earlier bodies were read into.
     pub fn poll_fill_body(&mut self, context: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
         if self.input.is_empty() && self.input.capacity() < FRESH_ROOM_MIN {
             spare::renew(&mut self.input, spare::BODY_BYTES);

@@ -4,8 +4,8 @@
 //! request takes its permit first, then a parked connection, and opens a new one only if none is
 //! parked. Connections to one origin therefore never outnumber its permits. Each client has a share
 //! of the permits ([`gate`]). Connections of the calling thread's runtime are preferred, since
-//! others are woken across threads. To other nodes a thread opens its own. An HTTP/2 connection keeps one permit for its whole life. Its
-//! streams are divided in the same way ([`streams`]).
+//! others are woken across threads. To other nodes a thread opens its own. An HTTP/2 connection
+//! keeps one permit for its whole life. Its streams are divided in the same way ([`streams`]).
 //!
 //! A connection that becomes a tunnel returns its permit and takes a tunnel permit, which has its
 //! own limit. A connection with an unread body is closed when others wait ([`stalled`]).
@@ -31,7 +31,7 @@ pub(super) use gate::{Gate, Party, Permit};
 pub(super) use lease::{Checkout, Lease, StreamLease};
 pub(super) use stalled::HoldingBody;
 pub(super) use streams::STREAMS_MAX;
-pub(super) use threads::ThreadSharing;
+pub(super) use threads::ThreadUse;
 
 use crate::background::{Backgrounds, SPARE_SHARE};
 use crate::error::Cause;
@@ -70,7 +70,7 @@ pub(super) struct Pool {
     owners: Owners,
     distrusted: DistrustedOrigins,
     metrics: Arc<Metrics>,
-    sharing: ThreadSharing,
+    sharing: ThreadUse,
 }
 
 /// Connections of one origin.
@@ -93,7 +93,7 @@ pub(super) struct OriginPool {
     /// Number of handles. A first handle is counted under the lock of the pool's map.
     handles: AtomicUsize,
     keep_alive: Duration,
-    sharing: ThreadSharing,
+    sharing: ThreadUse,
     pool: Weak<Pool>,
 }
 
@@ -126,7 +126,7 @@ impl ParkedConnection {
 pub(super) struct OriginPoolHandle(Arc<OriginPool>);
 
 impl Pool {
-    pub fn new(settings: &Upstream, sharing: ThreadSharing, metrics: Arc<Metrics>) -> Arc<Self> {
+    pub fn new(settings: &Upstream, sharing: ThreadUse, metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self {
             places: Mutex::default(),
             settings: settings.clone(),
@@ -303,8 +303,8 @@ impl OriginPoolHandle {
         Arc::downgrade(&self.0)
     }
 
-    /// Takes a live parked connection: the last one parked, preferably by this thread. Threads apart
-    /// take those of others only if many are parked.
+    /// Takes a live parked connection: the last one parked, preferably by this thread. Threads
+    /// apart take those of others only if many are parked.
     fn unpark(&self) -> Option<H1> {
         let this_thread = std::thread::current().id();
         let mut connections = self.0.connections.lock();

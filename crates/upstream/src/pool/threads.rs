@@ -5,14 +5,14 @@
 
 /// Use of the connections that other threads opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ThreadSharing {
-    /// They are used before a new one is opened, so that an origin has few connections.
+pub(crate) enum ThreadUse {
+    /// Any thread uses them before it opens a new one, so that an origin has few connections.
     Shared,
-    /// They are left alone while few are kept. Between nodes, connections are cheap.
+    /// A thread leaves those of others alone while few are kept. Between nodes they are cheap.
     Apart,
 }
 
-impl ThreadSharing {
+impl ThreadUse {
     /// Returns `true` if a thread may use another's connection when `parked` are kept.
     pub(super) fn allows(self, parked: usize) -> bool {
         self == Self::Shared || parked >= APART_MAX
@@ -28,8 +28,8 @@ mod tests {
 
     #[test]
     fn threads_apart_share_when_many_are_kept() {
-        let allowed = |sharing: ThreadSharing| [0, APART_MAX - 1, APART_MAX].map(|kept| sharing.allows(kept));
-        assert_eq!(allowed(ThreadSharing::Shared), [true; 3]);
-        assert_eq!(allowed(ThreadSharing::Apart), [false, false, true]);
+        let allowed = |sharing: ThreadUse| [0, APART_MAX - 1, APART_MAX].map(|kept| sharing.allows(kept));
+        assert_eq!(allowed(ThreadUse::Shared), [true; 3]);
+        assert_eq!(allowed(ThreadUse::Apart), [false, false, true]);
     }
 }

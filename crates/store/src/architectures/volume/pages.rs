@@ -33,8 +33,8 @@ impl AlignedPages {
         let mut pages = Self::aligned(length.next_multiple_of(LARGE_PAGE_BYTES), LARGE_PAGE_BYTES);
         // The advice must precede the first access.
         wish_for_large_pages(pages.as_mut());
-        // The first access brings in a large page. The part of it that is not asked for would stay in
-        // memory for nothing.
+        // The first access brings in a large page. The part of it that is not asked for would stay
+        // in memory for nothing.
         let (wanted, rest) = pages.as_mut().split_at_mut(length);
         wanted[(length - 1) / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES] = 0;
         give_back_pages(wanted, rest);
