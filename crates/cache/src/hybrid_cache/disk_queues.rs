@@ -328,6 +328,11 @@ mod tests {
         let (answer, gate) = mpsc::channel::<()>();
         let mut blocked = Box::pin(lane.run(JobKind::READ, move || gate.recv().is_ok()));
         assert!(begun(blocked.as_mut()).await);
+        let begun_at = std::time::Instant::now();
+        while lane.pool.waiting() > 0 {
+            assert!(begun_at.elapsed() < Duration::from_secs(30), "a thread takes it");
+            std::thread::yield_now();
+        }
         let mut ahead: Vec<_> =
             (0..20).map(|number| Box::pin(lane.run(JobKind::ReadAhead, move || number))).collect();
         for read in &mut ahead {
