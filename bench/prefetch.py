@@ -210,7 +210,8 @@ def simulation(options, size):
     told = subprocess.run(command, capture_output=True, text=True)
     if told.returncode:
         return f"`{' '.join(command[1:])}` ended with: {told.stderr.strip()}"
-    return f"The same setting in the lab:\n\n```text\n$ shoal {' '.join(command[1:])}\n{told.stdout.strip()}\n```"
+    shown = " ".join(command[1:]).replace(" --disk-ms", " \\\n    --disk-ms")
+    return f"The same setting in the lab:\n\n```text\n$ shoal {shown}\n{told.stdout.strip()}\n```"
 
 
 def wrong(folder, options, size):
