@@ -118,6 +118,16 @@ impl<T: ClientIo> BufferedConnection<T> {
         self.input = spare::filled(BufferClass::Client, bytes);
     }
 
+    /// Moves the read bytes to a buffer of their own size. Bytes that wait for their rest then keep no
+    /// room for a long message.
+    pub fn narrow(&mut self) {
+        let mut input = std::mem::take(&mut self.input);
+        self.input = spare::filled(BufferClass::Client, &input);
+        self.enlarged = self.input.len() > INPUT_BYTES;
+        input.clear();
+        spare::retire(input);
+    }
+
     /// Frees a read buffer that a large head or body has enlarged, before the connection goes idle.
     pub fn shrink(&mut self) {
         if self.enlarged && self.input.is_empty() {

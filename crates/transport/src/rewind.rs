@@ -117,6 +117,7 @@ mod tests {
         rewound.read_to_string(&mut text).await.expect("rest");
         assert_eq!((&two, text.as_str()), (b"he", "llo world"));
     }
+
     /// Counts the reads of a connection.
     struct ReadCount<T>(T, usize);
 

@@ -204,6 +204,10 @@ impl<T: ClientIo> Connection<T> {
             {
                 return Ok(NextRequest::Glanced(sent, received));
             }
+            // The bytes are no message with a place in memory, or too few to tell.
+            if std::mem::take(&mut self.has_long_messages) {
+                self.socket.narrow();
+            }
             match self.parser.find_head(&mut self.socket.input, &self.live.limits) {
                 Ok(true) => return Ok(NextRequest::Head(received)),
                 Ok(false) => self.socket.deadline.set(received + self.live.head_timeout),

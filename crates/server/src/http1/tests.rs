@@ -99,6 +99,13 @@ async fn a_connection_that_waits_holds_no_read_buffer() {
         said.expect("the server reads");
         assert_eq!(held, 0, "after {what}");
     }
+    // Nor does a part of a head keep the buffer of messages.
+    let (mut of_node, mut far) = connection(&server).await;
+    of_node.has_long_messages = true;
+    far.write_all(b"GET / HT").await.expect("it is open");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let kept = held(&mut of_node, &server).await;
+    assert!((8..=crate::socket::INPUT_BYTES).contains(&kept), "{kept} bytes");
     // A partial head is kept.
     let (mut connection, mut far) = connection(&server).await;
     far.write_all(b"GET / HT").await.expect("it is open");
