@@ -118,8 +118,8 @@ impl<T: ClientIo> BufferedConnection<T> {
         self.input = spare::filled(BufferClass::Client, bytes);
     }
 
-    /// Moves the read bytes to a buffer of their own size. Bytes that wait for their rest then keep no
-    /// room for a long message.
+    /// Moves the read bytes to a buffer of their own size. Bytes that wait for their rest then keep
+    /// no room for a long message.
     pub fn narrow(&mut self) {
         let mut input = std::mem::take(&mut self.input);
         self.input = spare::filled(BufferClass::Client, &input);
