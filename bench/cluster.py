@@ -40,6 +40,8 @@ from cluster_ground import Ground, hosts_program
 NODES = 4
 # The least that each of the caches runs with. Short traces are better measured with a larger share of memory and disk than with unequal ones.
 MEMORY_MIN, DISK_MIN = 8 << 20, 64 << 20
+# Memory of each host for requests under way, beside what its programs hold at rest and what they cache.
+BUFFERS = 16 << 20
 COLUMNS = ["trace", "clients", "set-up", "hit ratio", "byte hit ratio", "origin MB", "CPU s", "p50 ms", "p99 ms", "MB between nodes", "failed", "wrong"]
 
 
@@ -136,6 +138,9 @@ def started(options, setup, requests):
         plan = cluster_setups.Plan(ground, folder, place, hosts, memory, disk, shoal, options.digest_wait)
         running = setup(plan)
         stack.callback(running.stop)
+        # What a program needs at rest is its own; page cache is memory of the node like any other.
+        for node in running.processes:
+            ground.limit_memory(node.host, node.process.pid, running.memory_shares * memory + BUFFERS)
         yield ground, origin, running
 
 

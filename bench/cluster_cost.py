@@ -28,6 +28,7 @@ import tempfile
 import threading
 import time
 
+import network
 import servers
 
 FEW, MANY = 400, 2000
@@ -262,6 +263,7 @@ def calls(_, out, __):
 
 
 def main():
+    network.enter()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", required=True)
     parser.add_argument("--connections", default="1,16,64")

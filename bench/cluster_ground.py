@@ -44,6 +44,12 @@ class Ground:
             raise RuntimeError(f"{command}: {rest}")
         return rest
 
+    def limit_memory(self, host, process, more):
+        """Limits a host, page cache included, to what it has now and `more`. Where there is no control group for it, nothing is limited."""
+        used = memory_used(process)
+        if used is not None:
+            self.do(f"memory {host} {used + more}")
+
     def bytes_between(self):
         """Bytes that hosts have sent each other, where they are counted."""
         try:
@@ -55,6 +61,20 @@ class Ground:
         if self.process:
             self.process.stdin.close()
             self.process.wait(60)
+
+
+def memory_used(process):
+    """Bytes that the control group of a process holds, page cache included; None where none counts them."""
+    with open(f"/proc/{process}/cgroup") as file:
+        places = dict(line.strip().split(":", 2)[1:] for line in file)
+    for controllers, path in places.items():
+        folder, name = ("/sys/fs/cgroup/memory", "memory.usage_in_bytes") if "memory" in controllers.split(",") else ("/sys/fs/cgroup", "memory.current")
+        try:
+            with open(f"{folder}{path}/{name}") as file:
+                return int(file.read())
+        except OSError:
+            continue
+    return None
 
 
 class Node:

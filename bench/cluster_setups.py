@@ -55,6 +55,8 @@ class Running:
     purges_spread: bool = False
     # Addresses of nodes that count and tell what they do as nodes of a cluster.
     admins: list = dataclasses.field(default_factory=list)
+    # Memory of each node in shares of a node's; more where one has that of several.
+    memory_shares: int = 1
 
     def __post_init__(self):
         try:
@@ -107,7 +109,7 @@ def one_node(plan):
     """One node with the disk and the memory of all."""
     count = len(plan.ground.ips)
     first = shoal(plan, 0, plan.disk * count, plan.memory * count)
-    return Running([first], [(plan.ground.ips[0], ENTRY)] * count)
+    return Running([first], [(plan.ground.ips[0], ENTRY)] * count, memory_shares=count)
 
 
 def isolated(plan):

@@ -21,6 +21,7 @@ import time
 import urllib.request
 
 import machine
+import network
 import page
 import programs
 import upgrade
@@ -33,6 +34,7 @@ PATIENCE_SECONDS = 1800
 
 
 def main():
+    network.enter()
     options = arguments()
     # Head and body leave as they are written: otherwise each miss waits for an acknowledgement.
     upgrade.OriginHandler.disable_nagle_algorithm = True

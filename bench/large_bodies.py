@@ -23,6 +23,7 @@ import threading
 import load
 import machine
 import measure
+import network
 import page
 import programs
 import servers
@@ -223,6 +224,7 @@ def arguments():
 
 
 def main():
+    network.enter()
     options = arguments()
     os.sched_setaffinity(0, {int(load.CORE)})
     with tempfile.TemporaryDirectory(prefix="shoal-bench-", dir=options.directory) as folder:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 
+import network
 import programs
 import servers
 
@@ -38,6 +39,7 @@ KINDS = [
 
 
 def main():
+    network.enter()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     programs.add_shoal(parser)
     parser.add_argument("--runs", type=int, default=7)

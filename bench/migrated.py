@@ -21,6 +21,7 @@ memory beside a disk.
 import argparse, csv, http.client, http.server, os, random, shutil, signal, subprocess, tempfile, threading, time
 from email.utils import formatdate
 
+import network
 import servers
 
 REQUESTS, OBJECTS, SEED = 4000, 800, 26
@@ -278,6 +279,7 @@ def compare(name, origin, requests, options):
 
 
 def main():
+    network.enter()
     parser = argparse.ArgumentParser(description="Compares hit ratios before and after `shoal migrate`.")
     parser.add_argument("--shoal", default="target/release/shoal", help="the shoal binary")
     parser.add_argument("--only", default=",".join(PEERS), help="peers, by name")

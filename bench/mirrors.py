@@ -26,6 +26,7 @@ import time
 import machine
 import mirror_jobs
 import mirror_peers
+import network
 import page
 import programs
 import registries
@@ -193,7 +194,7 @@ def is_alone():
 def stay_alone():
     """Runs this program again in a network with loopback alone, if it may."""
     if os.geteuid() == 0 and not is_alone() and shutil.which("unshare"):
-        os.execvp("unshare", ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$0" "$@"', sys.executable, *sys.argv])
+        os.execvp("unshare", network.command([sys.executable, *sys.argv]))
 
 
 def rows_of(options):

@@ -26,10 +26,15 @@ def enter():
         return
     if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode:
         return
+    inner = command([sys.executable, *sys.orig_argv[1:]])
+    os.execvpe(inner[0], inner, {**os.environ, INSIDE: "1"})
+
+
+def command(words):
+    """The command that runs `words` in a network namespace of its own."""
     choices = " || ".join(f"echo {name} > /proc/sys/net/ipv4/tcp_congestion_control" for name in CONGESTION_CONTROLS)
     prepared = f"ip link set lo up && {{ {choices}; }} 2>/dev/null; exec \"$@\""
-    command = ["unshare", "--net", "sh", "-c", prepared, "sh", sys.executable, *sys.orig_argv[1:]]
-    os.execvpe(command[0], command, {**os.environ, INSIDE: "1"})
+    return ["unshare", "--net", "sh", "-c", prepared, "sh", *words]
 
 
 def congestion_control():

@@ -32,6 +32,7 @@ import threading
 import time
 
 import machine
+import network
 import page
 import programs
 
@@ -50,6 +51,7 @@ MIB = 1 << 20
 
 
 def main():
+    network.enter()
     options = arguments()
     rows = []
     for objects in options.objects:

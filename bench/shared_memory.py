@@ -36,6 +36,7 @@ import time
 import zlib
 
 import disks
+import network
 import servers
 
 NODES = 4
@@ -393,6 +394,7 @@ def compared(results):
 
 
 def main():
+    network.enter()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", required=True)
     parser.add_argument("--setups", default="off,always,measured,b=0,b=0.25,b=0.5,b=1,one,idle")

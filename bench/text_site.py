@@ -19,6 +19,7 @@ import threading
 import time
 import urllib.request
 
+import network
 import servers
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -115,6 +116,7 @@ def count(port, files, codings):
 
 
 def main():
+    network.enter()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shoal", required=True)
     arguments = parser.parse_args()

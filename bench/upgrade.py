@@ -27,6 +27,7 @@ import threading
 import time
 
 import machine
+import network
 import page
 import programs
 
@@ -41,6 +42,7 @@ PAUSE_SECONDS = 2.0
 
 
 def main():
+    network.enter()
     options = arguments()
     with tempfile.TemporaryDirectory(prefix="shoal-upgrade-", dir=options.folder) as folder:
         result = measured(options, Path(folder))

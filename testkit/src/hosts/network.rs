@@ -27,8 +27,24 @@ pub(super) fn make(names: Names, count: usize) -> Result<(), String> {
         lines.push(neighbour(names, host, &bridge, true));
     }
     ip_lines(None, &lines)?;
-    (0..count).try_for_each(|host| ip_lines(Some(&names.namespace(host)), &inside(names, host, count)))
+    (0..count).try_for_each(|host| {
+        let namespace = names.namespace(host);
+        ip_lines(Some(&namespace), &inside(names, host, count))?;
+        choose_congestion_control(&namespace)
+    })
 }
+
+/// Lets a host send as Linux comes, whatever this machine has chosen. Another control, BBR, spaces
+/// segments by timers, and holds some back for 0.1 s where a round trip takes microseconds.
+fn choose_congestion_control(namespace: &str) -> Result<(), String> {
+    let file = "/proc/sys/net/ipv4/tcp_congestion_control";
+    let choices = CONGESTION_CONTROLS.map(|name| format!("echo {name} > {file}"));
+    let script = format!("{{ {}; }} 2>/dev/null", choices.join(" || "));
+    ip(&["netns", "exec", namespace, "sh", "-c", &script]).map(drop)
+}
+
+/// In this order. A namespace has the second where the machine allows it no other.
+const CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
 
 /// Removes all of it, as far as it is there.
 pub(super) fn remove(names: Names) {

@@ -95,6 +95,16 @@ fn frozen_host_answers_nothing_until_thawed() {
 }
 
 #[test]
+fn hosts_send_as_linux_comes() {
+    let Some(hosts) = hosts(2) else { return };
+    for host in 0..2 {
+        let told = hosts[host].command("cat").arg("/proc/sys/net/ipv4/tcp_congestion_control").output();
+        let told = String::from_utf8_lossy(&told.expect("there is a cat").stdout).trim().to_string();
+        assert!(["cubic", "reno"].contains(&&*told), "host {host} has {told}");
+    }
+}
+
+#[test]
 fn memory_limit_holds_for_processes_of_a_host() {
     let Some(hosts) = hosts(2) else { return };
     if let Err(why) = hosts[0].limit_memory(32 << 20) {

@@ -5,21 +5,39 @@
 //! origin needs at rest: prefetches then stop, since each would delay a client's miss. An answer
 //! 429 or 5xx, or none at all, stops them too, for a time that doubles from failure to failure.
 //!
-//! The time at rest follows faster fetches at once and slower ones slowly. An origin that has
-//! become slow for good is not taken for loaded for ever. O(1), 40 bytes.
+//! The time at rest follows faster fetches at once, and slowly those slower ones that were alone.
+//! An origin that has become slow for good is not taken for loaded for ever.
+//!
+//! The number of prefetches in flight has a *limit*, so that a client's miss waits for few of them.
+//! It follows from the times as TCP Vegas' window does (Brakmo and Peterson, 1995). Of n fetches
+//! in flight that each take a time t, n · (1 − 1.5 · rest/t) wait for others. The limit rises while
+//! less than one waits, and falls while more than two do. A disk that takes one at a time gets
+//! three. An origin that takes any number at once gets as many as the settings allow. O(1), 56
+//! bytes.
 
-/// Times and pauses of one origin.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Times, pauses and limit of one origin.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OriginPace {
     mean_seconds: f64,
     rest_seconds: f64,
     paused_until: f64,
     failures: u32,
+    limit: f64,
+    /// `true` until fetches first waited for each other.
+    is_new: bool,
+}
+
+impl Default for OriginPace {
+    fn default() -> Self {
+        let (mean_seconds, rest_seconds, paused_until) = (0.0, 0.0, 0.0);
+        Self { mean_seconds, rest_seconds, paused_until, failures: 0, limit: FIRST_LIMIT, is_new: true }
+    }
 }
 
 impl OriginPace {
-    /// Records a fetch that took `seconds` to its head. Times that are no numbers are ignored.
-    pub fn answered(&mut self, seconds: f64) {
+    /// Records a fetch that took `seconds` to its head, with `in_flight` prefetches at the origin,
+    /// itself included. Times that are no numbers are ignored.
+    pub fn answered(&mut self, seconds: f64, in_flight: usize) {
         if !(seconds.is_finite() && seconds >= 0.0) {
             return;
         }
@@ -29,8 +47,28 @@ impl OriginPace {
             return;
         }
         self.mean_seconds += NEWEST * (seconds - self.mean_seconds);
-        let weight = if seconds < self.rest_seconds { 1.0 } else { NEWEST_AT_REST };
-        self.rest_seconds += weight * (seconds - self.rest_seconds);
+        if seconds < self.rest_seconds {
+            self.rest_seconds = seconds;
+        } else if in_flight <= 1 {
+            self.rest_seconds += NEWEST_AT_REST * (seconds - self.rest_seconds);
+        }
+        self.move_limit(seconds, in_flight as f64);
+    }
+
+    fn move_limit(&mut self, seconds: f64, in_flight: f64) {
+        let waiting = in_flight * (1.0 - USUAL * self.rest_seconds / seconds.max(LEAST_SECONDS));
+        if waiting > MOST_WAITING {
+            self.is_new = false;
+            self.limit -= 1.0 / self.limit;
+        } else if waiting < LEAST_WAITING && in_flight >= self.limit.floor() {
+            self.limit += if self.is_new { 1.0 } else { 1.0 / self.limit };
+        }
+        self.limit = self.limit.clamp(1.0, LARGEST_LIMIT);
+    }
+
+    /// Returns the number of prefetches that may be in flight at the origin.
+    pub fn limit(&self) -> usize {
+        self.limit as usize
     }
 
     /// Records an answer that asks for less, or none. `retry_after_seconds` is the origin's own
@@ -73,6 +111,15 @@ impl OriginPace {
 const NEWEST: f64 = 1.0 / 8.0;
 /// Weight of a longer time in the time at rest.
 const NEWEST_AT_REST: f64 = 1.0 / 128.0;
+/// Multiple of the time at rest that is no sign of waiting: answers differ.
+const USUAL: f64 = 1.5;
+const LEAST_SECONDS: f64 = 1e-6;
+/// Fetches that wait for others: fewer raise the limit, more lower it (α and β of Vegas).
+const LEAST_WAITING: f64 = 1.0;
+const MOST_WAITING: f64 = 2.0;
+/// Prefetches in flight at an origin: before its times are known, and ever.
+const FIRST_LIMIT: f64 = 4.0;
+const LARGEST_LIMIT: f64 = 4096.0;
 /// Multiple of the time at rest from which an origin is loaded.
 const LOADED: f64 = 3.0;
 /// Delay that is no load yet: scheduling on a busy machine.
@@ -92,13 +139,13 @@ mod tests {
     fn slow_answers_mean_load_until_they_are_usual() {
         let mut pace = OriginPace::default();
         assert!(pace.may_ask(0.0) && pace.fetch_seconds() == 0.0);
-        (0..20).for_each(|_| pace.answered(0.05));
+        (0..20).for_each(|_| pace.answered(0.05, 1));
         assert!(pace.may_ask(0.0));
-        (0..20).for_each(|_| pace.answered(1.0));
+        (0..20).for_each(|_| pace.answered(1.0, 1));
         assert!(pace.is_loaded() && !pace.may_ask(0.0));
-        (0..200).for_each(|_| pace.answered(1.0));
+        (0..200).for_each(|_| pace.answered(1.0, 1));
         assert!(pace.may_ask(0.0), "a slow origin, not a loaded one");
-        (0..20).for_each(|_| pace.answered(9.0));
+        (0..20).for_each(|_| pace.answered(9.0, 1));
         assert!(pace.is_loaded());
         pace.forget_load();
         assert!(!pace.is_loaded());
@@ -115,7 +162,7 @@ mod tests {
         assert!(!pace.may_ask(42.9) && pace.may_ask(43.0), "the origin's own wish");
         pace.refused(43.0, Some(1e12));
         assert!(pace.may_ask(343.0), "an endless pause is none");
-        pace.answered(0.1);
+        pace.answered(0.1, 1);
         pace.refused(400.0, Some(f64::NAN));
         assert!(pace.may_ask(401.0), "the first again");
     }
@@ -123,7 +170,33 @@ mod tests {
     #[test]
     fn senseless_times_are_ignored() {
         let mut pace = OriginPace::default();
-        [f64::NAN, f64::INFINITY, -1.0].into_iter().for_each(|seconds| pace.answered(seconds));
+        [f64::NAN, f64::INFINITY, -1.0].into_iter().for_each(|seconds| pace.answered(seconds, 1));
         assert_eq!(pace, OriginPace::default());
+    }
+
+    /// Answers of an origin that serves `at_once` fetches at a time, each in `seconds`, while as many as the limit are in flight.
+    fn limit_after(answers: usize, at_once: usize, seconds: f64) -> usize {
+        let mut pace = OriginPace::default();
+        pace.answered(seconds, 1);
+        for _ in 0..answers {
+            let in_flight = pace.limit().min(32);
+            pace.answered(seconds * in_flight.div_ceil(at_once) as f64, in_flight);
+        }
+        pace.limit()
+    }
+
+    #[test]
+    fn limit_is_what_the_origin_takes_at_once() {
+        assert_eq!(limit_after(3000, 1, 0.013), 3, "a disk");
+        assert!(limit_after(28, 1000, 0.05) >= 32, "after as many answers as are in flight");
+        let four = limit_after(3000, 4, 0.05);
+        assert!((4..=8).contains(&four), "{four}");
+    }
+
+    #[test]
+    fn limit_rises_only_where_it_is_reached() {
+        let mut pace = OriginPace::default();
+        (0..1000).for_each(|_| pace.answered(0.01, 1));
+        assert_eq!(pace.limit(), FIRST_LIMIT as usize);
     }
 }

@@ -130,8 +130,8 @@ impl CacheEngine {
             }
             ReplyBody::Stream { frames, length } => {
                 answer.length = length;
-                let frames = http_body_util::BodyExt::boxed_unsync(SummedBody::new(frames, Some(in_flight)));
-                ReplyBody::Stream { frames, length: None }
+                let summed = SummedBody::new(frames, length, Some(in_flight));
+                ReplyBody::Stream { frames: http_body_util::BodyExt::boxed_unsync(summed), length: None }
             }
             body => body,
         };

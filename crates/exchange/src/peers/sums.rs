@@ -8,7 +8,7 @@ use crate::cluster::AskInFlight;
 use crate::message::{BodyError, StreamBody};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use http_body::{Body, Frame};
+use http_body::{Body, Frame, SizeHint};
 use shoal_cluster::{SUM_FIELD, parse_sum, sum_value};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -18,6 +18,8 @@ use xxhash_rust::xxh3::Xxh3;
 pub(super) struct SummedBody {
     frames: StreamBody,
     hasher: Box<Xxh3>,
+    /// Bytes still to come, if the length is known.
+    left: Option<u64>,
     is_over: bool,
     /// The ask counts as in flight until the body has ended.
     _ask: Option<AskInFlight>,
@@ -50,9 +52,9 @@ enum CheckState {
 type NextFrame = Option<Result<Frame<Bytes>, BodyError>>;
 
 impl SummedBody {
-    /// Wraps the body of an answer to this ask.
-    pub fn new(frames: StreamBody, ask: Option<AskInFlight>) -> Self {
-        Self { frames, hasher: Box::default(), is_over: false, _ask: ask }
+    /// Wraps the body of an answer to this ask, of this length if it is known.
+    pub fn new(frames: StreamBody, length: Option<u64>, ask: Option<AskInFlight>) -> Self {
+        Self { frames, hasher: Box::default(), left: length, is_over: false, _ask: ask }
     }
 
     /// Adds the sum to these trailers.
@@ -85,10 +87,16 @@ impl Body for SummedBody {
         Poll::Ready(match frame.into_data() {
             Ok(data) => {
                 this.hasher.update(&data);
+                // A longer body is none of this length. Whoever reads it says so.
+                this.left = this.left.and_then(|left| left.checked_sub(data.len() as u64));
                 Some(Ok(Frame::data(data)))
             }
             Err(frame) => this.end(frame.into_trailers().unwrap_or_default()),
         })
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 
@@ -252,12 +260,13 @@ mod tests {
     #[tokio::test]
     async fn summed_bodies_are_checked_and_pass() {
         for length in [None, Some(5)] {
-            let summed = SummedBody::new(pieces(&["he", "llo"]), None).boxed_unsync();
+            let summed = SummedBody::new(pieces(&["he", "llo"]), Some(5), None).boxed_unsync();
+            assert_eq!(summed.size_hint().exact(), Some(5), "as the server asks");
             assert_eq!(checked(summed, (length, None)).await, (Ok("hello".into()), 0));
         }
         let sum = xxhash_rust::xxh3::xxh3_64(b"hello");
         assert_eq!(checked(pieces(&["hello"]), (Some(5), Some(sum))).await, (Ok("hello".into()), 0));
-        let empty = SummedBody::new(pieces(&[]), None).boxed_unsync();
+        let empty = SummedBody::new(pieces(&[]), None, None).boxed_unsync();
         assert_eq!(checked(empty, (Some(0), None)).await, (Ok(Bytes::new()), 0));
     }
 
@@ -313,7 +322,7 @@ mod tests {
             Some(Ok(Frame::data(Bytes::from_static(b"hi")))),
             Some(Ok(Frame::trailers(trailers.clone()))),
         ];
-        let summed = SummedBody::new(Pieces(frames).boxed_unsync(), None).boxed_unsync();
+        let summed = SummedBody::new(Pieces(frames).boxed_unsync(), None, None).boxed_unsync();
         let collected = CheckedBody::new(summed, (None, None), || {}).collect().await.expect("sound");
         assert_eq!(collected.trailers(), Some(&trailers));
     }

@@ -63,7 +63,8 @@ pub(super) async fn fetch(engine: &Arc<CacheEngine>, live: &ExchangeSettings, hi
         report.end = FetchEnd::Held;
         return;
     }
-    if let FetchPlace::AtHome = remote::place(engine, &ask, &report.hint).await {
+    let is_placed = report.hint.asks_origin;
+    if !is_placed && matches!(remote::place(engine, &ask, &report.hint).await, FetchPlace::AtHome) {
         report.end = FetchEnd::Placed;
         return;
     }
@@ -72,6 +73,10 @@ pub(super) async fn fetch(engine: &Arc<CacheEngine>, live: &ExchangeSettings, hi
     }
     if engine.fetcher.is_resting(&ask) {
         report.end = FetchEnd::Refused { retry_after_seconds: None };
+        return;
+    }
+    if !prefetcher.state.lock().begin_at_origin(&mut report.hint, now_seconds()) {
+        report.end = FetchEnd::Waits;
         return;
     }
     let key = watch_key(&ask);

@@ -34,6 +34,8 @@ pub(super) struct Hint {
     pub needed_in_seconds: f64,
     /// Times that an origin was asked, and the fetch then gave way.
     pub tries: u8,
+    /// `true` while it has a place at its origin: no other node takes it.
+    pub asks_origin: bool,
 }
 
 /// Place of a hinted request at this node.
@@ -92,7 +94,8 @@ impl Hint {
     pub fn new(source: HintSource, place: HintPlace) -> Self {
         let number = place.number();
         let fields = Vec::new();
-        Self { number, source, place, reader: None, fields, range: None, needed_in_seconds: 0.0, tries: 0 }
+        let (reader, range, needed_in_seconds, tries, asks_origin) = (None, None, 0.0, 0, false);
+        Self { number, source, place, reader, fields, range, needed_in_seconds, tries, asks_origin }
     }
 
     /// Makes the hint one of an answer to the client at `reader`.

@@ -20,6 +20,7 @@ mod fetching;
 mod hint;
 mod list;
 mod observe;
+mod origins;
 mod place;
 mod remote;
 mod report;

@@ -6,7 +6,7 @@ use super::hint::{Hint, HintFields};
 use super::place::{HintAuthor, place_of};
 use super::{HintPlace, Prefetcher, now_seconds};
 use crate::CacheEngine;
-use crate::message::{CacheResult, Reply, ReplyHead};
+use crate::message::{CacheResult, NextHop, Reply, ReplyHead};
 use crate::mirrored::{OwnFreshness, OwnRequest};
 use crate::request::RequestContext;
 use crate::settings::ExchangeSettings;
@@ -44,7 +44,7 @@ impl Prefetcher {
                 self.note_key(key, ask.client.address.ip());
             }
         }
-        (!ask.is_for_peer && (is_driven || learns(&ask.live.prefetch))).then(Instant::now)
+        (is_driven || !ask.is_for_peer && learns(&ask.live.prefetch)).then(Instant::now)
     }
 
     fn note_key(&self, key: u64, reader: IpAddr) {
@@ -69,16 +69,16 @@ pub(crate) fn learn(engine: &Arc<CacheEngine>, ask: &RequestContext, reply: &Rep
     let (prefetcher, live) = (&engine.prefetcher, &*ask.live);
     let settings = &live.prefetch;
     let is_miss = matches!(reply.record.outcome, CacheResult::Miss | CacheResult::RefreshModified);
-    if is_miss && prefetcher.is_driven.load(Ordering::Relaxed) {
-        let mut state = prefetcher.state.lock();
+    if is_miss && prefetcher.is_driven.load(Ordering::Relaxed) && !is_from_peer(ask, reply) {
+        let origins = &mut prefetcher.state.lock().origins;
         let (origin, now) = (origin_of(ask), now_seconds());
         match reply.head.status() {
-            StatusCode::TOO_MANY_REQUESTS => state.origin_refused(&origin, None, now),
-            status if status.is_server_error() => state.origin_refused(&origin, None, now),
-            _ => state.origin_answered(&origin, began.elapsed().as_secs_f64(), now),
+            StatusCode::TOO_MANY_REQUESTS => origins.refused(&origin, None, now),
+            status if status.is_server_error() => origins.refused(&origin, None, now),
+            _ => origins.answered(&origin, began.elapsed().as_secs_f64(), now),
         }
     }
-    if ask.method != Method::GET || !learns(settings) {
+    if ask.is_for_peer || ask.method != Method::GET || !learns(settings) {
         return;
     }
     prefetcher.note_sharing(
@@ -103,6 +103,14 @@ pub(crate) fn learn(engine: &Arc<CacheEngine>, ask: &RequestContext, reply: &Rep
         note_manifest(engine, ask);
     }
     give(engine, hints);
+}
+
+/// Returns `true` if another node has asked the origin: its time is that node's to know.
+fn is_from_peer(ask: &RequestContext, reply: &Reply) -> bool {
+    let (Some(cluster), Some(NextHop::Address(address))) = (&ask.live.cluster, &reply.record.upstream) else {
+        return false;
+    };
+    cluster.members().is_at(*address)
 }
 
 /// Gives single hints to the driver.

@@ -19,9 +19,8 @@
 
 use super::fetching::context;
 use super::hint::{Hint, HintPlace, UNKNOWN_READER};
-use super::now_seconds;
-use super::observe::give;
 use super::place::{HintAuthor, place_of};
+use super::{Prefetcher, now_seconds};
 use crate::CacheEngine;
 use crate::cluster::ClusterHandle;
 use crate::peers::may_ask;
@@ -257,20 +256,25 @@ fn take(engine: &Arc<CacheEngine>, url: &str, value: Value) -> (bool, u64) {
     if context(engine, &hint, &Arc::default()).is_none() {
         return (false, left);
     }
-    give(engine, vec![Hint { needed_in_seconds, ..hint }]);
-    (true, left - 1)
+    let hint = Hint { needed_in_seconds, ..hint };
+    let is_taken = engine.prefetcher.state.lock().add_placed(hint, now_seconds());
+    Prefetcher::begin(engine);
+    (is_taken, left - u64::from(is_taken))
 }
 
 /// Returns this node's report: its processors, and the memory that it gives.
 fn own_report(engine: &CacheEngine) -> NodeReport {
     let prefetcher = &engine.prefetcher;
     let processor = f64::from(prefetcher.cpu.load(Ordering::Relaxed).min(100)) / 100.0;
-    let [.., unused, unused_bytes] = prefetcher.state.lock().sizes();
+    let ([.., unused, unused_bytes], waiting) = {
+        let state = prefetcher.state.lock();
+        (state.sizes(), state.origins.room() as u64)
+    };
     let settings = &engine.live().prefetch;
     let budget = settings.bytes.0.saturating_sub(unused_bytes) / MEAN_BYTES;
     let ledger = engine.cache.objects.ledger();
     let free = ledger.limit().saturating_sub(ledger.used()) / MEAN_BYTES;
-    let room = budget.min(ROOM_MAX.saturating_sub(unused));
+    let room = budget.min(ROOM_MAX.saturating_sub(unused)).min(waiting);
     let mut buffers = vec![BufferGroup { value: Value::NEVER, count: free.min(room) }];
     let live = engine.live();
     if let Some(memory) = live.cluster.as_ref().and_then(|cluster| cluster.shared_memory()) {

@@ -6,9 +6,10 @@
 mod told;
 
 use super::hint::{AccountKey, Hint, HintRefusal};
+use super::origins::Origins;
 use super::watched::WatchedKeys;
 use shoal_cooperation::prefetch::{
-    HintSource, HintedList, OriginPace, RangeRuns, SourceAccount, SourceRules, Successors,
+    HintSource, HintedList, RangeRuns, SourceAccount, SourceRules, Successors,
 };
 use shoal_settings::Prefetch;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -29,7 +30,7 @@ pub(super) struct PrefetchState {
     expiries: BTreeSet<(u64, u64)>,
     unused_bytes: u64,
     in_flight: usize,
-    origins: HashMap<String, OriginState>,
+    pub origins: Origins,
     pub runs: RangeRuns,
     pub successors: HashMap<String, Successors>,
 }
@@ -55,13 +56,6 @@ struct UnusedAnswer {
     next: Vec<Hint>,
 }
 
-#[derive(Default)]
-struct OriginState {
-    pace: OriginPace,
-    busy_until: f64,
-    used_at: f64,
-}
-
 /// Next action of the driver.
 pub(super) enum NextStep {
     /// Fetch this, up to a number of bytes.
@@ -81,6 +75,8 @@ pub(super) enum FetchEnd {
     Kept { key: u64, bytes: u64, seconds: f64, is_wanted: bool, next: Vec<Hint> },
     /// Another node fetches the answer, as its home.
     Placed,
+    /// The origin has as many prefetches as it may.
+    Waits,
     /// The answer is of no use.
     Useless { bytes: u64 },
     /// The origin asks for less, or failed.
@@ -101,7 +97,7 @@ impl Default for PrefetchState {
             expiries: BTreeSet::new(),
             unused_bytes: 0,
             in_flight: 0,
-            origins: HashMap::new(),
+            origins: Origins::default(),
             runs: RangeRuns::new(RUNS_MAX),
             successors: HashMap::new(),
         }
@@ -117,16 +113,35 @@ impl PrefetchState {
     /// Adds single hints, of use for a moment.
     pub fn add(&mut self, hints: Vec<Hint>, now: f64) {
         for hint in hints {
-            let account = hint.account();
-            self.account(account).received(1);
-            let is_known = self.pending.contains(&hint.number) || self.unused.contains_key(&hint.number);
-            if is_known || self.singles.len() >= SINGLES_MAX {
-                self.account(account).refused(1);
+            self.account(hint.account()).received(1);
+            if self.is_known(hint.number) || self.singles.len() >= SINGLES_MAX {
+                self.account(hint.account()).refused(1);
                 continue;
             }
             self.pending.insert(hint.number);
             self.singles.push_back((hint, now + SINGLE_SECONDS));
         }
+    }
+
+    /// Adds a hint of another node, which counts on this one. Returns `false` if there is no room.
+    pub fn add_placed(&mut self, hint: Hint, now: f64) -> bool {
+        debug_assert!(hint.source == HintSource::Peer, "placed by another node");
+        let (account, number) = (hint.account(), hint.number);
+        self.account(account).received(1);
+        if self.is_known(number) {
+            self.account(account).refused(1);
+            return true;
+        }
+        let has_room = self.origins.wait(hint, now + PLACED_SECONDS);
+        match has_room {
+            true => drop(self.pending.insert(number)),
+            false => self.account(account).refused(1),
+        }
+        has_room
+    }
+
+    fn is_known(&self, number: u64) -> bool {
+        self.pending.contains(&number) || self.unused.contains_key(&number)
     }
 
     /// Adds a list. Returns its number.
@@ -163,7 +178,11 @@ impl PrefetchState {
 
     /// Returns `true` if there is nothing to fetch and nothing to judge.
     pub fn is_idle(&self) -> bool {
-        self.lists.is_empty() && self.singles.is_empty() && self.in_flight == 0 && self.unused.is_empty()
+        self.lists.is_empty()
+            && self.singles.is_empty()
+            && self.in_flight == 0
+            && self.unused.is_empty()
+            && self.origins.waiting() == 0
     }
 
     /// Records a client's request for the key with this hash. Returns `true` if a list hints it,
@@ -216,6 +235,12 @@ impl PrefetchState {
         if room == 0 {
             return NextStep::Wait(PAUSE_SECONDS);
         }
+        if let Some((hint, allowance)) = self.next_waiting((now, demand_bytes), &rules) {
+            return self.begin(hint, allowance.min(room));
+        }
+        if self.origins.is_full_of_own() {
+            return NextStep::Wait(TICK_SECONDS);
+        }
         if let Some((hint, allowance)) = self.next_single((now, demand_bytes), &rules) {
             return self.begin(hint, allowance.min(room));
         }
@@ -238,6 +263,15 @@ impl PrefetchState {
         NextStep::Fetch(Box::new(hint), allowance)
     }
 
+    /// Takes the next hint that waits for its origin.
+    fn next_waiting(&mut self, at: (f64, u64), rules: &SourceRules) -> Option<(Hint, u64)> {
+        let accounts = &mut self.accounts;
+        self.origins.next(at.0, |hint| {
+            let account = accounts.entry(hint.account()).or_default();
+            account.allowance(at.0, at.1, rules).ok()
+        })
+    }
+
     /// Takes the next single hint that may be fetched. Those that may not are dropped: they are of
     /// use for a moment only.
     fn next_single(&mut self, at: (f64, u64), rules: &SourceRules) -> Option<(Hint, u64)> {
@@ -250,7 +284,7 @@ impl PrefetchState {
             }
             let allowance = self.account(hint.account()).allowance(at.0, at.1, rules);
             match allowance {
-                Ok(bytes) if at.0 < useful_until && self.may_ask(hint.origin(), at.0) => {
+                Ok(bytes) if at.0 < useful_until && self.origins.may_ask(hint.origin(), at.0) => {
                     return Some((hint, bytes));
                 }
                 _ => self.account(hint.account()).refused(1),
@@ -291,47 +325,16 @@ impl PrefetchState {
         // The pace of the first missing hint's origin stands for all.
         let first = running.list.first_missing()?;
         let origin = running.hints.get(&first).map(Hint::origin)?;
-        if !self.may_ask(origin, now) {
+        if !self.origins.may_ask(origin, now) {
             return None;
         }
-        let seconds = self.origins.get(origin).map_or(0.0, |origin| origin.pace.fetch_seconds());
-        running.list.due(now, seconds, at_once)
+        let (seconds, limit) = self.origins.pace(origin);
+        running.list.due(now, seconds, at_once.min(limit))
     }
 
-    fn may_ask(&self, origin: &str, now: f64) -> bool {
-        let state = self.origins.get(origin);
-        state.is_none_or(|state| {
-            let is_load_known = now <= state.used_at + FORGET_SECONDS;
-            now >= state.busy_until
-                && !state.pace.is_paused(now)
-                && !(is_load_known && state.pace.is_loaded())
-        })
-    }
-
-    /// Records the time that a client's own miss took at an origin, to its head.
-    pub fn origin_answered(&mut self, origin: &str, seconds: f64, now: f64) {
-        let origin = self.origin(origin, now);
-        if now > origin.used_at + FORGET_SECONDS {
-            origin.pace.forget_load();
-        }
-        origin.used_at = now;
-        origin.pace.answered(seconds);
-    }
-
-    /// Records that an origin asks for less.
-    pub fn origin_refused(&mut self, origin: &str, retry_after_seconds: Option<f64>, now: f64) {
-        self.origin(origin, now).pace.refused(now, retry_after_seconds);
-    }
-
-    fn origin(&mut self, name: &str, now: f64) -> &mut OriginState {
-        if !self.origins.contains_key(name) && self.origins.len() >= ORIGINS_MAX {
-            self.origins.retain(|_, origin| origin.used_at + FORGET_SECONDS > now);
-            if self.origins.len() >= ORIGINS_MAX {
-                self.origins.clear();
-            }
-        }
-        debug_assert!(self.origins.len() <= ORIGINS_MAX, "the table has a limit");
-        self.origins.entry(name.to_owned()).or_default()
+    /// Takes a place at the origin of a fetch on its way. Returns `false` if it has to wait.
+    pub fn begin_at_origin(&mut self, hint: &mut Hint, now: f64) -> bool {
+        hint.asks_origin || self.origins.begin(hint, now)
     }
 
     /// Records bytes of a fetch that arrived.
@@ -353,6 +356,13 @@ impl PrefetchState {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.pending.remove(&hint.number);
         let origin = hint.origin();
+        if let FetchEnd::Kept { seconds, .. } = &end {
+            // While the fetch has its place.
+            self.origins.answered(origin, *seconds, now);
+        }
+        if hint.asks_origin {
+            self.origins.end(origin);
+        }
         match end {
             FetchEnd::Held => {
                 let account = self.account(hint.account());
@@ -364,8 +374,11 @@ impl PrefetchState {
                 account.placed();
                 account.withdrawn();
             }
-            FetchEnd::Kept { key, bytes, seconds, is_wanted, next } => {
-                self.origin_answered(origin, seconds, now);
+            FetchEnd::Waits => {
+                self.account(hint.account()).withdrawn();
+                self.wait(hint.clone(), now);
+            }
+            FetchEnd::Kept { key, bytes, is_wanted, next, .. } => {
                 self.account(hint.account()).landed(bytes);
                 let expires_ms = ((now + settings.use_within.as_secs_f64()) * 1000.0) as u64;
                 let answer =
@@ -388,26 +401,48 @@ impl PrefetchState {
                 self.tell_mute(hint.account(), is_muted, now);
             }
             FetchEnd::Refused { retry_after_seconds } => {
-                self.origin_refused(origin, retry_after_seconds, now);
+                self.origins.refused(origin, retry_after_seconds, now);
                 self.lost(hint.account(), 0);
             }
             FetchEnd::GaveWay { bytes, was_asked } => {
-                self.origin(origin, now).busy_until = now + BUSY_SECONDS;
+                self.origins.gave_way(origin, now);
                 self.lost(hint.account(), bytes);
-                self.try_again(hint, was_asked);
+                self.try_again(hint, was_asked, now);
             }
         }
         self.invariants();
     }
 
-    /// Lets a list fetch a hint once more, unless the origin has worked for it in vain too often.
-    fn try_again(&mut self, hint: &Hint, was_asked: bool) {
+    /// Lets a hint wait for its origin: one that a list or another node counts on, or one for a
+    /// moment.
+    fn wait(&mut self, hint: Hint, now: f64) {
+        debug_assert!(!hint.asks_origin, "it has no place");
+        let is_listed = self.lists.iter().any(|running| running.hints.contains_key(&hint.number));
+        let is_counted_on = is_listed || hint.source == HintSource::Peer;
+        let seconds = if is_counted_on { PLACED_SECONDS } else { SINGLE_SECONDS };
+        match (self.origins.room() > 0, is_listed) {
+            (true, _) => {
+                self.pending.insert(hint.number);
+                self.origins.wait(hint, now + seconds);
+            }
+            (false, true) => self.try_again(&hint, false, now),
+            (false, false) => self.account(hint.account()).refused(1),
+        }
+    }
+
+    /// Lets a hint that a list or another node counts on be fetched once more, unless the origin
+    /// has worked for it in vain too often.
+    fn try_again(&mut self, hint: &Hint, was_asked: bool, now: f64) {
         for running in &mut self.lists {
             let Some(own) = running.hints.get_mut(&hint.number) else { continue };
             own.tries += u8::from(was_asked);
             if own.tries < TRIES_MAX {
                 running.list.unsettle(hint.number);
             }
+        }
+        let tries = hint.tries + u8::from(was_asked);
+        if hint.source == HintSource::Peer && tries < TRIES_MAX {
+            self.wait(Hint { tries, asks_origin: false, ..hint.clone() }, now);
         }
     }
 
@@ -416,8 +451,12 @@ impl PrefetchState {
         self.account(account).failed(bytes);
     }
 
-    /// Counts answers that nobody used in time as wasted.
+    /// Counts answers that nobody used in time as wasted, and drops hints that waited too long.
     fn expire(&mut self, now: f64, rules: &SourceRules, watched: &WatchedKeys) {
+        for hint in self.origins.expire(now) {
+            self.pending.remove(&hint.number);
+            self.account(hint.account()).refused(1);
+        }
         let now_ms = (now * 1000.0) as u64;
         while let Some(&(expires_ms, key)) = self.expiries.first().filter(|(expires, _)| *expires <= now_ms) {
             self.expiries.remove(&(expires_ms, key));
@@ -447,7 +486,6 @@ impl PrefetchState {
         if cfg!(debug_assertions) {
             assert_eq!(self.unused.len(), self.expiries.len(), "each unused answer expires");
             assert!(self.singles.len() <= SINGLES_MAX && self.lists.len() <= LISTS_MAX);
-            assert!(self.origins.len() <= ORIGINS_MAX);
         }
     }
 }
@@ -467,8 +505,6 @@ const LISTS_MAX: usize = 64;
 const SINGLES_MAX: usize = 1024;
 /// Most answers that are watched.
 const UNUSED_MAX: usize = 4096;
-/// Most origins with a pace.
-const ORIGINS_MAX: usize = 1024;
 /// Most runs of ranges.
 const RUNS_MAX: usize = 1024;
 /// Times that an origin is asked for a hint, while its fetch gives way.
@@ -477,10 +513,8 @@ const TRIES_MAX: u8 = 3;
 const SINGLE_SECONDS: f64 = 5.0;
 /// Seconds for which a list stays after a client followed it.
 pub(super) const LIST_SECONDS: f64 = 600.0;
-/// Seconds after which an origin's load is not known any more.
-const FORGET_SECONDS: f64 = 30.0;
-/// Seconds for which an origin is left alone after a prefetch gave way there.
-const BUSY_SECONDS: f64 = 0.1;
+/// Seconds for which a hint waits for its origin, if a list or another node counts on it.
+const PLACED_SECONDS: f64 = 60.0;
 const PAUSE_SECONDS: f64 = 0.5;
 const TICK_SECONDS: f64 = 0.02;
 

@@ -3,7 +3,7 @@
 use super::PeerNode;
 use shoal_cooperation::{Member, MemberState, NodeId, View};
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,11 @@ impl Membership {
         let homes = || self.view.members().iter().filter(|member| member.is_home());
         let (count, sum) = (homes().count() as f64, homes().map(|member| member.weight).sum::<f64>());
         self.view.member(node).map_or(1.0, |member| member.weight * count / sum)
+    }
+
+    /// Returns `true` if a member is at this address for its peers.
+    pub fn is_at(&self, address: SocketAddr) -> bool {
+        self.view.members().iter().any(|member| member.address == address)
     }
 
     /// Returns `true` if a member has this address, and has not left.

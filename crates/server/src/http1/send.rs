@@ -31,7 +31,7 @@ pub(super) struct ReplySender<'a, H: Handler> {
 struct StreamedBody {
     frames: StreamBody,
     framing: ResponseFraming,
-    /// Bytes still missing, if the length was announced.
+    /// Bytes still missing, if the length is known.
     due: Option<u64>,
     trailers: bool,
     state: StreamState,
@@ -148,7 +148,9 @@ impl<T: ClientIo> Connection<T> {
         if until_close {
             self.socket.io.reset_on_close(true);
         }
-        let mut stream = StreamedBody { frames, framing, due: length, trailers, state: StreamState::Open };
+        // A body that ends with trailers is in chunks, and may know its length all the same.
+        let due = length.or_else(|| frames.size_hint().exact());
+        let mut stream = StreamedBody { frames, framing, due, trailers, state: StreamState::Open };
         match poll_fn(|context| self.poll_stream(context, &mut stream, sending)).await {
             Ok(()) => {
                 if until_close {

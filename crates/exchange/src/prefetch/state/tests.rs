@@ -184,6 +184,57 @@ fn page_that_is_used_gives_its_links() {
     assert_eq!((begun[0].number, begun[0].reader), (2, Some(client)), "in the name of that client");
 }
 
+#[test]
+fn hints_of_other_nodes_wait_for_the_origin() {
+    let (mut state, watched, settings) = (PrefetchState::default(), WatchedKeys::default(), settings());
+    assert!((1..=9).all(|key| state.add_placed(hint(HintSource::Peer, key), 0.0)));
+    assert!(state.add_placed(hint(HintSource::Peer, 9), 0.0), "known");
+    let mut begun = begin(&mut state, &settings, 0.0, &watched);
+    assert_eq!((begun.len(), state.sizes()[0]), (4, 5), "none is lost");
+    assert!(begun.iter().all(|hint| hint.asks_origin));
+    end(&mut state, &begun.remove(0), FetchEnd::GaveWay { bytes: 0, was_asked: true }, 0.0, &watched);
+    assert!(begin(&mut state, &settings, 0.01, &watched).is_empty(), "clients need the origin");
+    begun.iter().for_each(|hint| end(&mut state, hint, kept(hint.number, 10), 1.0, &watched));
+    let later = begin(&mut state, &settings, 1.0, &watched);
+    assert_eq!(later.iter().map(|hint| hint.number).collect::<Vec<_>>(), [5, 6, 7, 8]);
+    state.expire(99.0, &rules(&settings), &watched);
+    assert_eq!(state.sizes()[0], 0, "of use for a minute");
+}
+
+#[test]
+fn origin_with_a_limit_holds_no_other_up() {
+    let (mut state, watched, settings) =
+        (PrefetchState::default(), WatchedKeys::default(), Prefetch { requests: 8, ..settings() });
+    let elsewhere = |key| {
+        let url = format!("http://b.test/{key}");
+        Hint::new(HintSource::List, HintPlace::Url { url, listener: 0, key, is_site: true })
+    };
+    // A disk: each answer takes as long as all before it.
+    for at in 1..200 {
+        let mut own = hint(HintSource::List, 1);
+        assert!(state.begin_at_origin(&mut own, 0.0));
+        state.origins.answered(own.origin(), 0.01 * f64::from(at.min(2)), 0.0);
+        state.origins.end(own.origin());
+    }
+    let hints =
+        (1..=40).map(|key| (if key == 40 { elsewhere(key) } else { hint(HintSource::List, key) }, None));
+    state.add_list(HintSource::List, hints.collect(), (None, 1e9), 0.0).expect("room");
+    let mut at_origin = 0;
+    for _ in 0..100 {
+        for mut hint in begin(&mut state, &settings, 0.0, &watched) {
+            if !state.begin_at_origin(&mut hint, 0.0) {
+                end(&mut state, &hint, FetchEnd::Waits, 0.0, &watched);
+            } else if hint.number == 40 {
+                assert_eq!((at_origin, state.sizes()[1]), (4, 4 + 1), "the rest waits");
+                return;
+            } else {
+                at_origin += 1;
+            }
+        }
+    }
+    panic!("the other origin was never asked");
+}
+
 proptest! {
     /// Nothing grows without bound, and every fetch ends in one count.
     #[test]
@@ -203,7 +254,8 @@ proptest! {
                 }
                 _ => {
                     let Some(hint) = flying.pop() else { continue };
-                    let how = match key % 4 {
+                    let how = match key % 5 {
+                        4 if !hint.asks_origin => FetchEnd::Waits,
                         0 => FetchEnd::Held,
                         1 => FetchEnd::Useless { bytes: 0 },
                         2 => FetchEnd::GaveWay { bytes: 0, was_asked: false },

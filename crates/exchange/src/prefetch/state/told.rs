@@ -16,7 +16,7 @@ impl PrefetchState {
     pub fn sizes(&self) -> [u64; 4] {
         let listed: usize = self.lists.iter().map(|running| running.list.len()).sum();
         [
-            (listed + self.singles.len()) as u64,
+            (listed + self.singles.len() + self.origins.waiting()) as u64,
             self.in_flight as u64,
             self.unused.len() as u64,
             self.unused_bytes,
