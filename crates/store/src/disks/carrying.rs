@@ -8,8 +8,11 @@
 //!
 //! ```text
 //! copy    ── announce ── read ── turn 1 ── is it changed? ── commit ── turn 2 ──►
-//! removal ── turn? ── remove ── tell copies ── turn? ── differs, or odd: lock, remove again ──►
+//! removal ── turn? ── remove ── tell copies ── turn? ── of this key: lock, remove again ──►
 //! ```
+//!
+//! The keys of the latest turns are remembered: copies of other objects cost a change nothing. A
+//! change that took longer than these turns counts any as one of its key.
 //!
 //! Invariant: a copy is visible only if every change of its key ended before the copy was read, or
 //! removes the copy before it ends. A change that the copy's read has not seen comes after the
@@ -20,6 +23,7 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use shoal_core::Key;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
@@ -28,10 +32,36 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 pub(super) struct CarryTurns {
     /// Odd within a turn.
     turn: AtomicU64,
-    carrying: Mutex<()>,
+    carrying: Mutex<LatestTurns>,
     /// Copies announced and not ended: the length of `copies`.
     announced: AtomicUsize,
     copies: Mutex<Vec<Arc<CopyState>>>,
+}
+
+/// Turns of late, with their keys.
+#[derive(Default)]
+pub(super) struct LatestTurns {
+    turns: VecDeque<(u64, Key)>,
+    /// The last turn that is not among them any more; 0 if all are.
+    forgotten: u64,
+}
+
+impl LatestTurns {
+    fn add(&mut self, turn: u64, key: Key) {
+        debug_assert!(turn % 2 == 1 && self.turns.back().is_none_or(|(last, _)| *last < turn));
+        if self.turns.len() >= TURNS_MAX
+            && let Some((oldest, _)) = self.turns.pop_front()
+        {
+            self.forgotten = oldest;
+        }
+        self.turns.push_back((turn, key));
+    }
+
+    /// Returns `true` if a copy of the key may have become visible in or since this turn.
+    fn may_have(&self, key: Key, since: u64) -> bool {
+        let mut recent = self.turns.iter().rev().take_while(|(turn, _)| *turn >= since);
+        self.forgotten >= since.max(1) || recent.any(|(_, other)| *other == key)
+    }
 }
 
 /// Copy that is announced until this is dropped.
@@ -52,14 +82,14 @@ impl CarryTurns {
     }
 
     /// Tells the copies of the key that a change begun in turn `before` is made. Returns a guard if
-    /// a copy may have become visible since. No copy does while the guard lives.
-    pub(super) fn end_change(&self, key: Key, before: u64) -> Option<MutexGuard<'_, ()>> {
+    /// a copy of the key may have become visible since. No copy does while the guard lives.
+    pub(super) fn end_change(&self, key: Key, before: u64) -> Option<MutexGuard<'_, LatestTurns>> {
         if self.announced.load(SeqCst) > 0 {
             let copies = self.copies.lock();
             copies.iter().filter(|copy| copy.key == key).for_each(|copy| copy.is_changed.store(true, SeqCst));
         }
         let has_passed = !before.is_multiple_of(2) || self.now() != before;
-        has_passed.then(|| self.carrying.lock())
+        has_passed.then(|| self.carrying.lock()).filter(|latest| latest.may_have(key, before))
     }
 
     /// Announces a copy, before its object is read.
@@ -77,9 +107,10 @@ impl AnnouncedCopy<'_> {
     /// announcement.
     pub(super) fn take<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
         let turns = self.turns;
-        let _carrying = turns.carrying.lock();
+        let mut latest = turns.carrying.lock();
         let before = turns.turn.fetch_add(1, SeqCst);
         debug_assert!(before.is_multiple_of(2), "two turns at once");
+        latest.add(before + 1, self.state.key);
         let ended = TurnEnd(turns);
         let done = (!self.state.is_changed.load(SeqCst)).then(work);
         drop(ended);
@@ -104,6 +135,9 @@ impl Drop for TurnEnd<'_> {
     }
 }
 
+/// Turns that are remembered.
+const TURNS_MAX: usize = 256;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,14 +147,29 @@ mod tests {
     }
 
     #[test]
-    fn change_learns_of_turns_before_and_within() {
+    fn change_learns_of_turns_of_its_key() {
         let turns = CarryTurns::default();
         let before = turns.now();
         assert!(turns.end_change(key(1), before).is_none());
         let within = turns.announce(key(2)).take(|| turns.now()).expect("no change");
         assert!(within % 2 == 1, "a caller in a turn waits for its end");
-        assert!(turns.end_change(key(1), before).is_some() && turns.end_change(key(1), within).is_some());
-        assert!(turns.end_change(key(1), turns.now()).is_none());
+        assert!(turns.end_change(key(2), before).is_some() && turns.end_change(key(2), within).is_some());
+        assert!(turns.end_change(key(1), before).is_none(), "another object's turn");
+        assert!(turns.end_change(key(2), turns.now()).is_none());
+    }
+
+    #[test]
+    fn forgotten_turns_count_as_those_of_any_key() {
+        let turns = CarryTurns::default();
+        let first = turns.now();
+        for _ in 0..TURNS_MAX {
+            turns.announce(key(2)).take(|| ()).expect("no change");
+        }
+        assert!(turns.end_change(key(1), first).is_none(), "all are known");
+        let second = turns.now();
+        turns.announce(key(2)).take(|| ()).expect("no change");
+        assert!(turns.end_change(key(1), first).is_some() && turns.end_change(key(1), second).is_none());
+        assert!(turns.carrying.lock().turns.len() <= TURNS_MAX);
     }
 
     #[test]
