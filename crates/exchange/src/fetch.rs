@@ -8,6 +8,7 @@
 
 use super::abandoned::Leave;
 use super::answers;
+use super::body_turns::{BodyEvent, SHOWN_BYTES, after_others, next_frame};
 use super::body_writer::{BodyStorage, BodyWriter, READ_BUFFER_BYTES};
 use super::denials;
 use super::fetcher::Fetcher;
@@ -23,19 +24,16 @@ use super::shared_body::{BodyReader, SharedBody};
 use super::store_plan::{self, StoreDenial, StorePlan};
 use crate::boxed::in_place;
 use crate::by_site::MissReason;
-use crate::message::{BodyError, StreamBody};
+use crate::message::StreamBody;
 use crate::upstream::{Cause, UpstreamError, UpstreamResponse};
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use http_body::{Body, Frame};
 use shoal_core::{FieldLines, ObjectKey, Timestamp};
 use shoal_rules::FailureKind;
 use shoal_semantics::status_fields::{ForwardReason, ProxyError, Reason};
-use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use tokio::sync::oneshot;
 
 /// Inputs of a fetch.
@@ -474,41 +472,6 @@ impl Fetcher {
     }
 }
 
-/// Next event while a body arrives.
-enum BodyEvent {
-    /// A frame; `None` at the end.
-    Frame(Option<Result<Frame<Bytes>, BodyError>>),
-    /// No frame yet, and no waiting reader.
-    Deserted,
-}
-
-/// Waits for the next frame while a request reads the body, or if the fetch `may_go_on` without
-/// readers.
-async fn next_frame(body: &mut StreamBody, readers: &SharedBody, may_go_on: bool) -> BodyEvent {
-    poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
-        Poll::Ready(frame) => Poll::Ready(BodyEvent::Frame(frame)),
-        Poll::Pending if may_go_on => Poll::Pending,
-        Poll::Pending => readers.poll_deserted(context).map(|()| BodyEvent::Deserted),
-    })
-    .await
-}
-
-/// Lets tasks that are due already go first. Unlike tokio's own way to do this, it asks the system
-/// for no new events.
-async fn after_others() {
-    let mut is_turn = false;
-    poll_fn(|context| match std::mem::replace(&mut is_turn, true) {
-        true => Poll::Ready(()),
-        false => {
-            context.waker().wake_by_ref();
-            Poll::Pending
-        }
-    })
-    .await;
-}
-
 const LEFT: &str = "every client has left";
-/// Bytes after which a body's readers have their turn, so that the next hop begins early.
-const SHOWN_BYTES: usize = 16 << 10;
 
 const _: () = assert!(READ_BUFFER_BYTES == crate::transport::spare::BODY_BYTES, "what a piece keeps");

@@ -34,6 +34,7 @@ mod admission;
 mod admit;
 mod answers;
 mod awaited;
+mod body_turns;
 mod cache;
 mod challenge;
 mod change_tap;

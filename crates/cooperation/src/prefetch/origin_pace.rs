@@ -174,7 +174,8 @@ mod tests {
         assert_eq!(pace, OriginPace::default());
     }
 
-    /// Answers of an origin that serves `at_once` fetches at a time, each in `seconds`, while as many as the limit are in flight.
+    /// Returns the limit after answers of an origin that serves `at_once` fetches at a time, each
+    /// in `seconds`. As many as the limit are in flight.
     fn limit_after(answers: usize, at_once: usize, seconds: f64) -> usize {
         let mut pace = OriginPace::default();
         pace.answered(seconds, 1);
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_is_what_the_origin_takes_at_once() {
+    fn limit_follows_the_fetches_at_once() {
         assert_eq!(limit_after(3000, 1, 0.013), 3, "a disk");
         assert!(limit_after(28, 1000, 0.05) >= 32, "after as many answers as are in flight");
         let four = limit_after(3000, 4, 0.05);

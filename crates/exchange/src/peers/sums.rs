@@ -87,7 +87,7 @@ impl Body for SummedBody {
         Poll::Ready(match frame.into_data() {
             Ok(data) => {
                 this.hasher.update(&data);
-                // A longer body is none of this length. Whoever reads it says so.
+                // A longer body is none of this length. Its reader says so.
                 this.left = this.left.and_then(|left| left.checked_sub(data.len() as u64));
                 Some(Ok(Frame::data(data)))
             }

@@ -117,7 +117,7 @@ impl Origins {
         old.into_iter().map(|(hint, _)| hint).collect()
     }
 
-    /// Takes the oldest waiting hint whose origin has a place, and the place. `allowance` returns
+    /// Takes the oldest waiting hint with a place at its origin, and the place. `allowance` returns
     /// the bytes that a hint may bring, if any.
     pub fn next(&mut self, now: f64, mut allowance: impl FnMut(&Hint) -> Option<u64>) -> Option<(Hint, u64)> {
         let (mut without_place, mut bytes) = (HashSet::new(), 0);

@@ -384,8 +384,8 @@ impl DisksState {
 
     /// Removes older objects of the key from the other disks, now that this store of disk `at` has
     /// the object. If the copy of an older one may have become visible since the turn, all of them
-    /// are removed. All are removed too if the disk has lost the store since: the disk may have got an
-    /// older object of the key in the meantime.
+    /// are removed. All are removed too if the disk has lost the store since: the disk may have got
+    /// an older object of the key in the meantime.
     fn supersede(&self, key: &ObjectKey, (at, store): (usize, &Arc<OpenStore>), turn: u64) {
         let no_copy = self.carrying.end_change(key.hash(), turn);
         let removed = if no_copy.is_some() {
