@@ -5,8 +5,8 @@
 //! origin needs at rest: prefetches then stop, since each would delay a client's miss. An answer
 //! 429 or 5xx, or none at all, stops them too, for a time that doubles from failure to failure.
 //!
-//! The time at rest follows faster fetches at once, and slowly those slower ones that were alone.
-//! An origin that has become slow for good is not taken for loaded for ever.
+//! The time at rest follows faster fetches soon, and slowly those slower ones that were alone. An
+//! origin that has become slow for good is not taken for loaded for ever.
 //!
 //! The number of prefetches in flight has a *limit*, so that a client's miss waits for few of them.
 //! It follows from the times as TCP Vegas' window does (Brakmo and Peterson, 1995). Of n fetches
@@ -35,9 +35,9 @@ impl Default for OriginPace {
 }
 
 impl OriginPace {
-    /// Records a fetch that took `seconds` to its head, with `in_flight` prefetches at the origin,
-    /// itself included. Times that are no numbers are ignored.
-    pub fn answered(&mut self, seconds: f64, in_flight: usize) {
+    /// Records a fetch that took `seconds` to its head. No prefetch was at the origin beside it if
+    /// `is_alone`. Times that are no numbers are ignored.
+    pub fn answered(&mut self, seconds: f64, is_alone: bool) {
         if !(seconds.is_finite() && seconds >= 0.0) {
             return;
         }
@@ -47,12 +47,19 @@ impl OriginPace {
             return;
         }
         self.mean_seconds += NEWEST * (seconds - self.mean_seconds);
-        if seconds < self.rest_seconds {
-            self.rest_seconds = seconds;
-        } else if in_flight <= 1 {
-            self.rest_seconds += NEWEST_AT_REST * (seconds - self.rest_seconds);
+        let is_faster = seconds < self.rest_seconds;
+        let weight = if is_faster { FASTER_AT_REST } else { f64::from(u8::from(is_alone)) * NEWEST_AT_REST };
+        self.rest_seconds += weight * (seconds - self.rest_seconds);
+    }
+
+    /// Records a prefetch likewise, with `in_flight` prefetches at the origin, itself included. The
+    /// limit follows.
+    pub fn prefetched(&mut self, seconds: f64, in_flight: usize) {
+        let is_known = self.mean_seconds > 0.0 && seconds.is_finite() && seconds >= 0.0;
+        self.answered(seconds, in_flight <= 1);
+        if is_known {
+            self.move_limit(seconds, in_flight as f64);
         }
-        self.move_limit(seconds, in_flight as f64);
     }
 
     fn move_limit(&mut self, seconds: f64, in_flight: f64) {
@@ -101,8 +108,9 @@ impl OriginPace {
     }
 
     /// Lets a loaded origin be tried again: nothing was asked for a while, and its old times say
-    /// nothing about now.
+    /// little about now. One that stays slow is usual after some tries.
     pub fn forget_load(&mut self) {
+        self.rest_seconds += FORGOTTEN_AT_REST * (self.mean_seconds - self.rest_seconds).max(0.0);
         self.mean_seconds = self.mean_seconds.min(LOADED * self.rest_seconds);
     }
 }
@@ -111,6 +119,10 @@ impl OriginPace {
 const NEWEST: f64 = 1.0 / 8.0;
 /// Weight of a longer time in the time at rest.
 const NEWEST_AT_REST: f64 = 1.0 / 128.0;
+/// Weight of a shorter one: a single cheap answer says little.
+const FASTER_AT_REST: f64 = 1.0 / 4.0;
+/// Weight of the mean in the time at rest when the load is forgotten.
+const FORGOTTEN_AT_REST: f64 = 1.0 / 4.0;
 /// Multiple of the time at rest that is no sign of waiting: answers differ.
 const USUAL: f64 = 1.5;
 const LEAST_SECONDS: f64 = 1e-6;
@@ -139,13 +151,13 @@ mod tests {
     fn slow_answers_mean_load_until_they_are_usual() {
         let mut pace = OriginPace::default();
         assert!(pace.may_ask(0.0) && pace.fetch_seconds() == 0.0);
-        (0..20).for_each(|_| pace.answered(0.05, 1));
+        (0..20).for_each(|_| pace.answered(0.05, true));
         assert!(pace.may_ask(0.0));
-        (0..20).for_each(|_| pace.answered(1.0, 1));
+        (0..20).for_each(|_| pace.answered(1.0, true));
         assert!(pace.is_loaded() && !pace.may_ask(0.0));
-        (0..200).for_each(|_| pace.answered(1.0, 1));
+        (0..200).for_each(|_| pace.answered(1.0, true));
         assert!(pace.may_ask(0.0), "a slow origin, not a loaded one");
-        (0..20).for_each(|_| pace.answered(9.0, 1));
+        (0..20).for_each(|_| pace.answered(9.0, true));
         assert!(pace.is_loaded());
         pace.forget_load();
         assert!(!pace.is_loaded());
@@ -162,7 +174,7 @@ mod tests {
         assert!(!pace.may_ask(42.9) && pace.may_ask(43.0), "the origin's own wish");
         pace.refused(43.0, Some(1e12));
         assert!(pace.may_ask(343.0), "an endless pause is none");
-        pace.answered(0.1, 1);
+        pace.answered(0.1, true);
         pace.refused(400.0, Some(f64::NAN));
         assert!(pace.may_ask(401.0), "the first again");
     }
@@ -170,7 +182,7 @@ mod tests {
     #[test]
     fn senseless_times_are_ignored() {
         let mut pace = OriginPace::default();
-        [f64::NAN, f64::INFINITY, -1.0].into_iter().for_each(|seconds| pace.answered(seconds, 1));
+        [f64::NAN, f64::INFINITY, -1.0].into_iter().for_each(|seconds| pace.prefetched(seconds, 1));
         assert_eq!(pace, OriginPace::default());
     }
 
@@ -178,10 +190,10 @@ mod tests {
     /// in `seconds`. As many as the limit are in flight.
     fn limit_after(answers: usize, at_once: usize, seconds: f64) -> usize {
         let mut pace = OriginPace::default();
-        pace.answered(seconds, 1);
+        pace.prefetched(seconds, 1);
         for _ in 0..answers {
             let in_flight = pace.limit().min(32);
-            pace.answered(seconds * in_flight.div_ceil(at_once) as f64, in_flight);
+            pace.prefetched(seconds * in_flight.div_ceil(at_once) as f64, in_flight);
         }
         pace.limit()
     }
@@ -197,7 +209,24 @@ mod tests {
     #[test]
     fn limit_rises_only_where_it_is_reached() {
         let mut pace = OriginPace::default();
-        (0..1000).for_each(|_| pace.answered(0.01, 1));
+        (0..1000).for_each(|_| pace.prefetched(0.01, 1));
         assert_eq!(pace.limit(), FIRST_LIMIT as usize);
+    }
+
+    #[test]
+    fn cheap_answers_hide_no_usual_ones() {
+        let mut pace = OriginPace::default();
+        for at in 0..2000 {
+            pace.prefetched(if at % 10 == 0 { 0.005 } else { 0.05 }, 1 + at % pace.limit());
+        }
+        assert!(!pace.is_loaded() && pace.limit() >= 2, "{pace:?}");
+        (0..50).for_each(|_| pace.answered(0.9, false));
+        assert!(pace.is_loaded(), "clients' own misses tell of load");
+        let tries = (0..20).take_while(|_| {
+            pace.forget_load();
+            pace.answered(0.9, true);
+            pace.is_loaded()
+        });
+        assert!(tries.count() < 12, "slow for good");
     }
 }

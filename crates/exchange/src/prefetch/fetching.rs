@@ -56,9 +56,9 @@ pub(super) async fn fetch(engine: &Arc<CacheEngine>, live: &ExchangeSettings, hi
     debug_assert!(allowance > 0, "nothing is fetched for nothing");
     let prefetcher = &*engine.prefetcher;
     let background = Arc::new(Background::default());
-    let context = context(engine, &hint, &background);
+    // From here on the end is reported, also if this task ends early.
     let mut report = EndReport { prefetcher, live, hint, end: FetchEnd::Useless { bytes: 0 }, running: None };
-    let Some(ask) = context else { return };
+    let Some(ask) = context(engine, &report.hint, &background) else { return };
     if is_held(engine, &ask).await {
         report.end = FetchEnd::Held;
         return;
@@ -93,6 +93,9 @@ pub(super) async fn fetch(engine: &Arc<CacheEngine>, live: &ExchangeSettings, hi
         }
     };
     let seconds = began.elapsed().as_secs_f64();
+    if !observe::is_from_peer(&ask, &reply) && matches!(judge(&reply, allowance), Judgement::Keep) {
+        prefetcher.state.lock().origins.prefetched(report.hint.origin(), seconds, now_seconds());
+    }
     report.end = match judge(&reply, allowance) {
         Judgement::End(end) if background.was_turned_away() => gave_way_instead(end),
         Judgement::End(end) => end,
@@ -103,9 +106,7 @@ pub(super) async fn fetch(engine: &Arc<CacheEngine>, live: &ExchangeSettings, hi
             let next = next.collect();
             let body = body_frames(reply.body);
             match read(prefetcher, &report.hint, body, allowance, &background).await {
-                Ok(bytes) => {
-                    FetchEnd::Kept { key, bytes, seconds, is_wanted: !background.is_unwanted(), next }
-                }
+                Ok(bytes) => FetchEnd::Kept { key, bytes, is_wanted: !background.is_unwanted(), next },
                 Err(end) => end,
             }
         }

@@ -36,6 +36,10 @@ pub(super) struct Hint {
     pub tries: u8,
     /// `true` while it has a place at its origin: no other node takes it.
     pub asks_origin: bool,
+    /// Address of the node that placed it here.
+    pub asker: Option<IpAddr>,
+    /// End of the time for which it may wait for its origin, once it has waited.
+    pub useful_until: Option<f64>,
 }
 
 /// Place of a hinted request at this node.
@@ -94,8 +98,19 @@ impl Hint {
     pub fn new(source: HintSource, place: HintPlace) -> Self {
         let number = place.number();
         let fields = Vec::new();
-        let (reader, range, needed_in_seconds, tries, asks_origin) = (None, None, 0.0, 0, false);
-        Self { number, source, place, reader, fields, range, needed_in_seconds, tries, asks_origin }
+        Self {
+            number,
+            source,
+            place,
+            reader: None,
+            fields,
+            range: None,
+            needed_in_seconds: 0.0,
+            tries: 0,
+            asks_origin: false,
+            asker: None,
+            useful_until: None,
+        }
     }
 
     /// Makes the hint one of an answer to the client at `reader`.

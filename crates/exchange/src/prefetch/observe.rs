@@ -106,7 +106,7 @@ pub(crate) fn learn(engine: &Arc<CacheEngine>, ask: &RequestContext, reply: &Rep
 }
 
 /// Returns `true` if another node has asked the origin: its time is that node's to know.
-fn is_from_peer(ask: &RequestContext, reply: &Reply) -> bool {
+pub(super) fn is_from_peer(ask: &RequestContext, reply: &Reply) -> bool {
     let (Some(cluster), Some(NextHop::Address(address))) = (&ask.live.cluster, &reply.record.upstream) else {
         return false;
     };

@@ -3,18 +3,21 @@
 //!
 //! A hint that no other node takes asks its origin, if fewer prefetches are on their way there than
 //! the limit of its pace. Else it waits here, so that hints for other origins and other nodes go
-//! on. Pure: time is an argument, in seconds. Origins and waiting hints are bounded.
+//! on. Pure: time is an argument, in seconds.
+//!
+//! Everything is bounded. A node's own hints wait in no larger number than its fetches find an
+//! origin taken, and a few for each origin. Those of other nodes have shares by node.
 
 use super::hint::Hint;
-use shoal_cooperation::prefetch::{HintSource, OriginPace};
+use shoal_cooperation::prefetch::OriginPace;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Origins by name.
 #[derive(Default)]
 pub(super) struct Origins {
     origins: HashMap<String, OriginState>,
-    /// Hints that wait, the oldest first, with the time until which each is of use.
-    waiting: VecDeque<(Hint, f64)>,
+    /// Hints that wait, the oldest first.
+    waiting: VecDeque<Hint>,
 }
 
 #[derive(Default)]
@@ -61,14 +64,25 @@ impl Origins {
         origin.in_flight = origin.in_flight.saturating_sub(1);
     }
 
-    /// Records the time to the head of an answer.
+    /// Records the time to the head of an answer to a client.
     pub fn answered(&mut self, name: &str, seconds: f64, now: f64) {
+        let origin = self.used(name, now);
+        origin.pace.answered(seconds, origin.in_flight == 0);
+    }
+
+    /// Records the time to the head of a prefetch that has its place.
+    pub fn prefetched(&mut self, name: &str, seconds: f64, now: f64) {
+        let origin = self.used(name, now);
+        origin.pace.prefetched(seconds, origin.in_flight.max(1));
+    }
+
+    fn used(&mut self, name: &str, now: f64) -> &mut OriginState {
         let origin = self.origin(name, now);
         if now > origin.used_at + FORGET_SECONDS {
             origin.pace.forget_load();
         }
         origin.used_at = now;
-        origin.pace.answered(seconds, origin.in_flight.max(1));
+        origin
     }
 
     /// Records that an origin asks for less.
@@ -81,9 +95,9 @@ impl Origins {
         self.origin(name, now).busy_until = now + BUSY_SECONDS;
     }
 
-    /// Returns the number of hints that may come to wait.
+    /// Returns the number of hints of other nodes that may come to wait.
     pub fn room(&self) -> usize {
-        WAITING_MAX - self.waiting.len()
+        PLACED_MAX.saturating_sub(self.waiting.iter().filter(|hint| hint.asker.is_some()).count())
     }
 
     /// Returns the number of hints that wait.
@@ -91,37 +105,54 @@ impl Origins {
         self.waiting.len()
     }
 
-    /// Returns `true` if this node's own hints are to wait where they are.
-    pub fn is_full_of_own(&self) -> bool {
-        let is_own = |hint: &Hint| hint.source != HintSource::Peer;
-        self.waiting.iter().filter(|(hint, _)| is_own(hint)).count() >= OWN_WAITING_MAX
+    /// Returns `true` if enough of this node's own hints wait for the origin: further ones stay
+    /// where they are.
+    pub fn has_enough(&self, name: &str) -> bool {
+        let own = self.waiting.iter().filter(|hint| hint.asker.is_none() && hint.origin() == name);
+        own.take(OWN_WAITING_MAX).count() >= OWN_WAITING_MAX
     }
 
-    /// Lets a hint wait for its origin. Returns `false` if there is no room.
-    pub fn wait(&mut self, hint: Hint, useful_until: f64) -> bool {
-        let has_room = self.room() > 0;
+    /// Lets a hint of this node wait for its origin. A fetch found the origin taken, so that the
+    /// number of fetches at a time bounds those beyond [`Self::has_enough`].
+    pub fn wait(&mut self, hint: Hint) {
+        debug_assert!(hint.useful_until.is_some() && !hint.asks_origin, "it waits for some time");
+        self.waiting.push_back(hint);
+    }
+
+    /// Lets a hint of another node wait for its origin. Returns `false` if there is no room for it,
+    /// or for more of that node's.
+    pub fn wait_placed(&mut self, hint: Hint) -> bool {
+        debug_assert!(hint.asker.is_some(), "placed by another node");
+        let of_asker = self.waiting.iter().filter(|other| other.asker == hint.asker).count();
+        let has_room = self.room() > 0 && of_asker < OF_ASKER_MAX;
         if has_room {
-            self.waiting.push_back((hint, useful_until));
+            self.wait(hint);
         }
         has_room
     }
 
+    /// Removes the hint of this number, for which nobody need wait any more.
+    pub fn withdraw(&mut self, number: u64) -> Option<Hint> {
+        let at = self.waiting.iter().position(|hint| hint.number == number)?;
+        self.waiting.remove(at)
+    }
+
     /// Removes waiting hints that are of no use any more.
     pub fn expire(&mut self, now: f64) -> Vec<Hint> {
-        if self.waiting.iter().all(|(_, useful_until)| now < *useful_until) {
+        let is_of_use = |hint: &Hint| hint.useful_until.is_some_and(|until| now < until);
+        if self.waiting.iter().all(is_of_use) {
             return Vec::new();
         }
-        let (kept, old) = self.waiting.drain(..).partition(|(_, useful_until)| now < *useful_until);
+        let (kept, old): (VecDeque<Hint>, VecDeque<Hint>) = self.waiting.drain(..).partition(is_of_use);
         self.waiting = kept;
-        let old: VecDeque<(Hint, f64)> = old;
-        old.into_iter().map(|(hint, _)| hint).collect()
+        old.into()
     }
 
     /// Takes the oldest waiting hint with a place at its origin, and the place. `allowance` returns
     /// the bytes that a hint may bring, if any.
     pub fn next(&mut self, now: f64, mut allowance: impl FnMut(&Hint) -> Option<u64>) -> Option<(Hint, u64)> {
         let (mut without_place, mut bytes) = (HashSet::new(), 0);
-        let at = self.waiting.iter().position(|(hint, _)| {
+        let at = self.waiting.iter().position(|hint| {
             let name = hint.origin();
             if without_place.contains(name) || !self.has_place(name, now) {
                 without_place.insert(name);
@@ -130,7 +161,7 @@ impl Origins {
             bytes = allowance(hint).unwrap_or(0);
             bytes > 0
         })?;
-        let (mut hint, _) = self.waiting.remove(at)?;
+        let mut hint = self.waiting.remove(at)?;
         let has_begun = self.begin(&mut hint, now);
         debug_assert!(has_begun, "the place was free");
         Some((hint, bytes))
@@ -156,36 +187,42 @@ impl Origins {
 
 /// Most origins with a pace, beside those with prefetches on their way.
 const ORIGINS_MAX: usize = 1024;
-/// Most hints that wait, and most of this node's own among them.
-const WAITING_MAX: usize = 1024;
-const OWN_WAITING_MAX: usize = 256;
+/// Own hints for one origin that wait before further ones stay where they are.
+const OWN_WAITING_MAX: usize = 64;
+/// Most hints of other nodes that wait, and most of one node.
+const PLACED_MAX: usize = 768;
+const OF_ASKER_MAX: usize = 256;
 /// Seconds after which an origin's load is not known any more.
 const FORGET_SECONDS: f64 = 30.0;
 /// Seconds for which an origin is left alone after a prefetch gave way there.
 const BUSY_SECONDS: f64 = 0.1;
 
-const _: () = assert!(OWN_WAITING_MAX < WAITING_MAX);
+const _: () = assert!(OF_ASKER_MAX < PLACED_MAX);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::prefetch::hint::HintPlace;
+    use shoal_cooperation::prefetch::HintSource;
 
-    fn hint(host: &str, key: u64, source: HintSource) -> Hint {
+    fn hint(host: &str, key: u64, asker: Option<u8>) -> Hint {
         let url = format!("http://{host}/{key}");
-        Hint::new(source, HintPlace::Url { url, listener: 0, key, is_site: true })
+        let source = if asker.is_some() { HintSource::Peer } else { HintSource::List };
+        let hint = Hint::new(source, HintPlace::Url { url, listener: 0, key, is_site: true });
+        let asker = asker.map(|last| [192, 0, 2, last].into());
+        Hint { asker, useful_until: Some(9.0), ..hint }
     }
 
     #[test]
     fn hints_wait_for_a_place_at_their_origin() {
         let mut origins = Origins::default();
         let mut begun = 0;
-        while origins.begin(&mut hint("a.test", begun, HintSource::List), 0.0) {
+        while origins.begin(&mut hint("a.test", begun, None), 0.0) {
             begun += 1;
         }
         assert_eq!(begun as usize, OriginPace::default().limit());
-        for (host, key) in [("a.test", 10), ("a.test", 11), ("b.test", 12)] {
-            assert!(origins.wait(hint(host, key, HintSource::List), 9.0));
+        for (host, key) in [("a.test", 10), ("a.test", 11), ("a.test", 13), ("b.test", 12)] {
+            origins.wait(hint(host, key, None));
         }
         let next = |origins: &mut Origins, now| origins.next(now, |_| Some(5)).map(|(hint, _)| hint.number);
         assert_eq!(next(&mut origins, 0.0), Some(12), "another origin's goes on");
@@ -196,27 +233,41 @@ mod tests {
         origins.gave_way("a.test", 1.0);
         assert_eq!(next(&mut origins, 1.05), None, "clients need the origin");
         assert!(origins.next(2.0, |_| None).is_none(), "its source is held back");
-        assert_eq!(next(&mut origins, 2.0), Some(11));
+        assert!(origins.withdraw(11).is_some() && origins.withdraw(11).is_none());
+        assert_eq!(next(&mut origins, 2.0), Some(13));
         assert_eq!(origins.waiting(), 0);
     }
 
     #[test]
-    fn waiting_hints_are_bounded_and_expire() {
+    fn waiting_hints_have_shares() {
         let mut origins = Origins::default();
-        for key in 0..WAITING_MAX as u64 {
-            assert_eq!(origins.is_full_of_own(), key >= OWN_WAITING_MAX as u64);
-            let source = if key < OWN_WAITING_MAX as u64 { HintSource::List } else { HintSource::Peer };
-            assert!(origins.wait(hint("a.test", key, source), key as f64));
+        for key in 0..OWN_WAITING_MAX as u64 {
+            assert!(!origins.has_enough("a.test"));
+            origins.wait(hint("a.test", key, None));
         }
-        assert!(!origins.wait(hint("a.test", 1, HintSource::Peer), 1e9) && origins.room() == 0);
+        assert!(origins.has_enough("a.test") && !origins.has_enough("b.test"));
+        let taken = |origins: &mut Origins, asker| {
+            (0..2000).filter(|key| origins.wait_placed(hint("a.test", 1000 + key, Some(asker)))).count()
+        };
+        assert_eq!(taken(&mut origins, 1), OF_ASKER_MAX, "one node's share");
+        assert_eq!([2, 3, 4].map(|asker| taken(&mut origins, asker)), [256, 256, 0]);
+        assert_eq!((origins.room(), origins.has_enough("b.test")), (0, false), "own hints go on");
+    }
+
+    #[test]
+    fn waiting_hints_expire() {
+        let mut origins = Origins::default();
+        (0..20).for_each(|key| {
+            origins.wait(Hint { useful_until: Some(key as f64), ..hint("a.test", key, None) });
+        });
         assert_eq!(origins.expire(10.0).len(), 11);
-        assert_eq!((origins.waiting(), origins.expire(10.0).len()), (WAITING_MAX - 11, 0));
+        assert_eq!((origins.waiting(), origins.expire(10.0).len()), (9, 0));
     }
 
     #[test]
     fn origins_in_use_keep_their_count() {
         let mut origins = Origins::default();
-        let mut used = hint("a.test", 1, HintSource::List);
+        let mut used = hint("a.test", 1, None);
         assert!(origins.begin(&mut used, 0.0));
         (0..3 * ORIGINS_MAX).for_each(|at| origins.answered(&format!("{at}.test"), 0.1, 1.0));
         assert!(origins.origins.len() <= ORIGINS_MAX + 1 && origins.origins["a.test"].in_flight == 1);

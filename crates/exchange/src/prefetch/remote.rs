@@ -31,8 +31,9 @@ use parking_lot::Mutex;
 use shoal_cluster::{CallError, CallFuture, Caller, PeerService};
 use shoal_cooperation::NodeId;
 use shoal_cooperation::prefetch::{
-    BufferGroup, Epoch, HintSource, NodeReport, PrefetchMessage, PrefetchRequester, Value, plan,
+    BufferGroup, Epoch, HintSource, NodeReport, PrefetchMessage, PrefetchRequester, SourceHold, Value, plan,
 };
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -217,7 +218,7 @@ async fn call(
 pub struct PrefetchService(pub Weak<CacheEngine>);
 
 impl PeerService for PrefetchService {
-    fn answer(&self, _: Caller, name: &str, body: Bytes) -> CallFuture<'_> {
+    fn answer(&self, caller: Caller, name: &str, body: Bytes) -> CallFuture<'_> {
         let is_ask = name == ASK;
         let is_report = name == REPORT;
         Box::pin(async move {
@@ -225,7 +226,7 @@ impl PeerService for PrefetchService {
             let message = PrefetchMessage::decode(&body).ok_or(CallError::Malformed("no message"))?;
             let reply = match message {
                 PrefetchMessage::Ask { number, value, url } if is_ask => {
-                    let (is_taken, left) = take(&engine, &url, value);
+                    let (is_taken, left) = take(&engine, &url, value, caller.address.ip());
                     PrefetchMessage::Begun { number, is_taken, left }
                 }
                 PrefetchMessage::Report(_) if is_report => PrefetchMessage::Report(own_report(&engine)),
@@ -240,7 +241,7 @@ impl PeerService for PrefetchService {
 }
 
 /// Takes another node's hint. Returns the number of objects left to give, too.
-fn take(engine: &Arc<CacheEngine>, url: &str, value: Value) -> (bool, u64) {
+fn take(engine: &Arc<CacheEngine>, url: &str, value: Value, asker: IpAddr) -> (bool, u64) {
     let live = engine.live();
     // Memory that is worth less than the hinted object.
     let buffers = own_report(engine).buffers;
@@ -256,8 +257,15 @@ fn take(engine: &Arc<CacheEngine>, url: &str, value: Value) -> (bool, u64) {
     if context(engine, &hint, &Arc::default()).is_none() {
         return (false, left);
     }
-    let hint = Hint { needed_in_seconds, ..hint };
-    let is_taken = engine.prefetcher.state.lock().add_placed(hint, now_seconds());
+    let hint = Hint { needed_in_seconds, asker: Some(asker), ..hint };
+    let (now, demand) = (now_seconds(), engine.metrics.upstream_body_bytes.value());
+    let is_taken = {
+        let mut state = engine.prefetcher.state.lock();
+        // A full window opens with the next use; other holds last.
+        let hold = state.hold_of(hint.account(), &live.prefetch, (now, demand));
+        let may_fetch = matches!(hold, None | Some(SourceHold::Window));
+        may_fetch && state.add_placed(hint, now)
+    };
     Prefetcher::begin(engine);
     (is_taken, left - u64::from(is_taken))
 }

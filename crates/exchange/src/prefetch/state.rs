@@ -72,8 +72,8 @@ pub(super) enum NextStep {
 pub(super) enum FetchEnd {
     /// The cache had the answer.
     Held,
-    /// The answer came and is kept under a key with this hash. `seconds` is the time to its head.
-    Kept { key: u64, bytes: u64, seconds: f64, is_wanted: bool, next: Vec<Hint> },
+    /// The answer came and is kept under a key with this hash.
+    Kept { key: u64, bytes: u64, is_wanted: bool, next: Vec<Hint> },
     /// Another node fetches the answer, as its home.
     Placed,
     /// The origin has as many prefetches as it may.
@@ -126,6 +126,13 @@ impl PrefetchState {
     pub fn asked(&mut self, key: u64, reader: Option<IpAddr>, now: f64) -> (bool, Option<HintSource>) {
         let used = self.unused.remove(&key);
         let number = used.as_ref().map_or(key, |used| used.number);
+        if self.pending.contains(&number)
+            && let Some(hint) = self.origins.withdraw(number)
+        {
+            // The client fetches it now.
+            self.pending.remove(&number);
+            self.account(hint.account()).held();
+        }
         let mut is_hinted = false;
         for running in &mut self.lists {
             if running.list.referenced(number, now) {
@@ -173,9 +180,6 @@ impl PrefetchState {
         if let Some((hint, allowance)) = self.next_waiting((now, demand_bytes), &rules) {
             return self.begin(hint, allowance.min(room));
         }
-        if self.origins.is_full_of_own() {
-            return NextStep::Wait(TICK_SECONDS);
-        }
         if let Some((hint, allowance)) = self.next_single((now, demand_bytes), &rules) {
             return self.begin(hint, allowance.min(room));
         }
@@ -200,11 +204,20 @@ impl PrefetchState {
 
     /// Takes the next hint that waits for its origin.
     fn next_waiting(&mut self, at: (f64, u64), rules: &SourceRules) -> Option<(Hint, u64)> {
-        let accounts = &mut self.accounts;
-        self.origins.next(at.0, |hint| {
-            let account = accounts.entry(hint.account()).or_default();
-            account.allowance(at.0, at.1, rules).ok()
-        })
+        loop {
+            let accounts = &mut self.accounts;
+            let (hint, allowance) = self.origins.next(at.0, |hint| {
+                let account = accounts.entry(hint.account()).or_default();
+                account.allowance(at.0, at.1, rules).ok()
+            })?;
+            if !self.unused.contains_key(&hint.number) {
+                return Some((hint, allowance));
+            }
+            // Another hint has brought the same meanwhile.
+            self.origins.end(hint.origin());
+            self.pending.remove(&hint.number);
+            self.account(hint.account()).held();
+        }
     }
 
     /// Takes the next single hint that may be fetched. Those that may not are dropped: they are of
@@ -219,7 +232,7 @@ impl PrefetchState {
             }
             let allowance = self.account(hint.account()).allowance(at.0, at.1, rules);
             match allowance {
-                Ok(bytes) if at.0 < useful_until && self.origins.may_ask(hint.origin(), at.0) => {
+                Ok(bytes) if at.0 < useful_until && self.is_due_at(hint.origin(), at.0) => {
                     return Some((hint, bytes));
                 }
                 _ => self.account(hint.account()).refused(1),
@@ -260,11 +273,16 @@ impl PrefetchState {
         // The pace of the first missing hint's origin stands for all.
         let first = running.list.first_missing()?;
         let origin = running.hints.get(&first).map(Hint::origin)?;
-        if !self.origins.may_ask(origin, now) {
+        if !self.is_due_at(origin, now) {
             return None;
         }
         let (seconds, limit) = self.origins.pace(origin);
         running.list.due(now, seconds, at_once.min(limit))
+    }
+
+    /// Returns `true` if a further hint for an origin may go on.
+    fn is_due_at(&self, origin: &str, now: f64) -> bool {
+        self.origins.may_ask(origin, now) && !self.origins.has_enough(origin)
     }
 
     /// Takes a place at the origin of a fetch on its way. Returns `false` if it has to wait.
@@ -291,10 +309,6 @@ impl PrefetchState {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.pending.remove(&hint.number);
         let origin = hint.origin();
-        if let FetchEnd::Kept { seconds, .. } = &end {
-            // While the fetch has its place.
-            self.origins.answered(origin, *seconds, now);
-        }
         if hint.asks_origin {
             self.origins.end(origin);
         }
@@ -313,7 +327,7 @@ impl PrefetchState {
                 self.account(hint.account()).withdrawn();
                 self.wait(hint.clone(), now);
             }
-            FetchEnd::Kept { key, bytes, is_wanted, next, .. } => {
+            FetchEnd::Kept { key, bytes, is_wanted, next } => {
                 self.account(hint.account()).landed(bytes);
                 let expires_ms = ((now + settings.use_within.as_secs_f64()) * 1000.0) as u64;
                 let answer =
@@ -349,36 +363,38 @@ impl PrefetchState {
     }
 
     /// Lets a hint wait for its origin: one that a list or another node counts on, or one for a
-    /// moment.
+    /// moment. It has that time once.
     fn wait(&mut self, hint: Hint, now: f64) {
-        debug_assert!(!hint.asks_origin, "it has no place");
         let is_listed = self.lists.iter().any(|running| running.hints.contains_key(&hint.number));
-        let is_counted_on = is_listed || hint.source == HintSource::Peer;
-        let seconds = if is_counted_on { PLACED_SECONDS } else { SINGLE_SECONDS };
-        match (self.origins.room() > 0, is_listed) {
-            (true, _) => {
-                self.pending.insert(hint.number);
-                self.origins.wait(hint, now + seconds);
-            }
-            (false, true) => self.try_again(&hint, false, now),
-            (false, false) => self.account(hint.account()).refused(1),
-        }
+        let seconds = if is_listed || hint.asker.is_some() { PLACED_SECONDS } else { SINGLE_SECONDS };
+        let useful_until = hint.useful_until.or(Some(now + seconds));
+        self.pending.insert(hint.number);
+        self.origins.wait(Hint { asks_origin: false, useful_until, ..hint });
     }
 
     /// Lets a hint that a list or another node counts on be fetched once more. The origin works for
     /// it in vain a few times at most.
     fn try_again(&mut self, hint: &Hint, was_asked: bool, now: f64) {
+        if !self.unsettle(hint, was_asked) && hint.asker.is_some() {
+            let tries = hint.tries + u8::from(was_asked);
+            if tries < TRIES_MAX {
+                self.wait(Hint { tries, ..hint.clone() }, now);
+            }
+        }
+    }
+
+    /// Lets the lists that have a hint fetch it once more. Returns `false` if none does.
+    fn unsettle(&mut self, hint: &Hint, was_asked: bool) -> bool {
+        let mut is_unsettled = false;
         for running in &mut self.lists {
             let Some(own) = running.hints.get_mut(&hint.number) else { continue };
             own.tries += u8::from(was_asked);
             if own.tries < TRIES_MAX {
                 running.list.unsettle(hint.number);
+                is_unsettled = true;
             }
         }
-        let tries = hint.tries + u8::from(was_asked);
-        if hint.source == HintSource::Peer && tries < TRIES_MAX {
-            self.wait(Hint { tries, asks_origin: false, ..hint.clone() }, now);
-        }
+        is_unsettled
     }
 
     fn lost(&mut self, account: AccountKey, bytes: u64) {
@@ -390,7 +406,9 @@ impl PrefetchState {
     fn expire(&mut self, now: f64, rules: &SourceRules, watched: &WatchedKeys) {
         for hint in self.origins.expire(now) {
             self.pending.remove(&hint.number);
-            self.account(hint.account()).refused(1);
+            if !self.unsettle(&hint, false) {
+                self.account(hint.account()).refused(1);
+            }
         }
         let now_ms = (now * 1000.0) as u64;
         while let Some(&(expires_ms, key)) = self.expiries.first().filter(|(expires, _)| *expires <= now_ms) {

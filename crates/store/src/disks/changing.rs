@@ -284,7 +284,7 @@ impl DisksState {
         assert!(to < self.disks.len() && from < self.disks.len());
         assert_eq!(done, length, "a body that is longer than it says");
         let made = copy.take(|| {
-            let is_same = self.is_unchanged((from, store), &object.key, (&metadata, length))?;
+            let is_same = self.is_unchanged((from, store), to, &object.key, (&metadata, length))?;
             if is_same && self.disks[to].has(&target) && !self.disks[to].is_released() {
                 insert.commit(None).map(|()| true)
             } else {
@@ -300,13 +300,15 @@ impl DisksState {
     fn is_unchanged(
         &self,
         (from, store): (usize, &Arc<OpenStore>),
+        to: usize,
         key: &ObjectKey,
         (metadata, length): (&Bytes, u64),
     ) -> Result<bool, Error> {
         if !self.disks[from].has(store) || self.disks[from].is_released() {
             return Ok(false);
         }
-        if self.disks[from].is_leaving() && self.is_elsewhere(key, from) && self.is_on_others(key, from)? {
+        // Even if the disk stays after all meanwhile.
+        if from != to && self.is_elsewhere(key, from) && self.is_on_others(key, from)? {
             return Ok(false);
         }
         let found = store.peek(key)?;

@@ -314,7 +314,10 @@ impl DisksState {
         let found = self.remove_once(key, but);
         match self.carrying.end_change(key.hash(), turn) {
             None => found,
-            Some(_no_copy) => Ok(found? | self.remove_once(key, but)?),
+            Some(_no_copy) => {
+                let again = self.remove_once(key, but);
+                Ok(found? | again?)
+            }
         }
     }
 

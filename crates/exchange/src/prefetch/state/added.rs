@@ -29,7 +29,7 @@ impl PrefetchState {
             self.account(account).refused(1);
             return true;
         }
-        let has_room = self.origins.wait(hint, now + PLACED_SECONDS);
+        let has_room = self.origins.wait_placed(Hint { useful_until: Some(now + PLACED_SECONDS), ..hint });
         match has_room {
             true => drop(self.pending.insert(number)),
             false => self.account(account).refused(1),

@@ -27,7 +27,7 @@ fn begin(state: &mut PrefetchState, settings: &Prefetch, now: f64, watched: &Wat
 }
 
 fn kept(key: u64, bytes: u64) -> FetchEnd {
-    FetchEnd::Kept { key, bytes, seconds: 0.01, is_wanted: false, next: Vec::new() }
+    FetchEnd::Kept { key, bytes, is_wanted: false, next: Vec::new() }
 }
 
 fn end(state: &mut PrefetchState, hint: &Hint, end: FetchEnd, now: f64, watched: &WatchedKeys) {
@@ -175,7 +175,7 @@ fn page_that_is_used_gives_its_links() {
     state.add(vec![hint(HintSource::Link, 1)], 0.0);
     let begun = begin(&mut state, &settings, 0.0, &watched);
     let next = vec![hint(HintSource::Link, 2)];
-    let end_of_first = FetchEnd::Kept { key: 1, bytes: 5, seconds: 0.01, is_wanted: false, next };
+    let end_of_first = FetchEnd::Kept { key: 1, bytes: 5, is_wanted: false, next };
     end(&mut state, &begun[0], end_of_first, 0.0, &watched);
     assert!(begin(&mut state, &settings, 0.1, &watched).is_empty(), "no chain without a client");
     let client = [192, 0, 2, 7].into();
@@ -187,18 +187,24 @@ fn page_that_is_used_gives_its_links() {
 #[test]
 fn hints_of_other_nodes_wait_for_the_origin() {
     let (mut state, watched, settings) = (PrefetchState::default(), WatchedKeys::default(), settings());
-    assert!((1..=9).all(|key| state.add_placed(hint(HintSource::Peer, key), 0.0)));
-    assert!(state.add_placed(hint(HintSource::Peer, 9), 0.0), "known");
+    let placed = |key| Hint { asker: Some([192, 0, 2, 1].into()), ..hint(HintSource::Peer, key) };
+    assert!((1..=9).all(|key| state.add_placed(placed(key), 0.0)));
+    assert!(state.add_placed(placed(9), 0.0), "known");
     let mut begun = begin(&mut state, &settings, 0.0, &watched);
     assert_eq!((begun.len(), state.sizes()[0]), (4, 5), "none is lost");
     assert!(begun.iter().all(|hint| hint.asks_origin));
     end(&mut state, &begun.remove(0), FetchEnd::GaveWay { bytes: 0, was_asked: true }, 0.0, &watched);
     assert!(begin(&mut state, &settings, 0.01, &watched).is_empty(), "clients need the origin");
     begun.iter().for_each(|hint| end(&mut state, hint, kept(hint.number, 10), 1.0, &watched));
+    assert_eq!(state.asked(6, None, 1.0), (false, None), "a client fetches it itself");
     let later = begin(&mut state, &settings, 1.0, &watched);
-    assert_eq!(later.iter().map(|hint| hint.number).collect::<Vec<_>>(), [5, 6, 7, 8]);
+    assert_eq!(later.iter().map(|hint| hint.number).collect::<Vec<_>>(), [5, 7, 8, 9]);
+    let gave_way = || FetchEnd::GaveWay { bytes: 0, was_asked: false };
+    end(&mut state, &later[0], gave_way(), 50.0, &watched);
+    let again = begin(&mut state, &settings, 51.0, &watched);
+    assert_eq!(again.first().map(|hint| hint.number), Some(1), "it gave way before");
     state.expire(99.0, &rules(&settings), &watched);
-    assert_eq!(state.sizes()[0], 0, "of use for a minute");
+    assert_eq!(state.sizes()[0], 0, "of use for a minute in all");
 }
 
 #[test]
@@ -213,7 +219,7 @@ fn origin_with_a_limit_holds_no_other_up() {
     for at in 1..200 {
         let mut own = hint(HintSource::List, 1);
         assert!(state.begin_at_origin(&mut own, 0.0));
-        state.origins.answered(own.origin(), 0.01 * f64::from(at.min(2)), 0.0);
+        state.origins.prefetched(own.origin(), 0.01 * f64::from(at.min(2)), 0.0);
         state.origins.end(own.origin());
     }
     let hints =
@@ -233,6 +239,20 @@ fn origin_with_a_limit_holds_no_other_up() {
         }
     }
     panic!("the other origin was never asked");
+}
+
+#[test]
+fn listed_hint_that_waited_in_vain_comes_again() {
+    let (mut state, watched, settings) = (PrefetchState::default(), WatchedKeys::default(), settings());
+    state
+        .add_list(HintSource::List, vec![(hint(HintSource::List, 1), None)], (None, 1e9), 0.0)
+        .expect("room");
+    let begun = begin(&mut state, &settings, 0.0, &watched);
+    end(&mut state, &begun[0], FetchEnd::Waits, 0.0, &watched);
+    state.origins.gave_way("a.test", 61.0);
+    assert!(begin(&mut state, &settings, 61.05, &watched).is_empty());
+    let again = begin(&mut state, &settings, 62.0, &watched);
+    assert_eq!(again.iter().map(|hint| (hint.number, hint.asks_origin)).collect::<Vec<_>>(), [(1, false)]);
 }
 
 proptest! {
