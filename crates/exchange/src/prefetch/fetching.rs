@@ -63,8 +63,8 @@ pub(super) async fn fetch(engine: &Arc<CacheEngine>, live: &ExchangeSettings, hi
         report.end = FetchEnd::Held;
         return;
     }
-    let is_placed = report.hint.asks_origin;
-    if !is_placed && matches!(remote::place(engine, &ask, &report.hint).await, FetchPlace::AtHome) {
+    // Also after it waited here: the home may give memory by now.
+    if let FetchPlace::AtHome = remote::place(engine, &ask, &report.hint).await {
         report.end = FetchEnd::Placed;
         return;
     }

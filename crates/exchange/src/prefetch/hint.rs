@@ -34,7 +34,7 @@ pub(super) struct Hint {
     pub needed_in_seconds: f64,
     /// Times that an origin was asked, and the fetch then gave way.
     pub tries: u8,
-    /// `true` while it has a place at its origin: no other node takes it.
+    /// `true` while it has a place at its origin.
     pub asks_origin: bool,
     /// Address of the node that placed it here.
     pub asker: Option<IpAddr>,

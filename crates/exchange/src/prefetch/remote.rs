@@ -261,10 +261,9 @@ fn take(engine: &Arc<CacheEngine>, url: &str, value: Value, asker: IpAddr) -> (b
     let (now, demand) = (now_seconds(), engine.metrics.upstream_body_bytes.value());
     let is_taken = {
         let mut state = engine.prefetcher.state.lock();
-        // A full window opens with the next use; other holds last.
+        // Other holds end with the next answer, or the next use.
         let hold = state.hold_of(hint.account(), &live.prefetch, (now, demand));
-        let may_fetch = matches!(hold, None | Some(SourceHold::Window));
-        may_fetch && state.add_placed(hint, now)
+        !matches!(hold, Some(SourceHold::Muted { .. })) && state.add_placed(hint, now)
     };
     Prefetcher::begin(engine);
     (is_taken, left - u64::from(is_taken))
