@@ -1,12 +1,12 @@
 """Counts the bytes that clients get of a text site, as the origin sends it and compressed at the edge, and the CPU time of hits.
 
     python3 bench/text_site.py --shoal target/release/shoal
-    python3 bench/text_site.py --shoal target/release/shoal --site /usr/share/doc/python3-doc/html
+    python3 bench/text_site.py --shoal target/release/shoal --site /usr/share/doc/python3.11-doc/html
 
 Without --site the site is made from this repository: each page of docs as text/html, the dashboard's styles, scripts and pictures.
-With it, it is the pages, styles, scripts and drawings in a folder. The origin sends everything as it is. Clients ask for each file ROUNDS times with the Accept-Encoding of a browser, of an old client, and
-of one that takes no coding. The program waits until a coding is there, as a site that runs for a day has it, and counts from
-the first request on and afterwards.
+With it, it is the pages, styles, scripts and drawings in a folder. The origin sends everything as it is. Clients ask for each file
+ROUNDS times with the Accept-Encoding of a browser, of an old client, and of one that takes no coding. The program waits until a
+coding is there, as a site that runs for a day has it, and counts from the first request on and afterwards.
 
 CPU time is of the node, for hits over one connection: those of the coded forms of a browser, and of the bodies as they are, in
 turn at one node.

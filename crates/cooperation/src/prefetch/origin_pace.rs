@@ -12,7 +12,7 @@
 //! It follows from the times as TCP Vegas' window does (Brakmo and Peterson, 1995). Of n fetches
 //! in flight that each take a time t, n · (1 − 1.5 · rest/t) wait for others. The limit rises while
 //! less than one waits, and falls while more than two do. A disk that takes one at a time gets
-//! three. An origin that takes any number at once gets as many as the settings allow. O(1), 56
+//! three. An origin that takes any number at once gets as many as the settings allow. O(1), 40
 //! bytes.
 
 /// Times, pauses and limit of one origin.
@@ -47,8 +47,11 @@ impl OriginPace {
             return;
         }
         self.mean_seconds += NEWEST * (seconds - self.mean_seconds);
-        let is_faster = seconds < self.rest_seconds;
-        let weight = if is_faster { FASTER_AT_REST } else { f64::from(u8::from(is_alone)) * NEWEST_AT_REST };
+        let weight = match (seconds < self.rest_seconds, is_alone) {
+            (true, _) => FASTER_AT_REST,
+            (false, true) => NEWEST_AT_REST,
+            (false, false) => 0.0,
+        };
         self.rest_seconds += weight * (seconds - self.rest_seconds);
     }
 
@@ -141,6 +144,7 @@ const FIRST_PAUSE_SECONDS: f64 = 1.0;
 const DOUBLINGS: u32 = 6;
 const LONGEST_PAUSE_SECONDS: f64 = 300.0;
 
+const _: () = assert!(size_of::<OriginPace>() == 40);
 const _: () = assert!(LOADED > 1.0 && FIRST_PAUSE_SECONDS < LONGEST_PAUSE_SECONDS);
 
 #[cfg(test)]

@@ -93,13 +93,13 @@ pub(super) async fn fetch(engine: &Arc<CacheEngine>, live: &ExchangeSettings, hi
         }
     };
     let seconds = began.elapsed().as_secs_f64();
-    if !observe::is_from_peer(&ask, &reply) && matches!(judge(&reply, allowance), Judgement::Keep) {
-        prefetcher.state.lock().origins.prefetched(report.hint.origin(), seconds, now_seconds());
-    }
     report.end = match judge(&reply, allowance) {
         Judgement::End(end) if background.was_turned_away() => gave_way_instead(end),
         Judgement::End(end) => end,
         Judgement::Keep => {
+            if !observe::is_from_peer(&ask, &reply) {
+                prefetcher.state.lock().origins.prefetched(report.hint.origin(), seconds, now_seconds());
+            }
             // The client that uses the answer becomes their reader, once it is known.
             let reader = report.hint.reader.unwrap_or(UNKNOWN_READER);
             let next = observe::links_of(live, &ask, &reply).into_iter().map(|it| it.read_by(reader));

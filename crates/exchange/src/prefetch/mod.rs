@@ -12,6 +12,8 @@
 //! if it may be shared. A client that asks for the same joins its flight, and makes the prefetch an
 //! ordinary request by that.
 //!
+//! A hint waits in `origins` while its origin has as many prefetches as it takes at once.
+//!
 //! One task drives everything, on the worker that had the first hint. It ends when nothing is left
 //! to fetch or to judge.
 

@@ -4,7 +4,7 @@
 //! object is read. Within the turn the copy is dropped if the key has changed since then, or the
 //! original is gone. A caller that replaces or removes an object takes no lock. It tells the
 //! announced copies of its change afterwards, and looks at the turn before and after. It repeats
-//! its removal under the lock if a turn has passed meanwhile:
+//! its removal under the lock if a turn of its key may have passed meanwhile:
 //!
 //! ```text
 //! copy    ── announce ── read ── turn 1 ── is it changed? ── commit ── turn 2 ──►
