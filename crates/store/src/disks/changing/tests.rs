@@ -329,3 +329,15 @@ fn insert_at_once_goes_round_a_leaving_disk() {
     }
     assert_eq!(disks.states()[0].usage.objects, 0);
 }
+
+#[test]
+fn insert_beside_a_copy_stays_unless_it_is_of_its_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disks = Disks::open(["one", "two"].map(|name| disk(folder.path(), name, 32 * MIB)));
+    for (copied, expected) in [(2, Some(4)), (1, None)] {
+        let turn = || disks.shared.carrying.announce(key(copied).hash()).take(|| ()).is_some();
+        let made = disks.try_insert(&key(1), b"version 4", &Bytes::from(body(1, 4)), &turn);
+        assert_ne!(made.expect("taken"), TryInsert::WouldBlock);
+        assert_eq!(found(&disks, 1), expected, "a copy of {copied} became visible meanwhile");
+    }
+}
