@@ -119,8 +119,8 @@ impl Origins {
         self.waiting.push_back(hint);
     }
 
-    /// Lets a hint of another node wait for its origin. Returns `false` if that node's hints take as
-    /// much as is left: some room stays for every other node.
+    /// Lets a hint of another node wait for its origin. Returns `false` if that node's hints take
+    /// as much as is left: some room stays for every other node.
     pub fn wait_placed(&mut self, hint: Hint) -> bool {
         debug_assert!(hint.asker.is_some(), "placed by another node");
         let of_asker = self.waiting.iter().filter(|other| other.asker == hint.asker).count();
