@@ -53,6 +53,16 @@ pub fn limit_reads(wire: &dyn Wire, limit: Duration) {
     wire.socket().set_read_timeout(Some(limit)).expect("a limit above zero is taken");
 }
 
+/// Reads some bytes. A process that was stopped and goes on begins its wait anew.
+pub fn read(wire: &mut dyn Wire, bytes: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match wire.read(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
 /// Closes so that the peer sees a reset rather than an end: RST instead of FIN.
 pub fn reset(wire: Box<dyn Wire>) {
     let lingering = rustix::net::sockopt::set_socket_linger(wire.socket(), Some(Duration::ZERO));

@@ -6,7 +6,7 @@ use crate::wait::LIMIT;
 use crate::wire::{self, Wire};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -232,7 +232,7 @@ impl Connection {
     /// Waits for more bytes.
     fn more(&mut self) -> Result<(), String> {
         let mut bytes = [0; 16 * 1024];
-        match self.wire.read(&mut bytes) {
+        match wire::read(&mut *self.wire, &mut bytes) {
             Ok(0) => Err(CLOSED.into()),
             Ok(count) => {
                 self.buffer.extend_from_slice(&bytes[..count]);

@@ -159,7 +159,7 @@ impl Peer {
         self.send(&early)?;
         let mut bytes = [0; 16 * 1024];
         loop {
-            match self.wire.read(&mut bytes)? {
+            match wire::read(&mut *self.wire, &mut bytes)? {
                 0 => return Ok(()),
                 count => self.send(&bytes[..count])?,
             }
@@ -213,7 +213,7 @@ impl Peer {
 
     fn more(&mut self) -> io::Result<()> {
         let mut bytes = [0; 16 * 1024];
-        match self.wire.read(&mut bytes)? {
+        match wire::read(&mut *self.wire, &mut bytes)? {
             0 => Err(ErrorKind::UnexpectedEof.into()),
             count => {
                 self.buffer.extend_from_slice(&bytes[..count]);
