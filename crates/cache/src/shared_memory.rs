@@ -137,6 +137,11 @@ pub struct GuestCharge {
 }
 
 impl GuestCharge {
+    /// Returns the bytes charged.
+    pub fn bytes(&self) -> u64 {
+        self.reservation.bytes()
+    }
+
     /// Charges this many bytes instead. More bytes come from pages of other nodes and own objects.
     /// Returns `false`, unchanged, if there are not as many.
     pub fn resize(&mut self, bytes: u64) -> bool {

@@ -148,6 +148,8 @@ impl<'a> MemoryAsk<'a> {
             MemoryMatter::Put(pages) => {
                 let count = pages.len().min(PAGES_MAX);
                 out.extend((count as u16).to_le_bytes());
+                let bytes = pages.iter().take(count).map(|page| PUT_HEAD_BYTES + page.bytes.len()).sum();
+                out.reserve_exact(bytes);
                 for page in pages.iter().take(count) {
                     debug_assert!(
                         (1..=PAGE_BYTES_MAX).contains(&page.bytes.len()),
@@ -357,6 +359,8 @@ const PUT: u8 = 2;
 const GET: u8 = 3;
 const GETS: u8 = 4;
 const REPORT_BYTES: usize = 25;
+/// Bytes of a put page before its own.
+const PUT_HEAD_BYTES: usize = 36;
 const ROLES: [Role; 3] = [Role::Idle, Role::Local, Role::Global];
 const REFUSALS: [MemoryRefusal; 4] =
     [MemoryRefusal::Off, MemoryRefusal::Busy, MemoryRefusal::Behind, MemoryRefusal::Unwanted];

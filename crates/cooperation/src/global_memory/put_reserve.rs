@@ -56,10 +56,16 @@ impl PutReserve {
         wanted.min(self.most)
     }
 
-    /// Returns the bytes of waiting pages that leave together: those of a full message, or fewer if
-    /// they would take much of the memory. More of them would need a larger reserve.
+    /// Returns the most bytes of pages that leave together: those of a full message, or fewer if
+    /// they would take much of the memory. A longer page leaves alone.
+    pub fn round(&self, message_bytes: u64) -> u64 {
+        message_bytes.min(self.most / TOGETHER_PART)
+    }
+
+    /// Returns the bytes of waiting pages with which a round begins. To wait for more would need a
+    /// larger reserve.
     pub fn together(&self, message_bytes: u64) -> u64 {
-        message_bytes.min(self.most / TOGETHER_PART).min(self.size / 2)
+        self.round(message_bytes).min(self.size / 2)
     }
 
     /// Puts a size into force.
@@ -116,5 +122,7 @@ mod tests {
         assert_eq!(together(64 << 20, 100 << 10), 50 << 10, "half of the reserve");
         assert_eq!(together(8 << 20, 512 << 10), 64 << 10, "a small memory");
         assert_eq!(together(8 << 20, 0), 0, "nothing waits for more");
+        let round = |ram: u64| PutReserve::of(ram).round(256 << 10);
+        assert_eq!((round(64 << 20), round(8 << 20)), (256 << 10, 64 << 10));
     }
 }

@@ -216,6 +216,7 @@ metrics! {
     memory_guest_bytes: shared = "gauge" "shoal_memory_guest_bytes" "" "Bytes of RAM charged for objects of other nodes.";
     memory_placed_pages: shared = "gauge" "shoal_memory_placed" "" "Objects of this node in the memory of others.";
     memory_placed_bytes: shared = "gauge" "shoal_memory_placed_bytes" "" "Bytes of this node's objects in the memory of others.";
+    memory_on_way_bytes: shared = "gauge" "shoal_memory_on_way_bytes" "" "Bytes of RAM charged for this node's objects on their way to others.";
     cluster_purges_sent: shared = "counter" "shoal_cluster_purges_sent_total" "" "Purges of this node sent to peers, once for each peer and try.";
     cluster_purges_confirmed: shared = "counter" "shoal_cluster_purges_confirmed_total" "" "Purges of this node that all other members confirmed in time.";
     cluster_purges_late: shared = "counter" "shoal_cluster_purges_late_total" "" "Purges of this node that some member did not confirm in time.";

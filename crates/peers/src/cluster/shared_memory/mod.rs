@@ -95,7 +95,7 @@ pub(super) struct HeldPage {
 struct PutQueue {
     objects: VecDeque<PutCandidate>,
     bytes: u64,
-    /// Most bytes. The charge is [`COPIES`] times as much.
+    /// Most bytes of objects. [`Self::charged`] has the bytes that are charged for them.
     reserve: PutReserve,
     /// `None` if memory is not shared, and while the reserve changes.
     charge: Option<GuestCharge>,
@@ -328,9 +328,21 @@ impl HeldPage {
 }
 
 impl PutQueue {
-    /// Takes the object that has waited longest. Its bytes stay counted until [`Self::done`].
-    fn next(&mut self) -> Option<PutCandidate> {
-        self.objects.pop_front()
+    /// Takes the object that has waited longest for a round that has `taken` bytes. A round has one
+    /// object, or those within its bytes. The object's bytes stay counted until [`Self::done`].
+    fn next(&mut self, taken: u64) -> Option<PutCandidate> {
+        let round = self.round_bytes();
+        self.objects.pop_front_if(|first| taken == 0 || taken + first.object.weight() <= round)
+    }
+
+    fn round_bytes(&self) -> u64 {
+        self.reserve.round(putting::MESSAGE_BYTES as u64)
+    }
+
+    /// Returns the bytes that are charged for a reserve of `size` bytes: only the objects of a
+    /// round are copied.
+    fn charged(&self, size: u64) -> u64 {
+        size + ROUND_COPIES * size.min(self.round_bytes())
     }
 
     /// Makes room for an object of this weight and age. Objects that are older are worth less, and
@@ -397,9 +409,9 @@ const SERVICE_US: u32 = 100;
 /// Most objects on their way. A full queue is searched for the oldest one.
 const QUEUE_MAX: usize = 1024;
 
-/// Times that the bytes of an object on its way are held at most: the object, the page, and the
-/// message.
-const COPIES: u64 = 3;
+/// Copies of the objects of a round beside themselves: first the pages and the messages, then the
+/// messages and the buffers of their connections.
+const ROUND_COPIES: u64 = 2;
 
 /// Most pages of this node at others. An entry takes about 100 bytes.
 const PLACED_MAX: usize = 1 << 18;

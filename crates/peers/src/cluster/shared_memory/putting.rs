@@ -1,10 +1,12 @@
 //! Putpage: offers objects that leave RAM to other nodes, and exchanges reports with them.
 //!
-//! One thread does this. Pages for one node go in one message of up to [`MESSAGE_BYTES`]. A node
-//! that declines a page, or has too much to do, is left out, and another is drawn, twice at most.
+//! One thread does this, in rounds. A round has a message for each node that is drawn, with pages
+//! of [`MESSAGE_BYTES`] in all, or one longer page. A node that declines a page, or has too much to
+//! do, is left out, and another is drawn, twice at most.
 
-use super::{COPIES, ClusterMemory, PutCandidate, page_number, set_gauge};
+use super::{ClusterMemory, PutCandidate, ROUND_COPIES, page_number, set_gauge};
 use crate::cluster::{ClusterHandle, LinkCall, MessageLink, PeerNode};
+use shoal_cache::shared_memory::GuestCharge;
 use shoal_cluster::{
     CallError, DROPPED_MAX, GETS_VERSION, MEMORY_CALL, MEMORY_VERSION, MemoryAnswer, MemoryMatter,
     MemoryRefusal, MemoryReply, PAGE_BYTES_MAX, PAGES_MAX, PagePut, PagePuts, PutResult,
@@ -116,7 +118,7 @@ impl ClusterMemory {
     /// Adapts the memory for objects on their way; `is_over` says that a second has passed. Called
     /// without a lock: growing takes memory of objects and of pages of others.
     pub(super) fn adapt_reserve(&self, is_over: bool) {
-        let (size, mut charge) = {
+        let (size, charged, mut charge) = {
             let mut queue = self.queue.lock();
             let (before, in_use) = (queue.reserve.size(), queue.bytes);
             let size = queue.reserve.adapt(is_over).max(in_use);
@@ -126,9 +128,9 @@ impl ClusterMemory {
             let Some(charge) = queue.charge.take() else { return };
             // From now on no object comes beyond the new size.
             queue.reserve.set(size.min(before));
-            (size, charge)
+            (size, queue.charged(size), charge)
         };
-        let is_charged = charge.resize(COPIES * size);
+        let is_charged = charge.resize(charged);
         let mut queue = self.queue.lock();
         if !self.is_on() {
             queue.reserve.set(0);
@@ -246,10 +248,10 @@ impl ClusterMemory {
         while !goes() && timeout_at(end, wake.notified()).await.is_ok() {}
     }
 
-    /// Puts pages until a message is full.
+    /// Puts the pages of a round.
     async fn put_some(self: &Arc<Self>, handle: &Arc<ClusterHandle>) {
         self.adapt_reserve(false);
-        let parcels = self.parcels(handle);
+        let (parcels, _charge) = self.parcels(handle);
         let mut sending = JoinSet::new();
         for parcel in parcels.into_values() {
             let (memory, handle) = (Arc::clone(self), Arc::clone(handle));
@@ -258,12 +260,14 @@ impl ClusterMemory {
         while sending.join_next().await.is_some() {}
     }
 
-    /// Takes objects out of the queue and writes them as pages for the nodes that are drawn.
-    fn parcels(&self, handle: &ClusterHandle) -> HashMap<NodeId, Parcel> {
+    /// Takes the objects of a round out of the queue and writes them as pages for the nodes that
+    /// are drawn. The charge is for the copies of an object that is longer than a round.
+    fn parcels(&self, handle: &ClusterHandle) -> (HashMap<NodeId, Parcel>, Option<GuestCharge>) {
         let (plan, members) = (self.plan.load_full(), handle.members());
-        let mut parcels: HashMap<NodeId, Parcel> = HashMap::new();
+        let (mut parcels, mut taken, mut charge) = (HashMap::<NodeId, Parcel>::new(), 0, None);
+        let round = self.queue.lock().round_bytes();
         for _ in 0..OBJECTS_AT_ONCE {
-            let Some(outgoing) = self.queue.lock().next() else { break };
+            let Some(outgoing) = self.queue.lock().next(taken) else { break };
             let chosen = match self.is_worth_sending(&outgoing) {
                 true => plan.choose(outgoing.age, self.draw(), &outgoing.refused),
                 false => None,
@@ -272,20 +276,29 @@ impl ClusterMemory {
                 self.gives_up(&outgoing);
                 continue;
             };
+            let weight = outgoing.object.weight();
+            if weight > round {
+                charge = self.room.charge(ROUND_COPIES * (weight - round), true);
+                if charge.is_none() {
+                    self.gives_up(&outgoing);
+                    continue;
+                }
+            }
             let page = outgoing.object.page();
             if page.len() > PAGE_BYTES_MAX {
                 self.gives_up(&outgoing);
                 continue;
             }
+            taken += weight.max(page.len() as u64);
             let fresh = || Parcel { peer: Arc::clone(peer), pages: Vec::new(), bytes: 0 };
             let parcel = parcels.entry(peer.node).or_insert_with(fresh);
             parcel.bytes += page.len();
             parcel.pages.push((outgoing, page));
-            if parcel.bytes >= MESSAGE_BYTES || parcel.pages.len() >= PAGES_MAX {
+            if parcel.pages.len() >= PAGES_MAX {
                 break;
             }
         }
-        parcels
+        (parcels, charge)
     }
 
     /// Returns `true` if the object may still be put: not removed, not back in RAM, and fresh.
@@ -393,6 +406,8 @@ impl ClusterMemory {
         let (pages, bytes) = self.placed.lock().usage();
         set_gauge(&self.metrics.memory_placed_pages, pages as u64);
         set_gauge(&self.metrics.memory_placed_bytes, bytes);
+        let charged = self.queue.lock().charge.as_ref().map_or(0, GuestCharge::bytes);
+        set_gauge(&self.metrics.memory_on_way_bytes, charged);
         set_gauge(&self.metrics.memory_gets_under_way, u64::from(self.gets.load(Relaxed)));
     }
 }
