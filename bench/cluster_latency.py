@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import cluster_load
+import cluster_origin
 import machine
 
 SLOWED, SLOWED_PERCENT, HOT_EVERY, QUARTERS = 1, 15, 10, 4
@@ -37,6 +38,7 @@ def run(options, started, requests, setups):
 
 async def measured(options, requests, running):
     """The rows, condition by condition."""
+    cluster_origin.keep_memory()
     count, half = 4, len(requests) // 2
     nodes = [cluster_load.node_of(asked.client, count, False) for asked in requests]
     clients = {name: cluster_load.Clients(it.entries, it.absolute) for name, (_, it) in running.items()}

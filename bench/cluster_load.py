@@ -165,10 +165,11 @@ class Clients:
                     raise
             if not connection.closed:
                 self.idle[node].append(connection)
+            outcome.seconds = time.monotonic() - begun
             judge(outcome, status, content)
         except (OSError, asyncio.TimeoutError) as why:
             outcome.failure = type(why).__name__
-        outcome.seconds = time.monotonic() - begun
+            outcome.seconds = time.monotonic() - begun
         return outcome
 
     async def connection(self, node):

@@ -4,10 +4,12 @@
 //! their seed alone. It tells how much chance of made programs and simulations is in a value. A
 //! difference between model and testbed is not in it.
 
-use super::{LabError, Progress};
+use super::{LabError, Progress, Silent};
 use shoal_lab::curve::spread;
 use shoal_lab::figure::{Chart, Figure, Series, Shape};
 use shoal_lab::report::{Finding, Section, Table};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 
 /// Runs an experiment for `count` seeds from `first` on. Returns its sections with the means over
 /// the seeds, and a section with the intervals at the end.
@@ -15,11 +17,10 @@ pub(super) fn over(
     first: u64,
     count: u64,
     progress: &mut dyn Progress,
-    mut run: impl FnMut(u64, &mut dyn Progress) -> Result<Vec<Section>, LabError>,
+    run: impl Fn(u64, &mut dyn Progress) -> Result<Vec<Section>, LabError> + Sync,
 ) -> Result<Vec<Section>, LabError> {
     assert!(count > 0, "an experiment has a seed");
-    let runs: Vec<Vec<Section>> =
-        (0..count).map(|more| run(first.wrapping_add(more), &mut *progress)).collect::<Result<_, _>>()?;
+    let runs = run_all(count, progress, |seed, progress| run(first.wrapping_add(seed), progress))?;
     let Some((sections, others)) = runs.split_first() else { return Ok(Vec::new()) };
     assert!(others.iter().all(|run| run.len() == sections.len()), "each seed gives the same sections");
     let mut sections = sections.clone();
@@ -48,6 +49,39 @@ pub(super) fn over(
         ..Section::default()
     });
     Ok(sections)
+}
+
+/// Runs seeds 0 to `count` - 1, one on each core at a time. Returns their sections in the order of
+/// the seeds. The progress is that of the caller's thread.
+fn run_all(
+    count: u64,
+    progress: &mut dyn Progress,
+    run: impl Fn(u64, &mut dyn Progress) -> Result<Vec<Section>, LabError> + Sync,
+) -> Result<Vec<Vec<Section>>, LabError> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let (next, (done, taken)) = (AtomicU64::new(0), mpsc::channel());
+    let work = |progress: &mut dyn Progress, done: mpsc::Sender<_>| {
+        let numbers = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        for seed in numbers.take_while(|seed| *seed < count) {
+            let sections = run(seed, &mut *progress);
+            if sections.is_err() {
+                next.store(count, Ordering::Relaxed);
+            }
+            let is_taken = done.send((seed, sections)).is_ok();
+            debug_assert!(is_taken, "the receiver outlives the threads");
+        }
+    };
+    std::thread::scope(|scope| {
+        for done in (1..cores.min(count)).map(|_| done.clone()) {
+            let work = &work;
+            scope.spawn(move || work(&mut Silent, done));
+        }
+        work(&mut *progress, done);
+        progress.begin("seeds on other cores", 0);
+    });
+    let mut runs: Vec<_> = taken.into_iter().collect();
+    runs.sort_by_key(|(seed, _)| *seed);
+    runs.into_iter().map(|(_, sections)| sections).collect()
 }
 
 /// Replaces a finding's first value by the mean, and adds its row.
@@ -118,7 +152,6 @@ const POINTS_MAX: usize = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Silent;
     use crate::drawing::{dotted, plot};
     use shoal_lab::figure::{Axis, Unit};
     use shoal_lab::report::Claim;
@@ -168,6 +201,18 @@ mod tests {
             (plot.series.len(), plot.series[0].points[10].1)
         };
         assert_eq!((drawn(POINTS_MAX), drawn(POINTS_MAX + 1)), ((2, 20.0), (1, 10.0)));
+    }
+
+    #[test]
+    fn error_of_any_seed_is_the_reports() {
+        let refused = || LabError::TooFewRequests { found: 1, least: 2 };
+        for bad in 0..4 {
+            let found = over(1, 4, &mut Silent, |seed, _| match seed == 1 + bad {
+                true => Err(refused()),
+                false => Ok(sections(seed)),
+            });
+            assert!(matches!(found, Err(LabError::TooFewRequests { found: 1, .. })), "{bad}");
+        }
     }
 
     #[test]

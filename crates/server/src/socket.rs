@@ -3,7 +3,7 @@
 use super::client_io::ClientIo;
 use super::slow_clients::{ClientProgress, SlowClientPolicy, TooSlow};
 use crate::transport::spare::{self, BufferClass};
-use crate::transport::{Deadline, MessageOutput};
+use crate::transport::{Deadline, MessageOutput, SENT_AT_ONCE};
 use bytes::BytesMut;
 use std::future::poll_fn;
 use std::io;
@@ -168,7 +168,7 @@ impl<T: ClientIo> BufferedConnection<T> {
     ) -> Poll<Result<(), LostClient>> {
         // Without the cork, an acknowledgement between two pieces makes the kernel send the first
         // piece's last few bytes as a packet.
-        if !self.is_corked && self.output.leaves_in_pieces(SENT_AT_ONCE) {
+        if !self.is_corked && self.output.leaves_in_pieces() {
             self.io.cork(true);
             self.is_corked = true;
         }
@@ -254,10 +254,6 @@ const ROOM_MIN: usize = 1024;
 
 /// Maximum number of pipelined bytes read while an earlier request is answered.
 const READ_AHEAD_MAX: usize = 16 * 1024;
-
-/// Bytes of a body that the kernel takes in one call: 16 pages. No partial segment of such a body
-/// stays behind for an acknowledgement to send.
-pub(super) const SENT_AT_ONCE: usize = 64 << 10;
 
 /// Time without a taken byte after which a client that has ended its sending counts as gone.
 const ENDED_TIME: Duration = Duration::from_secs(2);

@@ -18,5 +18,5 @@ pub mod spare;
 pub use deadline::Deadline;
 pub use hybrid::{X25519MlKem768, hybrid_provider};
 pub use lender::{poll_lend, try_send_zero_copy};
-pub use output::{MessageOutput, Rest};
+pub use output::{MessageOutput, Rest, SENT_AT_ONCE};
 pub use rewind::Rewind;

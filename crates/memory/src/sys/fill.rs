@@ -16,6 +16,9 @@ pub(crate) unsafe trait BodyMemory {
 
     /// Returns the number of bytes.
     fn bytes(&self) -> usize;
+
+    /// Called before these bytes are written for the first time.
+    fn prepare(&self, _range: &Range<usize>) {}
 }
 
 /// Room for one body, filled from its start on.
@@ -59,6 +62,7 @@ impl<G: BodyMemory> FillBuffer<G> {
     pub(crate) fn push(&mut self, piece: &[u8]) -> FilledPart<G> {
         assert!(piece.len() <= self.missing(), "room for this piece");
         let range = self.filled..self.filled + piece.len();
+        self.ground.prepare(&range);
         // SAFETY: the range is within the ground, which lives as long as `self`. No reader has
         // bytes behind `filled`: a part ends before it, and the body exists only once `self` is
         // gone. Only `self`, borrowed exclusively here, writes to the ground. `piece` is borrowed
