@@ -83,6 +83,7 @@ def arguments():
     parser.add_argument("what", nargs="?", choices=["bars", "faults", "purges", "latency"], default="bars")
     parser.add_argument("--trace", help="CSV of the yardstick's tracegen")
     parser.add_argument("--boston", help="the Boston trace, as it is shared")
+    parser.add_argument("--size", type=int, help="bodies of this many bytes, each asked for twice, instead of a trace")
     parser.add_argument("--requests", type=int, default=40_000, help="requests of each trace, both halves")
     parser.add_argument("--small", action="store_true", help="3,000 requests")
     parser.add_argument("--rate", type=float, default=400, help="requests a second of the measured half")
@@ -113,6 +114,8 @@ def traces(options):
         found["yardstick"] = cluster_load.yardstick(options.trace, options.requests)
     if options.boston:
         found["Boston"] = cluster_load.boston(options.boston, options.requests)
+    if options.size:
+        found[f"{options.size} bytes"] = cluster_load.of_one_size(options.requests, options.size)
     return found or {"Zipf": cluster_load.zipf(options.requests)}
 
 

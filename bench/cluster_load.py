@@ -77,6 +77,13 @@ def zipf(limit, seed=1):
     return [Asked(f"c{chance.randrange(500)}", f"h{one % 40}.example", f"/o{one}_s{sizes[one]}.gif", sizes[one]) for one in picked]
 
 
+def of_one_size(limit, size, seed=1):
+    """Requests for bodies of one size. Each object is asked for twice, at moments drawn at random."""
+    chance = random.Random(seed)
+    drawn = sorted((chance.random(), number % (limit // 2)) for number in range(limit // 2 * 2))
+    return [Asked(f"c{chance.randrange(500)}", f"h{one % 40}.example", f"/o{one}_s{size}.gif", size) for _, one in drawn]
+
+
 def asked(client, url, size):
     host, _, path = url.removeprefix("http://").partition("/")
     return Asked(client, host, "/" + path, size)

@@ -9,19 +9,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 
-/// Output in progress: a head (or interim responses, or a chunk's size line), data in one piece or
-/// a few, and a tail. All of it leaves in one system call if the kernel accepts it.
+/// Output in progress: a head (or interim responses, or a chunk's size line), data, and a tail. All
+/// three leave in one system call if the kernel accepts them.
 #[derive(Debug, Default)]
 pub struct MessageOutput {
     /// Bytes written first.
     pub head: Vec<u8>,
     /// Bytes written after the head.
     pub data: Bytes,
-    /// Further pieces of the data, at most [`MORE_PIECES_MAX`].
-    more: Vec<Bytes>,
     /// Bytes written last.
     pub tail: Vec<u8>,
-    /// Bytes written of all parts together.
+    /// Bytes written of the three together.
     written: usize,
     /// Rest of a hit in RAM behind `data`, if `data` does not hold all of it.
     pub rest: Option<Box<Rest>>,
@@ -46,38 +44,7 @@ impl MessageOutput {
     /// Returns the number of written bytes of `data`.
     #[inline]
     pub fn data_written(&self) -> usize {
-        self.written.saturating_sub(self.head.len()).min(self.data_length())
-    }
-
-    /// Returns the number of bytes of the data, in all pieces.
-    #[inline]
-    pub fn data_length(&self) -> usize {
-        self.data.len() + self.more.iter().map(Bytes::len).sum::<usize>()
-    }
-
-    /// Returns `true` if the data can take another piece.
-    #[inline]
-    pub fn has_room(&self) -> bool {
-        self.more.len() < MORE_PIECES_MAX
-    }
-
-    /// Appends a piece of data, for which there must be room. Call [`Self::frame_data`] after the
-    /// last piece.
-    pub fn push_data(&mut self, piece: Bytes) {
-        debug_assert!(self.has_room() && self.written <= self.head.len(), "the data is being written");
-        match self.data.is_empty() {
-            true => self.data = piece,
-            false => self.more.push(piece),
-        }
-    }
-
-    /// Makes all data one chunk.
-    pub fn frame_data(&mut self) {
-        debug_assert!(self.written <= self.head.len(), "the data is being written");
-        debug_assert!(self.tail.is_empty(), "the data is framed already");
-        let length = self.data_length();
-        chunk::size_line(&mut self.head, length);
-        self.tail.extend_from_slice(chunk::CRLF);
+        self.written.saturating_sub(self.head.len()).min(self.data.len())
     }
 
     /// Sets the data to write after the head, as a chunk if `chunked`.
@@ -97,16 +64,16 @@ impl MessageOutput {
         (self.data, self.written) = (data, written);
     }
 
-    /// Returns the length of all parts, written or not.
+    /// Returns the length of all three parts, written or not.
     #[inline]
     pub fn length(&self) -> usize {
-        self.head.len() + self.data_length() + self.tail.len()
+        self.head.len() + self.data.len() + self.tail.len()
     }
 
     /// Returns `true` if the kernel gets the output in more than one call.
     #[inline]
     pub fn leaves_in_pieces(&self) -> bool {
-        self.data_length() > SENT_AT_ONCE
+        self.data.len() > SENT_AT_ONCE
     }
 
     /// Returns `true` if everything was written.
@@ -122,23 +89,18 @@ impl MessageOutput {
         self.head.shrink_to(HEAD_BYTES_KEPT);
         self.tail.clear();
         self.data = Bytes::new();
-        self.more.clear();
         self.written = 0;
     }
 
-    /// Sends a part by `lend`, which gets the rest of the head and of large data in one piece. A
-    /// tail would need a call of its own. It costs more than the copy of data that would leave with
-    /// it.
+    /// Sends a part by `lend`, which gets the rest of the head and of large data. A tail would need
+    /// a call of its own. It costs more than the copy of data that would leave with it.
     #[inline]
     pub fn poll_lend(
         &mut self,
         lend: impl FnOnce(&[u8], &[u8]) -> Option<Poll<io::Result<usize>>>,
     ) -> Option<Poll<io::Result<usize>>> {
         let least = if self.tail.is_empty() { LENT_MIN } else { SENT_AT_ONCE + 1 };
-        if self.data.len() < least || !self.more.is_empty() {
-            return None;
-        }
-        if self.data.len() - self.data_written() < LENT_MIN {
+        if self.data.len() < least || self.data.len() - self.data_written() < LENT_MIN {
             return None;
         }
         let head = &self.head[self.written.min(self.head.len())..];
@@ -157,10 +119,9 @@ impl MessageOutput {
         context: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         let mut skip = self.written;
-        let mut slices = [IoSlice::new(&[]); 3 + MORE_PIECES_MAX];
+        let mut slices = [IoSlice::new(&[]); 3];
         let mut count = 0;
-        let more = self.more.iter().map(|piece| &piece[..]);
-        for part in [&self.head[..], &self.data[..]].into_iter().chain(more).chain([&self.tail[..]]) {
+        for part in [&self.head[..], &self.data[..], &self.tail[..]] {
             let rest = &part[skip.min(part.len())..];
             skip = skip.saturating_sub(part.len());
             if !rest.is_empty() {
@@ -182,9 +143,6 @@ impl MessageOutput {
 /// stays behind for an acknowledgement to send.
 pub const SENT_AT_ONCE: usize = 64 << 10;
 
-/// Most pieces of data behind the first. More are rare, since readers join small pieces.
-const MORE_PIECES_MAX: usize = 7;
-
 /// Maximum head capacity that a connection keeps between responses.
 const HEAD_BYTES_KEPT: usize = 4096;
 
@@ -198,18 +156,12 @@ mod tests {
         #[test]
         fn partial_writes_lose_nothing(
             head in prop::collection::vec(any::<u8>(), 0..20),
-            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..9), 0..=1 + MORE_PIECES_MAX),
+            data in prop::collection::vec(any::<u8>(), 0..20),
             tail in prop::collection::vec(any::<u8>(), 0..20),
             step in 1usize..25,
         ) {
-            let data = pieces.concat();
             let expected = [&head[..], &data, &tail].concat();
-            let mut output = MessageOutput { head, tail, ..MessageOutput::default() };
-            for piece in pieces {
-                prop_assert!(output.has_room());
-                output.push_data(piece.into());
-            }
-            prop_assert_eq!(output.length(), expected.len());
+            let mut output = MessageOutput { head, data: Bytes::from(data.clone()), tail, ..MessageOutput::default() };
             let mut narrow = ThrottledStream { taken: Vec::new(), step };
             let mut context = Context::from_waker(std::task::Waker::noop());
             while !output.is_written() {
