@@ -45,6 +45,8 @@ struct HitRequest {
     full: Box<[u8]>,
     url_bytes: usize,
     key: u64,
+    /// `true` if this node was asked for the object before.
+    is_repeat: bool,
     if_none_match: Option<Box<[u8]>>,
     if_modified_since: Option<Box<[u8]>>,
     received: Instant,
@@ -126,7 +128,8 @@ impl HitEntry<'_> {
             if mode == Mode::Forward {
                 full.extend_from_slice(FORWARD);
             }
-            let peer = home_of(cluster, full)?;
+            let key = Key::unkeyed(full).low();
+            let (peer, is_repeat) = home_of(cluster, full, key)?;
             let is_ruled = || live.may_change(mode, &full[host.clone()], plain.path_text(), false);
             if !live.rule_set.is_empty() && is_ruled() {
                 return None;
@@ -144,7 +147,8 @@ impl HitEntry<'_> {
                 peer,
                 live: Arc::clone(live),
                 site: site.cloned(),
-                key: Key::unkeyed(full).low(),
+                key,
+                is_repeat,
                 full: full.as_slice().into(),
                 url_bytes,
                 if_none_match: boxed(plain.conditions.if_none_match),
@@ -187,10 +191,9 @@ impl HitEntry<'_> {
         cluster.heard_view(&peer, answers.view);
         replies.bytes.reserve(came.bytes().len() + count * OWN_HEAD_BYTES);
         let sent = asks.iter().zip(&mut replies.places).zip(is_sent).filter(|(_, is_sent)| *is_sent);
-        let mut answered = 0;
         for (((ask, place), _), answer) in sent.zip(answers.iter()) {
+            peer.hit_shares.of(ask.is_repeat).note(1, usize::from(answer.is_some()));
             let Some(answer) = answer else { continue };
-            answered += 1;
             if !ask.is_answered_by(&answer) {
                 self.set_aside(&peer);
                 break;
@@ -199,7 +202,6 @@ impl HitEntry<'_> {
             self.write_hit(ask, &answer, &mut replies.bytes);
             *place = Some(start..replies.bytes.len());
         }
-        peer.hit_share.note(count, answered);
         debug_assert_eq!(replies.places.len(), asks.len(), "a place for each request");
         came.keep(&peer);
         replies
@@ -333,11 +335,14 @@ impl HitRequest {
     }
 }
 
-/// Returns the first home of a key, if it is another node that answers hits in messages.
-fn home_of(cluster: &ClusterHandle, full: &[u8]) -> Option<Arc<PeerNode>> {
+/// Returns the first home of a key, if it is another node that answers hits in messages. The flag
+/// is set if this node was asked for the object before. `key` is the hash of the full key.
+fn home_of(cluster: &ClusterHandle, full: &[u8], key: u64) -> Option<(Arc<PeerNode>, bool)> {
     let members = cluster.members();
     let home = members.view.homes(full).first().filter(|home| *home != cluster.own())?;
-    members.peer(home).filter(|peer| peer.answers_hits()).cloned()
+    let is_repeat = cluster.asked_before.note(key);
+    let peer = members.peer(home).filter(|peer| peer.answers_hits(is_repeat))?;
+    Some((Arc::clone(peer), is_repeat))
 }
 
 /// Bytes of the lines that an entry adds, about.

@@ -4,8 +4,25 @@
 //! again by itself. A miss at the home thus costs one more round trip, and waits for the message
 //! before it. Where most asks miss, requests therefore go by themselves. A few still go in
 //! messages, so that a change is noticed.
+//!
+//! First requests for an object and repeats are counted apart ([`super::asked_before`]): most of
+//! the former miss where most of the latter hit.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Shares of hits of one node.
+#[derive(Debug, Default)]
+pub struct HitShares {
+    first: HitShare,
+    repeats: HitShare,
+}
+
+impl HitShares {
+    /// Returns the share of repeats, or that of first requests.
+    pub fn of(&self, is_repeat: bool) -> &HitShare {
+        if is_repeat { &self.repeats } else { &self.first }
+    }
+}
 
 /// Decayed counts of asks in messages to one node.
 #[derive(Debug, Default)]
@@ -17,7 +34,7 @@ pub struct HitShare {
 }
 
 impl HitShare {
-    /// Notes a message: its asks, and those answered at once.
+    /// Notes asks of a message, and those answered at once.
     pub fn note(&self, asked: usize, answered: usize) {
         debug_assert!(answered <= asked, "an ask has one answer");
         let add = |counts: u64| {

@@ -4,6 +4,7 @@
 //! `shoal_exchange`; calls are answered by the services that other crates add.
 
 mod asked;
+mod asked_before;
 mod calls;
 pub mod digests;
 mod hit_share;
@@ -33,6 +34,7 @@ use crate::hybrid_cache::HybridCache;
 use crate::metrics::Metrics;
 use crate::upstream::{SetupError, Upstreams};
 use arc_swap::ArcSwap;
+use asked_before::AskedBefore;
 use bytes::Bytes;
 use digests::{ClusterDigests, ClusterDigestsParts, DigestSource};
 use parking_lot::Mutex;
@@ -65,6 +67,8 @@ pub struct ClusterHandle {
     memory: OnceLock<Arc<ClusterMemory>>,
     load: Arc<HomeLoad>,
     heat: Mutex<Heat>,
+    /// Keys of plain requests that have their home elsewhere.
+    pub asked_before: AskedBefore,
     started: Instant,
     /// Longest wait for a sign of life of peers, in milliseconds.
     peer_timeout_ms: AtomicU64,
@@ -110,6 +114,7 @@ impl ClusterHandle {
             memory: OnceLock::new(),
             load: HomeLoad::new(),
             heat: Mutex::new(Heat::new(HOT_KEYS_MAX)),
+            asked_before: AskedBefore::new(),
             started: Instant::now(),
             peer_timeout_ms: AtomicU64::new(cluster.peer_timeout.as_millis() as u64),
             past: Mutex::default(),

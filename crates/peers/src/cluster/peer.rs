@@ -1,6 +1,6 @@
 //! Another node as this one knows it: the way there, and how its answers were.
 
-use super::hit_share::HitShare;
+use super::hit_share::HitShares;
 use crate::upstream::PeerTarget;
 use parking_lot::Mutex;
 use shoal_cooperation::{Member, NodeId, PeerAdmission, PeerHealth, PeerStatus};
@@ -24,8 +24,8 @@ pub struct PeerNode {
     health: Mutex<PeerHealth>,
     /// Answers of the node, for operators.
     pub tally: PeerTally,
-    /// Share of asks in messages that were hits.
-    pub hit_share: HitShare,
+    /// Shares of asks in messages that were hits.
+    pub hit_shares: HitShares,
     /// Time in milliseconds of `epoch` before which no list is exchanged for another view.
     exchange_after_ms: AtomicU64,
     /// Time in milliseconds of `epoch` before which no hits are asked for in messages.
@@ -65,7 +65,7 @@ impl PeerNode {
             epoch: Instant::now(),
             health: Mutex::new(PeerHealth::new(longest)),
             tally: PeerTally::default(),
-            hit_share: HitShare::default(),
+            hit_shares: HitShares::default(),
             exchange_after_ms: AtomicU64::new(0),
             hits_after_ms: AtomicU64::new(0),
             late_ms: AtomicU64::new(0),
@@ -88,11 +88,12 @@ impl PeerNode {
         }
     }
 
-    /// Returns `true` if the node is asked for hits in messages now.
-    pub fn answers_hits(&self) -> bool {
+    /// Returns `true` if the node is asked for hits in messages now. First requests and repeats are
+    /// counted apart.
+    pub fn answers_hits(&self, is_repeat: bool) -> bool {
         self.hits_after_ms.load(Relaxed) <= self.epoch.elapsed().as_millis() as u64
             && self.health.lock().is_closed()
-            && self.hit_share.pays()
+            && self.hit_shares.of(is_repeat).pays()
     }
 
     /// Records that the node does not know messages for hits. They are tried again after a while,
