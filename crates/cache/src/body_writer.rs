@@ -12,7 +12,6 @@ use super::hybrid_cache::{CachedBody, HybridCache, commit_valid};
 use super::invalidations::ValiditySnapshot;
 use super::metadata::ObjectMetadata;
 use super::shared_body::{BodyEnd, SharedBody};
-use super::turns::after_others;
 use crate::holds::Hold;
 use crate::io_pool::JobKind;
 use bytes::Bytes;
@@ -277,9 +276,6 @@ impl BodyWriter {
         last.into_iter().for_each(|last| self.growing.append(last));
         self.growing.finish(BodyEnd::Complete(trailers));
         if let Some(body) = ending.for_disk {
-            // Readers get the last bytes first. A thread of the disk that is woken before them may
-            // take their core.
-            after_others().await;
             self.objects
                 .insert_disk(JobKind::ChangeSoon, &self.key, &self.record, body, &self.validity)
                 .await;

@@ -24,7 +24,6 @@ pub mod shared_body;
 pub mod shared_memory;
 pub mod storage;
 pub mod stored_object;
-pub mod turns;
 
 use shoal_clock as clock;
 use shoal_message as message;

@@ -8,7 +8,7 @@
 
 use super::abandoned::Leave;
 use super::answers;
-use super::body_turns::{BodyEvent, SHOWN_BYTES, next_frame};
+use super::body_turns::{BodyEvent, SHOWN_BYTES, after_others, next_frame};
 use super::body_writer::{BodyStorage, BodyWriter, READ_BUFFER_BYTES};
 use super::denials;
 use super::fetcher::Fetcher;
@@ -22,7 +22,6 @@ use super::request::RequestContext;
 use super::ruling::ruled;
 use super::shared_body::{BodyReader, SharedBody};
 use super::store_plan::{self, StoreDenial, StorePlan};
-use super::turns::after_others;
 use crate::boxed::in_place;
 use crate::by_site::MissReason;
 use crate::message::StreamBody;

@@ -92,7 +92,7 @@ use shoal_access::rate_limit;
 use shoal_cache::purge_table::PurgeTable;
 use shoal_cache::{
     body, body_writer, hybrid_cache, identity, invalidations, judgement, metadata, purge, purge_table,
-    shared_body, turns,
+    shared_body,
 };
 use shoal_clock as clock;
 use shoal_intercept as intercept;
