@@ -19,9 +19,9 @@ SIZE = re.compile(r"_s(\d{1,9})(?=\.|$|\?)")
 def keep_memory():
     """Has the C library keep what this process frees. Else it may give each large body back to the system and get it anew, in one run and not in
     another, and that takes longer than a cache does."""
-    trim, map_from = -1, -3
-    for parameter in (trim, map_from):
-        ctypes.CDLL(None).mallopt(parameter, 1 << 30)
+    library, trim, map_from = ctypes.CDLL(None), -1, -3
+    for parameter in (trim, map_from) if hasattr(library, "mallopt") else ():
+        library.mallopt(parameter, 1 << 30)
 
 
 def body(url, version, size):

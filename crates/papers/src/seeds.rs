@@ -59,6 +59,7 @@ fn run_all(
     run: impl Fn(u64, &mut dyn Progress) -> Result<Vec<Section>, LabError> + Sync,
 ) -> Result<Vec<Vec<Section>>, LabError> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let others = cores.min(count) - 1;
     let (next, (done, taken)) = (AtomicU64::new(0), mpsc::channel());
     let work = |progress: &mut dyn Progress, done: mpsc::Sender<_>| {
         let numbers = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
@@ -72,12 +73,14 @@ fn run_all(
         }
     };
     std::thread::scope(|scope| {
-        for done in (1..cores.min(count)).map(|_| done.clone()) {
+        for done in (0..others).map(|_| done.clone()) {
             let work = &work;
             scope.spawn(move || work(&mut Silent, done));
         }
         work(&mut *progress, done);
-        progress.begin("seeds on other cores", 0);
+        if others > 0 {
+            progress.begin("seeds on other cores", 0);
+        }
     });
     let mut runs: Vec<_> = taken.into_iter().collect();
     runs.sort_by_key(|(seed, _)| *seed);

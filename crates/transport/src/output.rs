@@ -172,4 +172,18 @@ mod tests {
             prop_assert_eq!(narrow.taken, expected);
         }
     }
+
+    #[test]
+    fn tail_leaves_with_data_that_one_call_takes() {
+        let is_lent = |data: usize, tail: &str| {
+            let tail = tail.as_bytes().to_vec();
+            let mut output = MessageOutput { data: vec![7; data].into(), tail, ..MessageOutput::default() };
+            output.poll_lend(|_, data| Some(Poll::Ready(Ok(data.len())))).is_some()
+        };
+        assert_eq!([LENT_MIN - 1, LENT_MIN, SENT_AT_ONCE].map(|data| is_lent(data, "")), [false, true, true]);
+        assert_eq!(
+            [LENT_MIN, SENT_AT_ONCE, SENT_AT_ONCE + 1].map(|data| is_lent(data, "0")),
+            [false, false, true]
+        );
+    }
 }

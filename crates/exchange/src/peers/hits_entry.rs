@@ -128,8 +128,7 @@ impl HitEntry<'_> {
             if mode == Mode::Forward {
                 full.extend_from_slice(FORWARD);
             }
-            let key = Key::unkeyed(full).low();
-            let (peer, is_repeat) = home_of(cluster, full, key)?;
+            let (peer, key, is_repeat) = home_of(cluster, full)?;
             let is_ruled = || live.may_change(mode, &full[host.clone()], plain.path_text(), false);
             if !live.rule_set.is_empty() && is_ruled() {
                 return None;
@@ -335,14 +334,15 @@ impl HitRequest {
     }
 }
 
-/// Returns the first home of a key, if it is another node that answers hits in messages. The flag
-/// is set if this node was asked for the object before. `key` is the hash of the full key.
-fn home_of(cluster: &ClusterHandle, full: &[u8], key: u64) -> Option<(Arc<PeerNode>, bool)> {
+/// Returns the first home of a key, if it is another node that answers hits in messages, and the
+/// key's hash. The flag is set if this node was asked for the object before.
+fn home_of(cluster: &ClusterHandle, full: &[u8]) -> Option<(Arc<PeerNode>, u64, bool)> {
     let members = cluster.members();
     let home = members.view.homes(full).first().filter(|home| *home != cluster.own())?;
+    let key = Key::unkeyed(full).low();
     let is_repeat = cluster.asked_before.note(key);
     let peer = members.peer(home).filter(|peer| peer.answers_hits(is_repeat))?;
-    Some((Arc::clone(peer), is_repeat))
+    Some((Arc::clone(peer), key, is_repeat))
 }
 
 /// Bytes of the lines that an entry adds, about.

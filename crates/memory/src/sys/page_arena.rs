@@ -340,6 +340,21 @@ mod tests {
         assert!(ArenaPages::new(usize::MAX).is_err());
     }
 
+    /// Needs Linux 5.14.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn pages_are_there_before_they_are_written() {
+        let page = super::super::page_bytes().expect("known");
+        let pages = ArenaPages::new(10 * page).expect("as much is left");
+        let there = || resident(pages.start().addr(), 10);
+        pages.prepare(&(0..page));
+        assert_eq!(there(), 0, "one page comes by itself");
+        pages.prepare(&(0..3 * page + 1));
+        assert_eq!(there(), 4);
+        pages.prepare(&(3 * page + 1..10 * page));
+        assert_eq!(there(), 10);
+    }
+
     #[test]
     #[cfg(target_os = "linux")]
     fn its_pages_go_with_it_and_those_beside_it_stay() {

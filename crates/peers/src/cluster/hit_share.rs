@@ -83,4 +83,14 @@ mod tests {
         (0..40).for_each(|_| share.note(32, 30));
         assert_eq!(in_messages(&share), 160, "the working set is in RAM now");
     }
+
+    #[test]
+    fn first_requests_and_repeats_are_counted_apart() {
+        let shares = HitShares::default();
+        for _ in 0..20 {
+            shares.of(false).note(32, 3);
+            shares.of(true).note(32, 30);
+        }
+        assert_eq!((in_messages(shares.of(false)), in_messages(shares.of(true))), (10, 160));
+    }
 }
