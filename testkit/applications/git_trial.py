@@ -61,16 +61,18 @@ def trial(ground):
         if number == 1:
             node.upgrade()
     must(not users["ada"].tries("push", "--quiet", node.url.replace("https://", "https://bob:wrong@") + "/demo.git", "main"), "a password is needed")
-    # Above `http.postBuffer` git sends a pack in chunks, and asks first.
+    # Above `http.postBuffer` git sends a pack without its length, and asks first. By HTTP/2 the
+    # git of Debian 12 may hang then (docs/APPLICATIONS.md): it reads on behind the pack's end.
     before = forge.chunked
-    users["ada"].push("large", 5_000_000)
+    users["ada"].push("chunks", 5_000_000, "http.version=HTTP/1.1")
     must(forge.chunked > before, "the large pack came in chunks")
+    users["ada"].push("large", 5_000_000, "http.postBuffer=8000000")
     fresh = User(ground, node, "eve")
     fresh.clone("--depth", "1")
     must(fresh.newest() == "large", "a shallow clone has the newest commit")
     call("git", "-C", forge.folder / "demo.git", "fsck", "--strict")
     must(not any(line["outcome"] in ("hit", "memory_hit", "collapsed") for line in node.lines()), "nothing of git comes from the cache")
-    return [["Git (http-backend)", "two users push by turns, 5 MB in chunks, clones, an upgrade", *node.share().row()]]
+    return [["Git (http-backend)", "two users push by turns, 5 MB twice, once in chunks, clones, an upgrade", *node.share().row()]]
 
 
 class User:
@@ -104,11 +106,11 @@ class User:
     def pull(self):
         self.git("pull", "--quiet", "--rebase", "origin", "main")
 
-    def push(self, message, size=20_000):
+    def push(self, message, size=20_000, setting="http.version=HTTP/2"):
         (self.folder / f"{message}.bin").write_bytes(random.Random(message).randbytes(size))
         self.git("add", ".")
         self.git("commit", "--quiet", "-m", message)
-        self.git("push", "--quiet", "origin", "main")
+        self.git("-c", setting, "push", "--quiet", "origin", "main")
 
     def newest(self):
         return self.git("log", "--format=%s", "-1").strip()
