@@ -5,13 +5,15 @@
 //! - **By an initiator**, as in GMS (Feeley, Morgan, Pighin, Karlin, Levy, Thekkath, *Implementing
 //!   global memory management in a workstation cluster*, SOSP 1995). Each epoch all nodes report
 //!   how many pages of each age they hold, and [`age_weights`] finds the nodes of the M oldest.
-//!   O(groups), and O(log groups) for each group of these.
+//!   O(groups), and O(log nodes) for each group of these; a list that does not come oldest first is
+//!   sorted before.
 //! - **By replies**: each server reports the age of its x-th oldest page, and [`ReportedAges`]
 //!   keeps the latest report of each. O(1) a reply. One age says little about the number of pages
 //!   that are that old; it vouches for x pages.
 //!
 //! Ages are in any unit, the same for all nodes.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
@@ -42,22 +44,25 @@ pub struct AgeWeights {
 /// Finds the nodes of the `oldest_pages` globally oldest pages. Where only some pages of one age
 /// are among them, each node has its share of those.
 pub fn age_weights(nodes: &[Vec<AgeGroup>], oldest_pages: u64) -> AgeWeights {
-    // Only the oldest groups are wanted, so that they come out of a heap and not of a sorted list.
-    let groups = nodes.iter().enumerate();
-    let groups = groups.flat_map(|(node, groups)| groups.iter().map(move |group| (node, *group)));
-    let ranked =
-        |(at, (node, group)): (usize, (usize, AgeGroup))| (group.age, Reverse(at), node, group.pages);
-    let mut groups: BinaryHeap<(u64, Reverse<usize>, usize, u64)> = groups.enumerate().map(ranked).collect();
+    // Lists come oldest first as a rule, and few of their groups are wanted: those are merged.
+    let lists: Vec<Cow<'_, [AgeGroup]>> = nodes.iter().map(|groups| oldest_first(groups)).collect();
+    let first = |(node, groups): (usize, &Cow<'_, [AgeGroup]>)| Some((groups.first()?.age, Reverse(node), 0));
+    let mut heads: BinaryHeap<(u64, Reverse<usize>, usize)> =
+        lists.iter().enumerate().filter_map(first).collect();
     let mut of = vec![0.0; nodes.len()];
     let mut same_age: Vec<(usize, u64)> = Vec::new();
     let (mut taken, mut least_age) = (0u64, 0);
     while taken < oldest_pages
-        && let Some((age, ..)) = groups.peek().copied()
+        && let Some((age, ..)) = heads.peek().copied()
     {
         same_age.clear();
-        while let Some(top) = groups.peek_mut().filter(|top| top.0 == age) {
-            let (_, _, node, pages) = PeekMut::pop(top);
-            same_age.push((node, pages));
+        while let Some(mut top) = heads.peek_mut().filter(|top| top.0 == age) {
+            let (Reverse(node), at) = (top.1, top.2);
+            same_age.push((node, lists[node][at].pages));
+            match lists[node].get(at + 1) {
+                Some(next) => *top = (next.age, Reverse(node), at + 1),
+                None => drop(PeekMut::pop(top)),
+            }
         }
         let there: u64 = same_age.iter().fold(0, |sum, (_, pages)| sum.saturating_add(*pages));
         if there == 0 {
@@ -77,6 +82,16 @@ pub fn age_weights(nodes: &[Vec<AgeGroup>], oldest_pages: u64) -> AgeWeights {
     debug_assert!(of.iter().all(|weight| (0.0..=1.0 + ROUNDING).contains(weight)));
     debug_assert!(taken == 0 || (of.iter().sum::<f64>() - 1.0).abs() <= ROUNDING * (1 + of.len()) as f64);
     AgeWeights { of, least_age, oldest_pages: taken }
+}
+
+/// Returns a node's groups, the oldest first.
+fn oldest_first(groups: &[AgeGroup]) -> Cow<'_, [AgeGroup]> {
+    if groups.is_sorted_by(|older, younger| older.age >= younger.age) {
+        return Cow::Borrowed(groups);
+    }
+    let mut sorted = groups.to_vec();
+    sorted.sort_by_key(|group| Reverse(group.age));
+    Cow::Owned(sorted)
 }
 
 /// Ages of the servers' x-th oldest pages, from their latest replies.

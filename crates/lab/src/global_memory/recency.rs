@@ -3,6 +3,7 @@
 
 /// Lists of things numbered from 0. A list is a ring through a head of its own, with the newest
 /// after the head.
+#[derive(Clone)]
 pub(super) struct Recency {
     /// The next older and the next newer thing of each thing, then of each list's head.
     older: Vec<u32>,

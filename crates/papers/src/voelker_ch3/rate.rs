@@ -2,7 +2,7 @@
 
 use super::{Application, Axis, Effort, Progress, Unit, curve, dotted, plot};
 use shoal_lab::global_memory::contention::{
-    BalancingRate, ContentionResult, ContentionSetup, Targets, simulate,
+    BalancingRate, ContentionResult, ContentionSetup, Targets, simulate, simulate_parts,
 };
 use shoal_lab::report::{Section, Table};
 
@@ -47,16 +47,18 @@ impl Grid {
         for nodes in effort.global_nodes {
             let (mut steady, mut joining) = (Vec::new(), Vec::new());
             for share in SHARES {
-                let at = |b: &f64, measured: usize| {
-                    let whole = ContentionSetup::eleven(programs, *nodes, share);
-                    let measured = whole.measured / measured;
-                    simulate(
-                        programs,
-                        &ContentionSetup { balancing: BalancingRate::Fixed(*b), measured, seed, ..whole },
-                    )
+                let whole = ContentionSetup::eleven(programs, *nodes, share);
+                let ends = [whole.measured / JOINING, whole.measured];
+                let at = |b: &f64| {
+                    let balancing = BalancingRate::Fixed(*b);
+                    let setup = ContentionSetup { balancing, seed, ..whole.clone() };
+                    <[ContentionResult; 2]>::try_from(simulate_parts(programs, &setup, &ends))
+                        .map(|[first, all]| (first, all))
+                        .expect("a result for each end")
                 };
-                steady.push(effort.rates.iter().map(|b| at(b, 1)).collect());
-                joining.push(effort.rates.iter().map(|b| at(b, JOINING)).collect());
+                let (first, all): (Vec<_>, Vec<_>) = effort.rates.iter().map(at).unzip();
+                steady.push(all);
+                joining.push(first);
                 progress.done(1);
             }
             grid.steady.push(steady);

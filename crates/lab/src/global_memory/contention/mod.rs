@@ -119,11 +119,28 @@ pub const CAP: f64 = 0.8;
 
 /// Runs programs over a cluster. Without programs, nodes or references nothing happens.
 pub fn simulate(applications: &[Application], setting: &ContentionSetup) -> ContentionResult {
+    simulate_parts(applications, setting, &[setting.measured]).pop().unwrap_or_default()
+}
+
+/// Runs programs as [`simulate`] does. Returns the results of the measured part up to each of these
+/// numbers of references of a node, in rising order.
+pub fn simulate_parts(
+    applications: &[Application],
+    setting: &ContentionSetup,
+    measured: &[usize],
+) -> Vec<ContentionResult> {
+    assert!(measured.is_sorted(), "one run passes them in turn: {measured:?}");
     let usable: Vec<&Application> = applications.iter().filter(|one| !one.references.is_empty()).collect();
-    if usable.is_empty() || setting.global_nodes == 0 || setting.measured == 0 {
-        return ContentionResult::default();
+    if usable.is_empty() || setting.global_nodes == 0 || measured.first() == Some(&0) {
+        return vec![ContentionResult::default(); measured.len()];
     }
-    run::ContentionRun::new(&usable, setting).finish()
+    let mut run = run::ContentionRun::new(&usable, setting);
+    let began = run.warm_up();
+    let part = |references: &usize| {
+        let ended = run.measure(*references);
+        run.clone().end(*references, began, ended)
+    };
+    measured.iter().map(part).collect()
 }
 
 impl ContentionSetup {

@@ -14,6 +14,7 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 /// A simulation under way.
+#[derive(Clone)]
 pub(super) struct ContentionRun<'a> {
     setting: &'a ContentionSetup,
     nodes: Vec<GlobalNode<'a>>,
@@ -23,6 +24,8 @@ pub(super) struct ContentionRun<'a> {
     agenda: BinaryHeap<Reverse<(u64, usize)>>,
     /// References of all nodes so far.
     references: u64,
+    /// References of the warm-up.
+    warm_references: u64,
     epoch: Epoch,
     tuner: Option<Tuner>,
     found: ContentionResult,
@@ -32,6 +35,7 @@ pub(super) struct ContentionRun<'a> {
 }
 
 /// A global node with its program.
+#[derive(Clone)]
 struct GlobalNode<'a> {
     application: &'a Application,
     /// Index of the next reference; the index wraps around.
@@ -53,6 +57,7 @@ struct GlobalNode<'a> {
 }
 
 /// Facts known in an epoch, and measurements of it.
+#[derive(Clone)]
 struct Epoch {
     began: f64,
     known: ReplacementEpoch,
@@ -84,6 +89,7 @@ impl<'a> ContentionRun<'a> {
             servers,
             random,
             references: 0,
+            warm_references: 0,
             epoch: Epoch::new(),
             tuner,
             found: ContentionResult::default(),
@@ -94,9 +100,9 @@ impl<'a> ContentionRun<'a> {
         run
     }
 
-    pub fn finish(mut self) -> ContentionResult {
-        let nodes = self.nodes.len() as u64;
-        let began = self.advance(nodes * self.setting.warm_up as u64);
+    /// Fills memories, and lets the newcomer in. Returns the time.
+    pub fn warm_up(&mut self) -> f64 {
+        let began = self.advance(self.nodes.len() as u64 * self.setting.warm_up as u64);
         if let Some(pages) = self.setting.newcomer_pages {
             self.servers.push(server(self.setting, self.servers.len(), pages));
         }
@@ -107,12 +113,24 @@ impl<'a> ContentionRun<'a> {
         for server in &mut self.servers {
             server.take_own_waits();
         }
-        let before = self.references;
-        let ended = self.advance(before + nodes * self.setting.measured as u64);
+        self.warm_references = self.references;
+        began
+    }
+
+    /// Goes on until each node has had this many references since the warm-up, on average. Returns
+    /// the time.
+    pub fn measure(&mut self, references: usize) -> f64 {
+        self.advance(self.warm_references + self.nodes.len() as u64 * references as u64)
+    }
+
+    /// Ends a run that began to measure at `began`. Returns its results over `measured` references
+    /// of a node.
+    pub fn end(mut self, measured: usize, began: f64, ended: f64) -> ContentionResult {
+        let nodes = self.nodes.len() as u64;
         self.begin_epoch(ended);
         let elapsed = ended - began;
         assert!(elapsed >= 0.0, "the measured part took {elapsed} s");
-        let run_over = (self.references - before) as f64 / (nodes * self.setting.measured as u64) as f64;
+        let run_over = (self.references - self.warm_references) as f64 / (nodes * measured as u64) as f64;
         let Faults { getpages, disk } = self.found.faults;
         let per = |seconds: f64, count: u64| seconds / count.max(1) as f64;
         let own = self.servers.iter_mut().map(IdleServer::take_own_waits);

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 pub(super) type Held = (u64, u32, u32);
 
 /// One idle node.
+#[derive(Clone)]
 pub(super) struct IdleServer {
     capacity: usize,
     /// Pages by last use, the oldest first.

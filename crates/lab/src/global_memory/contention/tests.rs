@@ -35,6 +35,23 @@ fn times_and_counts_agree_with_one_another() {
 }
 
 #[test]
+fn parts_of_one_run_are_runs_of_their_own() {
+    let applications = Application::made(6000, 1);
+    for newcomer in [None, Some(200)] {
+        let setting = ContentionSetup {
+            newcomer_pages: newcomer,
+            bounded: true,
+            ..setting(&applications, 13, 0.3, 0.4)
+        };
+        let ends = [setting.measured / 16, setting.measured / 2, setting.measured];
+        let alone =
+            ends.map(|measured| simulate(&applications, &ContentionSetup { measured, ..setting.clone() }));
+        assert_eq!(simulate_parts(&applications, &setting, &ends), alone);
+        assert!(alone[0].seconds < alone[2].seconds && alone[0].faults.disk < alone[1].faults.disk);
+    }
+}
+
+#[test]
 fn waiting_agrees_with_the_queueing_model() {
     // Eight equal idle nodes serve programs with few faults beside getpages. This is the model's
     // setting except for service times, which do not vary here. The model therefore bounds the wait
