@@ -45,8 +45,8 @@ class Ground:
         return rest
 
     def limit_memory(self, host, process, more):
-        """Limits a host, page cache included, to what it has now and `more`. Where there is no control group for it, nothing is limited."""
-        used = memory_used(process)
+        """Limits a host, page cache included, to what it has now and `more`. A loopback address has no control group, and no limit."""
+        used = memory_used(process) if self.process else None
         if used is not None:
             self.do(f"memory {host} {used + more}")
 

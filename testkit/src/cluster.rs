@@ -12,9 +12,14 @@ pub fn peers(count: usize) -> Vec<SocketAddr> {
 
 /// Settings of a node at `own` that knows these members.
 pub fn setup(origin: &Origin, own: SocketAddr, members: &[SocketAddr]) -> Setup {
+    member(Setup::to(origin), own, members)
+}
+
+/// Makes a node with these settings a member at `own` that knows these members.
+pub fn member(setup: Setup, own: SocketAddr, members: &[SocketAddr]) -> Setup {
     let names: Vec<String> = members.iter().map(SocketAddr::to_string).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    Setup::to(origin)
+    setup
         .set("cluster.name", "test")
         .set("cluster.peer", own.to_string())
         .set_list("cluster.join", &names)

@@ -5,8 +5,8 @@
 //! it do this, and builds another that is laid out by the counts. What is not done here at all
 //! counts as cold, and the compiler then saves space where it should save time; so hits come first
 //! by far, and everything else that may have to be quick comes often enough to be seen: what is
-//! fetched, stored, validated, tunnelled or read from disk, every log format, TLS, HTTP/2, the
-//! planner and the simulators.
+//! fetched, stored, validated, tunnelled, read from disk or asked of another node, every log format,
+//! TLS, HTTP/2, the planner and the simulators.
 //!
 //! Kind and number of what is asked are fixed (`kinds`), so two trainings differ in little but
 //! time. Everything stays on loopback and in folders of its own, every answer is looked at, and
@@ -20,7 +20,7 @@ mod site;
 mod tools;
 
 use crate::certificates::Authority;
-use crate::{Setup, Shoal, wait};
+use crate::{Setup, Shoal, cluster, wait};
 use clients::{CLIENTS, World};
 use kinds::Kind;
 use rustix::process::Signal;
@@ -50,6 +50,7 @@ pub fn run(share: usize, progress: &mut dyn FnMut(&str)) -> Results {
         training.serve_from_memory(format, kinds);
     }
     training.serve_from_disk();
+    training.serve_in_cluster();
     tools::made_traffic(share, training.progress);
     training.results
 }
@@ -94,6 +95,17 @@ impl Training<'_> {
         self.count(&shoal);
         end(&mut shoal);
         tools::store(&shoal.store());
+    }
+
+    /// Three nodes as one cache. Each is asked for everything, so that two of three requests go on
+    /// to another node.
+    fn serve_in_cluster(&mut self) {
+        (self.progress)("three nodes as one cache");
+        let peers = cluster::peers(3);
+        let start = |own| cluster::member(self.setup(), own, &peers).set("cache.ram", "16 MiB").start();
+        let nodes = cluster::joined(peers.iter().copied().map(start).collect());
+        nodes.iter().for_each(|node| self.drive(node, kinds::IN_CLUSTER));
+        nodes.into_iter().for_each(|node| self.end(node));
     }
 
     /// One worker, since two that count the same branch lose counts; every way in, and sites over

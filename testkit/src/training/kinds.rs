@@ -116,6 +116,15 @@ pub const FROM_DISK: &[Kind] = &[
     Kind { status: 206, ..others("ranges from disk", 64, |n| range("bytes=1000000-1999999", large(n))) },
 ];
 
+/// What each node of a cluster is asked: first requests for objects, then repeats, most of which
+/// are in another node's memory or on its disk.
+pub const IN_CLUSTER: &[Kind] = &[
+    others("requests of a cluster", 2_000, on_disk),
+    others("repeats", 5_000, |n| browser(n, on_disk(scattered(n)))),
+    others("repeats of few objects", 2_000, |n| browser(n, kept(n, 8192))),
+    others("larger requests of a cluster", 200, |n| object("kept/larger", n % 64, 300_000)),
+];
+
 /// Hits in memory.
 const fn hits(what: &'static str, requests: usize, request: fn(usize) -> Request) -> Kind {
     Kind { hits: true, ..others(what, requests, request) }
