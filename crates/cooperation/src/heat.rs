@@ -9,22 +9,25 @@
 //! Friedman, Kassner, *Randomized admission policy*, INFOCOM 2017). A new key takes the place of
 //! the lowest count `m` with probability `1 / (m + 1)`. A flood of distinct keys therefore
 //! displaces cold entries only: raising the lowest count of `n` entries to `m` takes about `n·m²/2`
-//! asks within a half-life. All counts are halved every ten seconds. Costs O(log n) for a known key
-//! and O(n) for an admission.
+//! asks within a half-life. All counts are halved every ten seconds, which costs O(n log n). An ask
+//! costs O(log n).
 
 use shoal_core::Key;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Decayed counts of the keys asked most.
 #[derive(Clone, Debug)]
 pub struct Heat {
     entries: BTreeMap<Key, Entry>,
+    /// The keys by their counts, lowest first.
+    by_count: BTreeSet<(CountBits, Key)>,
     capacity: usize,
     halved: Duration,
-    /// Lowest count among the entries, or less.
-    lowest: f32,
 }
+
+/// Bits of a count. Those of numbers that are not negative have the order of the numbers.
+type CountBits = u32;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -37,7 +40,8 @@ struct Entry {
 impl Heat {
     /// Makes an empty table for this number of keys, at least one.
     pub fn new(capacity: usize) -> Self {
-        Self { entries: BTreeMap::new(), capacity: capacity.max(1), halved: Duration::ZERO, lowest: 0.0 }
+        let (entries, by_count) = (BTreeMap::new(), BTreeSet::new());
+        Self { entries, by_count, capacity: capacity.max(1), halved: Duration::ZERO }
     }
 
     /// Counts an ask for a key. `requests` is the number of clients' requests that the ask stands
@@ -47,14 +51,16 @@ impl Heat {
         self.decay(now);
         let requests = requests.clamp(1, REQUESTS_MAX) as f32;
         if let Some(entry) = self.entries.get_mut(&key) {
+            self.by_count.remove(&(entry.count.to_bits(), key));
             entry.count = (entry.count + requests).min(COUNT_MAX);
+            self.by_count.insert((entry.count.to_bits(), key));
         } else if self.entries.len() < self.capacity {
-            self.entries.insert(key, Entry { count: requests, error: 0.0 });
-            self.lowest = self.lowest.min(requests);
+            self.insert(key, Entry { count: requests, error: 0.0 });
         } else {
             self.admit(key, requests, draw);
         }
         assert!(self.entries.len() <= self.capacity, "the table is bounded");
+        debug_assert!(self.by_count.len() == self.entries.len(), "a count for each key");
         self.lease(key)
     }
 
@@ -80,16 +86,20 @@ impl Heat {
 
     /// Gives the key the place of the lowest entry, with probability `1 / (lowest + 1)`.
     fn admit(&mut self, key: Key, requests: f32, draw: u64) {
+        let Some((lowest, coldest)) = self.by_count.first().copied() else { return };
+        let count = f32::from_bits(lowest);
         let uniform = (draw >> 40) as f32 / (1_u64 << 24) as f32;
-        if uniform * (self.lowest + 1.0) >= requests.min(self.lowest + 1.0) {
+        if uniform * (count + 1.0) >= requests.min(count + 1.0) {
             return;
         }
-        let counts = self.entries.iter().map(|(key, entry)| (*key, entry.count));
-        let lowest = counts.min_by(|one, next| one.1.total_cmp(&next.1));
-        let Some((coldest, count)) = lowest else { return };
-        self.lowest = count;
+        self.by_count.pop_first();
         self.entries.remove(&coldest);
-        self.entries.insert(key, Entry { count: count + requests, error: count });
+        self.insert(key, Entry { count: count + requests, error: count });
+    }
+
+    fn insert(&mut self, key: Key, entry: Entry) {
+        self.entries.insert(key, entry);
+        self.by_count.insert((entry.count.to_bits(), key));
     }
 
     /// Halves all counts for each half-life that has passed.
@@ -105,7 +115,7 @@ impl Heat {
             entry.error *= factor;
         }
         self.entries.retain(|_, entry| entry.count >= COUNT_MIN);
-        self.lowest *= factor;
+        self.by_count = self.entries.iter().map(|(key, entry)| (entry.count.to_bits(), *key)).collect();
     }
 }
 
@@ -193,6 +203,22 @@ mod tests {
         // Each of the five keys is asked ten times a second, the flood 25,000 times.
         let kept = (0..5).filter(|number| heat.rate(key(*number)) > 2.0).count();
         assert_eq!(kept, 5, "{:?}", heat.hottest(8));
+    }
+
+    #[test]
+    fn lowest_count_gives_way() {
+        let mut heat = Heat::new(8);
+        for step in 0..4_000_u64 {
+            let number = mixed(step) % 40;
+            heat.asked(key(number * number / 40), 1 + (step % 3) as u32, mixed(step + 7), at(step * 20));
+            let counts = heat.entries.iter().map(|(key, entry)| (entry.count.to_bits(), *key));
+            assert_eq!(heat.by_count, counts.collect(), "step {step}");
+        }
+        let lowest = heat.entries.values().map(|entry| entry.count).fold(f32::MAX, f32::min);
+        let coldest = heat.by_count.first().copied().expect("a full table");
+        assert_eq!(f32::from_bits(coldest.0), lowest);
+        heat.asked(key(1_000), 10_000, 0, at(80_000));
+        assert!(heat.entries.contains_key(&key(1_000)) && !heat.entries.contains_key(&coldest.1));
     }
 
     #[test]

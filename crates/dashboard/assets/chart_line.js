@@ -5,7 +5,7 @@ import { h, s, setText } from './dom.js'
 import { openValues } from './dialogs.js'
 import { linear, logarithmic, nearest, roundTicks, rows, spread } from './scale.js'
 
-const EDGE = { left: 58, bottom: 20, top: 8 }
+const EDGE = { bottom: 20, top: 8 }
 const ROW = 16
 
 /**
@@ -13,8 +13,8 @@ const ROW = 16
  * may have `ticks(least, most)` and `log`; `y.most` and `y.least` widen the axis.
  */
 export class LineChart {
-  constructor({ title, series, x, y, height = 150, gutter = 86, area = false }) {
-    Object.assign(this, { title, series, x, y, height, gutter, area })
+  constructor({ title, series, x, y, height = 150, left = 58, gutter = 86, area = false }) {
+    Object.assign(this, { title, series, x, y, height, left, gutter, area })
     this.xs = []
     this.ys = series.map(() => [])
     this.marks = []
@@ -73,7 +73,7 @@ export class LineChart {
     const right = width - this.gutter
     const labels = this.markLabels(right)
     const top = EDGE.top + (labels.length ? ROW * (1 + Math.max(...labels.map(label => label.row))) : 0)
-    this.plot = { left: EDGE.left, right, top, bottom: height - EDGE.bottom }
+    this.plot = { left: this.left, right, top, bottom: height - EDGE.bottom }
     if (!this.xs.length) {
       svg.replaceChildren(s('text', { x: width / 2, y: height / 2, 'text-anchor': 'middle' }, 'No values yet'))
       return
@@ -96,7 +96,7 @@ export class LineChart {
 
   xScale(right) {
     const domain = this.x.domain ?? [this.xs[0], this.xs.at(-1)]
-    const range = [EDGE.left, right]
+    const range = [this.left, right]
     return this.x.log ? logarithmic(domain, range) : linear(domain, range)
   }
 
@@ -186,7 +186,7 @@ export class LineChart {
     if (!this.marks.length || !this.xs.length) return []
     const scale = this.xScale(right)
     const labels = this.marks.map(mark => {
-      const x = Math.min(Math.max(scale.at(mark.x), EDGE.left), right)
+      const x = Math.min(Math.max(scale.at(mark.x), this.left), right)
       const long = mark.label.length * 6 + 8
       const turned = x + long > this.width
       return { mark, x, turned, from: turned ? x - long : x, to: turned ? x : x + long, row: 0 }

@@ -14,6 +14,7 @@ export class PlotChart extends LineChart {
     super({ ...options, series: options.series.map(one => ({ ...one, name: visible(one.name) })) })
     Object.assign(this, { errors, levels: levels.map(level => ({ ...level, label: visible(level.label) })) })
     const longest = Math.max(4, ...this.names().map(one => one.name.length))
+    this.left = Math.max(58, 14 + 6.6 * Math.max(...options.y.ticks().map(value => options.y.tickFormat(value).length)))
     this.wished = Math.min(230, 40 + longest * 6.4)
     this.key = h('ul', { class: 'key', hidden: true }, ...this.names().map(one => h('li', {}, sample(one), one.name)))
     const above = h('p', { class: 'axis-name' }, `↑ ${options.y.name}`)

@@ -2,10 +2,11 @@
 //! comes or goes.
 //!
 //! A thread that brings a body, or has some evicted, moves enough bytes to keep pace, unless
-//! another thread is moving some. A body is copied without a lock. The copy replaces the body only
+//! another thread is moving some. A long body makes much to move, which its client would wait for:
+//! the threads after it do some of that too. A body is copied without a lock. The copy replaces the body only
 //! if no caller has begun to hold the body meanwhile.
 
-use super::spans::{BodyOrigin, SpanContents};
+use super::spans::{BodyOrigin, SPAN_BYTES_MIN, SpanContents};
 use super::{MemoryBody, MemoryTier, TierValue};
 use crate::sys::span::Span;
 use parking_lot::Mutex;
@@ -16,9 +17,24 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Span that is being emptied.
 #[derive(Default)]
 pub(super) struct SpanCleaner {
-    /// The span, and the number of its keys that have been dealt with.
-    victim: Mutex<Option<(SpanContents, usize)>>,
+    work: Mutex<CleanerWork>,
     moved_bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct CleanerWork {
+    /// The span, and the number of its keys that have been dealt with.
+    victim: Option<(SpanContents, usize)>,
+    /// Bytes to be moved for bodies that have come or gone.
+    owed_bytes: u64,
+}
+
+impl CleanerWork {
+    /// Returns the bytes to be moved now, after `bytes` more have come or gone.
+    fn share(&mut self, bytes: u64) -> u64 {
+        self.owed_bytes = self.owed_bytes.saturating_add(bytes.saturating_mul(PACE)).saturating_add(PACE_MIN);
+        self.owed_bytes.min(SHARE_MAX).max(self.owed_bytes.saturating_sub(OWED_MAX))
+    }
 }
 
 impl SpanCleaner {
@@ -34,15 +50,22 @@ impl<V: TierValue> MemoryTier<V> {
         if !self.spans.are_wasteful() {
             return;
         }
-        let Some(mut victim) = self.emptying.victim.try_lock() else { return };
-        let mut left_bytes = bytes.saturating_mul(PACE).saturating_add(PACE_MIN);
+        let Some(mut work) = self.emptying.work.try_lock() else { return };
+        let share = work.share(bytes);
+        let left = self.empty_some(&mut work.victim, share);
+        work.owed_bytes = if self.spans.are_wasteful() { work.owed_bytes - (share - left) } else { 0 };
+    }
+
+    /// Moves about so many bytes, while spans are wasteful. Returns how many are left to be moved.
+    fn empty_some(&self, victim: &mut Option<(SpanContents, usize)>, bytes: u64) -> u64 {
+        let mut left_bytes = bytes;
         while left_bytes > 0 && self.spans.are_wasteful() {
             let chosen = victim.take().or_else(|| Some((self.spans.victim()?, 0)));
-            let Some((contents, mut at)) = chosen else { return };
+            let Some((contents, mut at)) = chosen else { break };
             while let Some(key) = contents.keys.get(at).filter(|_| contents.span.live_bytes() > 0) {
                 if left_bytes == 0 {
                     *victim = Some((contents, at));
-                    return;
+                    return 0;
                 }
                 let moved = self.move_body(*key, &contents.span);
                 self.emptying.moved_bytes.fetch_add(moved, Relaxed);
@@ -52,6 +75,7 @@ impl<V: TierValue> MemoryTier<V> {
             self.spans.finish(contents);
             left_bytes = left_bytes.saturating_sub(FINISH_BYTES);
         }
+        left_bytes
     }
 
     /// Moves the object's body out of the span. Returns the number of bytes copied.
@@ -70,6 +94,11 @@ impl<V: TierValue> MemoryTier<V> {
 const PACE: u64 = 16;
 /// Additional bytes moved with each body.
 const PACE_MIN: u64 = 64 << 10;
+/// Most bytes that one thread moves at a time: some 50 us.
+const SHARE_MAX: u64 = 256 << 10;
+/// Bytes still to be moved from which a thread moves more than its share. Until then dead bytes of
+/// one span at most wait.
+const OWED_MAX: u64 = PACE * SPAN_BYTES_MIN;
 /// Cost of choosing a span and readying it for reuse, in bytes that could be moved meanwhile.
 const FINISH_BYTES: u64 = 4 << 10;
 /// Cost of looking up a body that is gone, in bytes that could be moved meanwhile.

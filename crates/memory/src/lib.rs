@@ -345,13 +345,18 @@ impl<V: TierValue> MemoryTier<V> {
 
     /// Uncharges `bytes` of an object that is gone.
     fn uncharge(&self, bytes: u64) {
+        self.release(bytes);
         if bytes > 0 {
-            let before = self.bytes.fetch_sub(bytes, Relaxed);
-            debug_assert!(before >= bytes, "more struck off than was charged");
-            self.ledger.release(bytes);
             // The next user of these bytes may need them for other things than a body in a span.
             self.empty_spans(bytes);
         }
+    }
+
+    /// Gives back `bytes` of an object that is gone, and leaves the spans as they are.
+    fn release(&self, bytes: u64) {
+        let before = self.bytes.fetch_sub(bytes, Relaxed);
+        debug_assert!(before >= bytes, "more struck off than was charged");
+        self.ledger.release(bytes);
     }
 
     fn shard(&self, key: Key) -> &Mutex<Shard<V>> {
@@ -401,10 +406,12 @@ impl<V: TierValue> Reclaim for MemoryTier<V> {
                 listener(value);
             }
             drop((lingering, victim));
-            self.uncharge(freed);
+            self.release(freed);
             given += freed;
             fruitless = if freed == 0 { fruitless + 1 } else { 0 };
         }
+        // Once for all, so that one that needs much room does not move bodies for each that leaves.
+        self.empty_spans(given);
         given
     }
 }

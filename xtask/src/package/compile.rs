@@ -30,11 +30,22 @@ pub(super) fn targets(given: bool) -> Result<Vec<String>, String> {
     Ok(targets)
 }
 
-/// Builds for `target`, in a folder of its own for each `build`, and gives the binary.
-pub(super) fn binary(root: &Path, target: &str, build: &str) -> Result<PathBuf, String> {
+/// Builds for `target`, in a folder of its own for each `build`, and gives the binary. The static
+/// target has other names of functions than those in `profile`, and is built without.
+pub(super) fn binary(
+    root: &Path,
+    target: &str,
+    build: &str,
+    profile: Option<&Path>,
+) -> Result<PathBuf, String> {
     let folder = super::target_folder(root).join("package").join(build);
     let folder_text = folder.to_string_lossy();
-    let flags = flags(root, &folder, target != STATIC)?;
+    let is_host = target != STATIC;
+    if profile.is_some() {
+        // cargo does not see that a profile changes, and would keep what an older one has made.
+        super::remove(&folder)?;
+    }
+    let flags = flags(root, &folder, is_host, profile.filter(|_| is_host))?;
     let arguments =
         ["build", "--profile", "dist", "--locked", "--package", "shoal", "--target", target, "--target-dir"];
     let arguments: Vec<&str> = arguments.into_iter().chain([&*folder_text]).collect();
@@ -52,7 +63,7 @@ pub(super) fn binary(root: &Path, target: &str, build: &str) -> Result<PathBuf, 
 
 /// Sources are named by crate, not by where they lie here. The linker of the host's target folds
 /// equal functions, which takes some percent off the file.
-fn flags(root: &Path, folder: &Path, folds: bool) -> Result<String, String> {
+fn flags(root: &Path, folder: &Path, folds: bool, profile: Option<&Path>) -> Result<String, String> {
     let cargo = match std::env::var("CARGO_HOME") {
         Ok(set) => set,
         Err(_) => format!("{}/.cargo", std::env::var("HOME").map_err(|_| "package: HOME is not set")?),
@@ -69,6 +80,7 @@ fn flags(root: &Path, folder: &Path, folds: bool) -> Result<String, String> {
     if folds {
         flags.push("-Clink-arg=-Wl,--icf=safe".into());
     }
+    flags.extend(profile.map(|profile| format!("-Cprofile-use={}", profile.display())));
     Ok(flags.join("\u{1f}"))
 }
 
@@ -78,8 +90,11 @@ mod tests {
 
     #[test]
     fn no_path_of_this_machine_is_left() {
-        let flags = flags(Path::new("/here/shoal"), Path::new("/here/target"), true).unwrap();
-        for part in ["/here/shoal=/shoal", "/here/target=/build", "=/cargo", "=/rust"] {
+        let profile = Path::new("/here/dist.profdata");
+        let flags = flags(Path::new("/here/shoal"), Path::new("/here/target"), true, Some(profile)).unwrap();
+        for part in
+            ["/here/shoal=/shoal", "/here/target=/build", "=/cargo", "=/rust", "use=/here/dist.profdata"]
+        {
             assert!(flags.contains(part), "{flags}");
         }
     }

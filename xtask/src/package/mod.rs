@@ -8,6 +8,9 @@
 //!  contrib/container, contrib/helm ─► archive shoal-VERSION-container.tar.gz, shoal-VERSION-chart.tar.gz
 //! ```
 //!
+//! `--trained` builds the host's binary by the counts of a training (`release`), and `--profile FILE`
+//! by those of an earlier one, which gives the same bytes again.
+//!
 //! Times in the files are the last commit's; paths of this machine are taken out of the binary; owner
 //! and order of every archive are fixed. `--twice` builds all of it again in another folder and
 //! compares the bytes.
@@ -30,7 +33,10 @@ use tree::Tree;
 
 /// Builds the packages, and again for a comparison if that is asked for.
 pub fn run(root: &Path, arguments: &[&str]) -> Outcome {
-    let options = PackageOptions::parse(root, arguments)?;
+    let mut options = PackageOptions::parse(root, arguments)?;
+    if options.trained {
+        options.profile = Some(crate::release::trained_profile(root, "dist")?);
+    }
     let release = Release::read(root)?;
     let files = build(root, &options, &release, &options.into, "first")?;
     if options.twice {
@@ -88,7 +94,7 @@ fn build(
     for target in &options.targets {
         let binary = match &options.binary {
             Some(given) => given.clone(),
-            None => compile::binary(root, target, build)?,
+            None => compile::binary(root, target, build, options.profile.as_deref())?,
         };
         // Pages and completions come from a binary that runs here.
         let talking = if *target == host { binary.clone() } else { shown.clone().unwrap_or(binary.clone()) };

@@ -10,6 +10,10 @@ pub(super) struct PackageOptions {
     pub targets: Vec<String>,
     /// A binary that exists already; then nothing is compiled.
     pub binary: Option<PathBuf>,
+    /// Counts of a training by which the host's binary is built.
+    pub profile: Option<PathBuf>,
+    /// Train a binary first, and build by what it counted.
+    pub trained: bool,
     /// Folder of the packages.
     pub into: PathBuf,
     /// Build all of it twice and compare.
@@ -21,6 +25,8 @@ impl PackageOptions {
         let mut options = Self {
             targets: Vec::new(),
             binary: None,
+            profile: None,
+            trained: false,
             into: super::target_folder(root).join("packages"),
             twice: false,
         };
@@ -31,14 +37,21 @@ impl PackageOptions {
             match name {
                 "--target" => options.targets.push(value()?.to_string()),
                 "--binary" => options.binary = Some(root.join(value()?)),
+                "--profile" => options.profile = Some(root.join(value()?)),
+                "--trained" => options.trained = true,
                 "--into" => options.into = root.join(value()?),
                 "--twice" => options.twice = true,
                 _ => {
                     return Err(format!(
-                        "package knows --target TRIPLE, --binary FILE, --into FOLDER and --twice, not {name:?}"
+                        "package knows --target TRIPLE, --binary FILE, --trained, --profile FILE, --into FOLDER and --twice, \
+                         not {name:?}"
                     ));
                 }
             }
+        }
+        let sources = [options.binary.is_some(), options.profile.is_some(), options.trained];
+        if sources.iter().filter(|given| **given).count() > 1 {
+            return Err("package takes one of --binary FILE, --profile FILE and --trained".into());
         }
         if options.targets.is_empty() {
             options.targets = compile::targets(options.binary.is_some())?;
@@ -55,11 +68,13 @@ mod tests {
     fn options_are_read() {
         let options = PackageOptions::parse(
             Path::new("/r"),
-            &["--binary", "x/shoal", "--into", "out", "--twice", "--target", "t"],
+            &["--profile", "x/dist.profdata", "--into", "out", "--twice", "--target", "t"],
         );
         let expected = PackageOptions {
             targets: vec!["t".into()],
-            binary: Some("/r/x/shoal".into()),
+            binary: None,
+            profile: Some("/r/x/dist.profdata".into()),
+            trained: false,
             into: "/r/out".into(),
             twice: true,
         };
@@ -68,7 +83,12 @@ mod tests {
 
     #[test]
     fn unknown_and_cut_options_are_refused() {
-        for (arguments, part) in [(&["--fast"][..], "--fast"), (&["--into"][..], "wants a value")] {
+        let cases = [
+            (&["--fast"][..], "--fast"),
+            (&["--into"][..], "wants a value"),
+            (&["--binary", "x", "--trained"][..], "takes one of"),
+        ];
+        for (arguments, part) in cases {
             let told = PackageOptions::parse(Path::new("/r"), arguments).unwrap_err();
             assert!(told.contains(part), "{told}");
         }

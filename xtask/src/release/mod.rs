@@ -25,35 +25,49 @@ pub fn run(root: &Path, options: &[&str]) -> Outcome {
     if let [unknown, ..] = options {
         return Err(format!("release takes no options, not {unknown:?}"));
     }
+    let profile = trained_profile(root, "release")?;
+    let (folders, host) = (Folders::below(&target_folder(root)), profdata::Rustc::ask()?.host);
+    let optimized = folders.build("optimized");
+    step("building the release by its profile, some minutes", || {
+        // cargo sees that flags change, not that the profile does, and would keep what an older one
+        // has made.
+        remove(&optimized)?;
+        build(root, &optimized, &host, "release", &format!("-Cprofile-use={}", profile.display()))
+    })?;
+    let result = folders.0.join("shoal");
+    remove(&result)?;
+    std::fs::copy(binary(&optimized, &host, "release"), &result)
+        .map_err(|why| format!("{}: {why}", result.display()))?;
+    Ok(format!("release: {}", result.display()))
+}
+
+/// Builds a binary that counts, trains it, and returns the file of what it counted. Names of
+/// functions depend on the profile of cargo (`built_as`), so that only builds as this one find
+/// themselves in the file.
+pub fn trained_profile(root: &Path, built_as: &str) -> Result<PathBuf, String> {
     let rustc = profdata::Rustc::ask()?;
     let profdata = Profdata::find(&rustc)?;
     println!("release: profiles are merged by {}", profdata.program.display());
     let folders = Folders::below(&target_folder(root));
-    let binary = |build: &Path| build.join(&rustc.host).join("release").join("shoal");
     let counting = folders.build("counting");
-    step(1, "building the binary that counts, some minutes", || {
-        build(root, &counting, &rustc.host, "-Cprofile-generate")
+    step("building the binary that counts, some minutes", || {
+        build(root, &counting, &rustc.host, built_as, "-Cprofile-generate")
     })?;
-    let profile = folders.0.join("shoal.profdata");
-    step(2, "training it, a minute or two", || {
+    let profile = folders.0.join(format!("{built_as}.profdata"));
+    step("training it, a minute or two", || {
         // What an earlier run left would be merged too.
         remove(&folders.raw())?;
-        let done = train(root, &binary(&counting), &folders.raw())
+        let done = train(root, &binary(&counting, &rustc.host, built_as), &folders.raw())
             .and_then(|()| profdata.merge(&folders.raw(), &profile));
         let removed = remove(&folders.raw());
         done.and(removed)
     })?;
-    let optimized = folders.build("optimized");
-    step(3, "building the release by its profile, some minutes", || {
-        // cargo sees that flags change, not that the profile does, and would keep what an older one
-        // has made.
-        remove(&optimized)?;
-        build(root, &optimized, &rustc.host, &format!("-Cprofile-use={}", profile.display()))
-    })?;
-    let result = folders.0.join("shoal");
-    remove(&result)?;
-    std::fs::copy(binary(&optimized), &result).map_err(|why| format!("{}: {why}", result.display()))?;
-    Ok(format!("release: {}", result.display()))
+    Ok(profile)
+}
+
+/// The binary of a build in `folder`.
+fn binary(folder: &Path, host: &str, built_as: &str) -> PathBuf {
+    folder.join(host).join(built_as).join("shoal")
 }
 
 /// Where everything of a profiled release stands.
@@ -81,18 +95,18 @@ fn target_folder(root: &Path) -> PathBuf {
     root.join(folder)
 }
 
-fn step(number: u32, what: &str, does: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
-    println!("release: {number} of 3, {what}");
+fn step(what: &str, does: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    println!("release: {what}");
     let begun = Instant::now();
     does().map_err(|why| format!("release: {why}"))?;
-    println!("release: {number} of 3 done in {:.0} s", begun.elapsed().as_secs_f64());
+    println!("release: done in {:.0} s", begun.elapsed().as_secs_f64());
     Ok(())
 }
 
-/// The release build with one more flag. With a named target the flags are not for build scripts
+/// A build with one more flag. With a named target the flags are not for build scripts
 /// and macros, which would write profiles of their own.
-fn build(root: &Path, folder: &Path, host: &str, flag: &str) -> Result<(), String> {
-    let arguments = build_arguments(folder, host);
+fn build(root: &Path, folder: &Path, host: &str, built_as: &str, flag: &str) -> Result<(), String> {
+    let arguments = build_arguments(folder, host, built_as);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let set = |name: &str| std::env::var(name).ok();
     let flags = flags(set("CARGO_ENCODED_RUSTFLAGS"), set("RUSTFLAGS"), flag);
@@ -103,8 +117,9 @@ fn build(root: &Path, folder: &Path, host: &str, flag: &str) -> Result<(), Strin
     }
 }
 
-fn build_arguments(folder: &Path, host: &str) -> Vec<String> {
-    let fixed = ["build", "--release", "--locked", "--package", "shoal", "--target", host, "--target-dir"];
+fn build_arguments(folder: &Path, host: &str, built_as: &str) -> Vec<String> {
+    let fixed =
+        ["build", "--profile", built_as, "--locked", "--package", "shoal", "--target", host, "--target-dir"];
     fixed.into_iter().map(String::from).chain([folder.to_string_lossy().into_owned()]).collect()
 }
 
@@ -169,10 +184,10 @@ mod tests {
 
     #[test]
     fn the_builds_are_release_builds_apart_from_others() {
-        let line = build_arguments(Path::new("t/release-profiled/counting"), "some-host").join(" ");
+        let line = build_arguments(Path::new("t/release-profiled/counting"), "some-host", "dist").join(" ");
         assert_eq!(
             line,
-            "build --release --locked --package shoal --target some-host --target-dir t/release-profiled/counting"
+            "build --profile dist --locked --package shoal --target some-host --target-dir t/release-profiled/counting"
         );
     }
 

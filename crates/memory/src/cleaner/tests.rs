@@ -75,6 +75,30 @@ fn spans_stay_dense_whatever_comes_and_goes() {
 }
 
 #[test]
+fn work_of_long_bodies_is_shared_out() {
+    const SMALL: u64 = 4 << 10;
+    // Long bodies without pages stand among the program's allocations.
+    REFUSED.set(true);
+    let tier = tier(32 << 20);
+    let put = |number: u64, length: u64| {
+        let before = tier.emptying.moved_bytes();
+        let body = tier.place(key(number), vec![1; length as usize].into());
+        let article = Article { number, edition: 0, body };
+        assert!(tier.insert(key(number), Arc::new(article), length), "there is room");
+        tier.emptying.moved_bytes() - before
+    };
+    // Each long body evicts a hundred small ones.
+    let moved: Vec<u64> =
+        (0..40_000).map(|at| put(at, if at % 200 == 199 { 100 * SMALL } else { SMALL })).collect();
+    let (most, total) = (moved.iter().max().copied().unwrap_or(0), moved.iter().sum::<u64>());
+    // Room for one body takes a few rounds.
+    assert!(most <= 4 * (SHARE_MAX + SMALL), "{most} bytes moved for one body");
+    assert!(total > 100 * SHARE_MAX, "{total} bytes moved at all");
+    let (live, waiting) = (tier.spans.live_bytes(), OWED_MAX / PACE + 2 * SPAN_BYTES_MIN);
+    assert!(tier.spans.taken_bytes() <= live + live / 16 + waiting, "dead bytes do not pile up");
+}
+
+#[test]
 fn held_body_is_unchanged_and_keeps_little_memory() {
     let tier = tier(8 << 20);
     let mut held: VecDeque<(u64, Bytes)> = VecDeque::new();
