@@ -3,8 +3,8 @@
 //!
 //! A thread that brings a body, or has some evicted, moves enough bytes to keep pace, unless
 //! another thread is moving some. A long body makes much to move, which its client would wait for:
-//! the threads after it do some of that too. A body is copied without a lock. The copy replaces the body only
-//! if no caller has begun to hold the body meanwhile.
+//! the threads after it do some of that too. A body is copied without a lock. The copy replaces the
+//! body only if no caller has begun to hold the body meanwhile.
 
 use super::spans::{BodyOrigin, SPAN_BYTES_MIN, SpanContents};
 use super::{MemoryBody, MemoryTier, TierValue};
@@ -56,7 +56,8 @@ impl<V: TierValue> MemoryTier<V> {
         work.owed_bytes = if self.spans.are_wasteful() { work.owed_bytes - (share - left) } else { 0 };
     }
 
-    /// Moves about so many bytes, while spans are wasteful. Returns how many are left to be moved.
+    /// Moves about `bytes` bytes, but stops when spans are no longer wasteful. Returns the bytes not
+    /// moved.
     fn empty_some(&self, victim: &mut Option<(SpanContents, usize)>, bytes: u64) -> u64 {
         let mut left_bytes = bytes;
         while left_bytes > 0 && self.spans.are_wasteful() {
