@@ -56,8 +56,8 @@ impl<V: TierValue> MemoryTier<V> {
         work.owed_bytes = if self.spans.are_wasteful() { work.owed_bytes - (share - left) } else { 0 };
     }
 
-    /// Moves about `bytes` bytes, but stops when spans are no longer wasteful. Returns the bytes not
-    /// moved.
+    /// Moves about `bytes` bytes, but stops when spans are not wasteful any more. Returns the bytes
+    /// not moved.
     fn empty_some(&self, victim: &mut Option<(SpanContents, usize)>, bytes: u64) -> u64 {
         let mut left_bytes = bytes;
         while left_bytes > 0 && self.spans.are_wasteful() {
