@@ -73,6 +73,7 @@ cargo xtask fuzz [--seconds N] [TARGET…]   each fuzz target for N seconds (20)
 cargo xtask house [--lower]     how plainly comments, names and pages speak, beside the limits in xtask/house.toml
 cargo xtask instructions [--renew]   instructions per hit, against bench/instructions.txt (needs valgrind)
 cargo xtask package [--twice]   what users install, in target/packages: Debian package, archives, chart, bill of materials
+cargo xtask package --trained   the same, with the host's binary laid out by a profile; three builds (needs llvm-profdata)
 cargo xtask python [--ray]      the Python package built and tested; with --ray on a local Ray cluster (needs python3, pip, its index)
 cargo xtask python --wheel      the Python package as a wheel in target/packages, which pip installs in seconds
 cargo xtask quick [BASE]        format, clippy and unit tests of crates that differ from BASE (HEAD), and of dependents

@@ -53,7 +53,8 @@ impl<V: TierValue> MemoryTier<V> {
         let Some(mut work) = self.emptying.work.try_lock() else { return };
         let share = work.share(bytes);
         let left = self.empty_some(&mut work.victim, share);
-        work.owed_bytes = if self.spans.are_wasteful() { work.owed_bytes - (share - left) } else { 0 };
+        // If some is left, there was no waste any more, or no span to empty: nothing is owed.
+        work.owed_bytes = if left > 0 { 0 } else { work.owed_bytes - share };
     }
 
     /// Moves about `bytes` bytes, but stops when spans are not wasteful any more. Returns the bytes

@@ -30,8 +30,8 @@ pub(super) fn targets(given: bool) -> Result<Vec<String>, String> {
     Ok(targets)
 }
 
-/// Builds for `target`, in a folder of its own for each `build`, and gives the binary. The static
-/// target has other names of functions than those in `profile`, and is built without.
+/// Builds for `target`, in a folder of its own for each `build`, and gives the binary. Other targets
+/// than the host have other names of functions than `profile`, and are built without.
 pub(super) fn binary(
     root: &Path,
     target: &str,
@@ -40,12 +40,13 @@ pub(super) fn binary(
 ) -> Result<PathBuf, String> {
     let folder = super::target_folder(root).join("package").join(build);
     let folder_text = folder.to_string_lossy();
-    let is_host = target != STATIC;
+    let is_host = target == host()?;
+    let profile = profile.filter(|_| is_host);
     if profile.is_some() {
         // cargo does not see that a profile changes, and would keep what an older one has made.
-        super::remove(&folder)?;
+        super::remove(&folder.join(target))?;
     }
-    let flags = flags(root, &folder, is_host, profile.filter(|_| is_host))?;
+    let flags = flags(root, &folder, target != STATIC, profile)?;
     let arguments =
         ["build", "--profile", "dist", "--locked", "--package", "shoal", "--target", target, "--target-dir"];
     let arguments: Vec<&str> = arguments.into_iter().chain([&*folder_text]).collect();

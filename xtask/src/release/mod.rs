@@ -103,8 +103,8 @@ fn step(what: &str, does: impl FnOnce() -> Result<(), String>) -> Result<(), Str
     Ok(())
 }
 
-/// A build with one more flag. With a named target the flags are not for build scripts
-/// and macros, which would write profiles of their own.
+/// A build with one more flag. With a named target the flags are not for build scripts and macros,
+/// which would write profiles of their own.
 fn build(root: &Path, folder: &Path, host: &str, built_as: &str, flag: &str) -> Result<(), String> {
     let arguments = build_arguments(folder, host, built_as);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();

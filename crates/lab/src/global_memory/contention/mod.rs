@@ -131,12 +131,15 @@ pub fn simulate_parts(
 ) -> Vec<ContentionResult> {
     assert!(measured.is_sorted(), "one run passes them in turn: {measured:?}");
     let usable: Vec<&Application> = applications.iter().filter(|one| !one.references.is_empty()).collect();
-    if usable.is_empty() || setting.global_nodes == 0 || measured.first() == Some(&0) {
+    if usable.is_empty() || setting.global_nodes == 0 || measured.last() == Some(&0) {
         return vec![ContentionResult::default(); measured.len()];
     }
     let mut run = run::ContentionRun::new(&usable, setting);
     let began = run.warm_up();
     let part = |references: &usize| {
+        if *references == 0 {
+            return ContentionResult::default();
+        }
         let ended = run.measure(*references);
         run.clone().end(*references, began, ended)
     };

@@ -22,6 +22,8 @@ pub(super) struct ContentionRun<'a> {
     random: Random,
     /// Time of each node's next fault, in nanoseconds, the earliest first.
     agenda: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Time of the last step, in nanoseconds.
+    now: u64,
     /// References of all nodes so far.
     references: u64,
     /// References of the warm-up.
@@ -88,6 +90,7 @@ impl<'a> ContentionRun<'a> {
             nodes,
             servers,
             random,
+            now: 0,
             references: 0,
             warm_references: 0,
             epoch: Epoch::new(),
@@ -153,16 +156,15 @@ impl<'a> ContentionRun<'a> {
 
     /// Runs nodes until `references` references are done. Returns the time.
     fn advance(&mut self, references: u64) -> f64 {
-        let mut now = 0;
         while self.references < references
             && let Some(Reverse((at, node))) = self.agenda.pop()
         {
-            debug_assert!(at >= now, "time goes on: {at} after {now}");
-            now = at;
+            debug_assert!(at >= self.now, "time goes on: {at} after {}", self.now);
+            self.now = at;
             let until = self.step(node, at as f64 / NANOSECONDS);
             self.agenda.push(Reverse(((until * NANOSECONDS) as u64, node)));
         }
-        now as f64 / NANOSECONDS
+        self.now as f64 / NANOSECONDS
     }
 
     /// Takes the fault that a node has come to, and computes up to its next. Returns the time of

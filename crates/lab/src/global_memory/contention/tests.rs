@@ -43,11 +43,12 @@ fn parts_of_one_run_are_runs_of_their_own() {
             bounded: true,
             ..setting(&applications, 13, 0.3, 0.4)
         };
-        let ends = [setting.measured / 16, setting.measured / 2, setting.measured];
+        let half = setting.measured / 2;
+        let ends = [0, setting.measured / 16, half, half, setting.measured];
         let alone =
             ends.map(|measured| simulate(&applications, &ContentionSetup { measured, ..setting.clone() }));
         assert_eq!(simulate_parts(&applications, &setting, &ends), alone);
-        assert!(alone[0].seconds < alone[2].seconds && alone[0].faults.disk < alone[1].faults.disk);
+        assert!(alone[1].seconds < alone[4].seconds && alone[1].faults.disk < alone[2].faults.disk);
     }
 }
 
